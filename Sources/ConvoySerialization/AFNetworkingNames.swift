@@ -1,7 +1,114 @@
 import Foundation
 import FoundationNetworking
 
-// What the members of AFNetworking's request serializers and forms have become.
+// AFNetworking's names in this module, marked unavailable: the compiler suggests the replacement to a ported program
+// instead of reporting an unknown name.
+
+// MARK: Requests
+
+/// Adds parameters to requests.
+@available(*, unavailable, renamed: "URLRequestSerialization")
+public typealias AFURLRequestSerialization = URLRequestSerialization
+
+/// The serializer for queries and forms.
+@available(*, unavailable, renamed: "HTTPRequestSerializer")
+public typealias AFHTTPRequestSerializer = HTTPRequestSerializer
+
+/// The serializer for JSON.
+@available(*, unavailable, renamed: "JSONRequestSerializer")
+public typealias AFJSONRequestSerializer = JSONRequestSerializer
+
+/// The serializer for property lists.
+@available(*, unavailable, renamed: "PropertyListRequestSerializer")
+public typealias AFPropertyListRequestSerializer = PropertyListRequestSerializer
+
+/// Collects the parts of a form.
+@available(*, unavailable, renamed: "MultipartFormData")
+public typealias AFMultipartFormData = MultipartFormData
+
+/// A field of a query.
+@available(*, unavailable, renamed: "QueryStringPair")
+public typealias AFQueryStringPair = QueryStringPair
+
+/// How parameters are written in a query.
+@available(*, unavailable, renamed: "QueryStringStyle")
+public typealias AFHTTPRequestQueryStringSerializationStyle = QueryStringStyle
+
+/// The style with brackets.
+@available(*, unavailable, renamed: "QueryStringStyle.brackets")
+public var AFHTTPRequestQueryStringDefaultStyle: QueryStringStyle { .brackets }
+
+/// The query of parameters.
+@available(*, unavailable, message: "try QueryStringStyle.brackets.queryString(from: parameters)")
+public func AFQueryStringFromParameters(_ parameters: [AnyHashable: Any]) -> String { "" }
+
+/// The fields of a query.
+@available(*, unavailable, message: "try QueryStringStyle.brackets.pairs(from: parameters)")
+public func AFQueryStringPairsFromDictionary(_ dictionary: [AnyHashable: Any]) -> [QueryStringPair] { [] }
+
+/// Escapes a text for a query.
+@available(*, unavailable, renamed: "PercentEscaping.escape(_:)")
+public func AFPercentEscapedStringFromString(_ string: String) -> String { PercentEscaping.escape(string) }
+
+/// The size of a packet on a slow network.
+@available(*, unavailable, renamed: "MultipartFormData.suggestedPacketSize")
+public var kAFUploadStream3GSuggestedPacketSize: Int { MultipartFormData.suggestedPacketSize }
+
+/// The delay after a packet on a slow network.
+@available(*, unavailable, renamed: "MultipartFormData.suggestedDelay")
+public var kAFUploadStream3GSuggestedDelay: TimeInterval { MultipartFormData.suggestedDelay }
+
+/// The domain of the request serializers' errors.
+@available(*, unavailable, renamed: "URLRequestSerializationErrorDomain")
+public var AFURLRequestSerializationErrorDomain: String { URLRequestSerializationErrorDomain }
+
+/// The key of the request that failed.
+@available(*, unavailable, renamed: "URLRequestSerializationErrorKey.failingURLRequest")
+public var AFNetworkingOperationFailingURLRequestErrorKey: String { URLRequestSerializationErrorKey.failingURLRequest }
+
+// MARK: Responses
+
+/// Makes objects from responses.
+@available(*, unavailable, renamed: "URLResponseSerialization")
+public typealias AFURLResponseSerialization = URLResponseSerialization
+
+/// The serializer that delivers the body as it is.
+@available(*, unavailable, renamed: "HTTPResponseSerializer")
+public typealias AFHTTPResponseSerializer = HTTPResponseSerializer
+
+/// The serializer for JSON.
+@available(*, unavailable, renamed: "JSONResponseSerializer")
+public typealias AFJSONResponseSerializer = JSONResponseSerializer
+
+/// The serializer that makes an `XMLParser`.
+@available(*, unavailable, renamed: "XMLParserResponseSerializer")
+public typealias AFXMLParserResponseSerializer = XMLParserResponseSerializer
+
+/// The serializer that makes an `XMLDocument`.
+@available(*, unavailable, renamed: "XMLDocumentResponseSerializer")
+public typealias AFXMLDocumentResponseSerializer = XMLDocumentResponseSerializer
+
+/// The serializer for property lists.
+@available(*, unavailable, renamed: "PropertyListResponseSerializer")
+public typealias AFPropertyListResponseSerializer = PropertyListResponseSerializer
+
+/// The serializer that tries others in turn.
+@available(*, unavailable, renamed: "CompoundResponseSerializer")
+public typealias AFCompoundResponseSerializer = CompoundResponseSerializer
+
+/// The domain of the response serializers' errors.
+@available(*, unavailable, renamed: "URLResponseSerializationErrorDomain")
+public var AFURLResponseSerializationErrorDomain: String { URLResponseSerializationErrorDomain }
+
+/// The key of the response that is not acceptable.
+@available(*, unavailable, renamed: "URLResponseSerializationErrorKey.response")
+public var AFNetworkingOperationFailingURLResponseErrorKey: String { URLResponseSerializationErrorKey.response }
+
+/// The key of that response's body.
+@available(*, unavailable, renamed: "URLResponseSerializationErrorKey.data")
+public var AFNetworkingOperationFailingURLResponseDataErrorKey: String { URLResponseSerializationErrorKey.data }
+
+// MARK: Members of request serializers and forms
 
 extension HTTPRequestSerialization {
     /// The headers of every request.
@@ -15,14 +122,14 @@ extension HTTPRequestSerialization {
         set {}
     }
 
-    /// Whether requests are sent before the responses to earlier ones have come.
+    /// Whether requests are sent before the responses to earlier ones have arrived.
     @available(*, unavailable, message: "libcurl does no pipelining. HTTP/2 needs no setting.")
     public var HTTPShouldUsePipelining: Bool {
         get { false }
         set {}
     }
 
-    /// Whether requests are sent before the responses to earlier ones have come.
+    /// Whether requests are sent before the responses to earlier ones have arrived.
     @available(*, unavailable, message: "libcurl does no pipelining. HTTP/2 needs no setting.")
     public var httpShouldUsePipelining: Bool {
         get { false }
@@ -48,7 +155,7 @@ extension HTTPRequestSerialization {
     @available(*, unavailable, renamed: "setter:queryStringStyle(_:)")
     public mutating func setQueryStringSerializationWithStyle(_ style: QueryStringStyle) {}
 
-    /// Sets what makes queries.
+    /// Sets the closure that makes queries.
     @available(*, unavailable, renamed: "setter:queryStringSerialization(_:)", message: "Its closure throws.")
     public mutating func setQueryStringSerializationWithBlock(
         _ block: ((URLRequest, Any, UnsafeMutablePointer<NSError?>?) -> String)?
@@ -73,7 +180,7 @@ extension HTTPRequestSerialization {
         _ request: URLRequest, writingStreamContentsToFile fileURL: URL, completionHandler: ((NSError?) -> Void)?
     ) -> URLRequest? { nil }
 
-    /// Puts parameters into a request.
+    /// Adds parameters to a request.
     @available(*, unavailable, message: "try request(bySerializing: request, with: parameters)")
     public func requestBySerializingRequest(
         _ request: URLRequest, withParameters parameters: Any?, error: UnsafeMutablePointer<NSError?>?
@@ -170,4 +277,90 @@ extension MultipartFormData {
     /// Slows the upload down.
     @available(*, unavailable, renamed: "throttleBandwidth(packetSize:delay:)")
     public mutating func throttleBandwidth(withPacketSize numberOfBytes: Int, delay: TimeInterval) {}
+}
+
+// MARK: Members of response serializers
+
+extension HTTPResponseSerialization {
+    /// Checks the status and the content type.
+    @available(*, unavailable, message: "try http.validate(response, data: data)")
+    public func validateResponse(
+        _ response: HTTPURLResponse?, data: Data?, error: UnsafeMutablePointer<NSError?>?
+    ) -> Bool { false }
+
+    /// Makes an object from a response.
+    @available(*, unavailable, message: "try responseObject(for: response, data: data)")
+    public func responseObjectForResponse(
+        _ response: URLResponse?, data: Data?, error: UnsafeMutablePointer<NSError?>?
+    ) -> Any? { nil }
+}
+
+extension HTTPResponseSerializer {
+    /// A serializer with the defaults.
+    @available(*, unavailable, renamed: "init()")
+    public static func serializer() -> HTTPResponseSerializer { HTTPResponseSerializer() }
+}
+
+extension JSONResponseSerializer {
+    /// A serializer with the defaults.
+    @available(*, unavailable, renamed: "init()")
+    public static func serializer() -> JSONResponseSerializer { JSONResponseSerializer() }
+
+    /// A serializer with options.
+    @available(*, unavailable, renamed: "init(readingOptions:)")
+    public static func serializerWithReadingOptions(
+        _ readingOptions: JSONSerialization.ReadingOptions
+    ) -> JSONResponseSerializer { JSONResponseSerializer() }
+}
+
+extension XMLParserResponseSerializer {
+    /// A serializer with the defaults.
+    @available(*, unavailable, renamed: "init()")
+    public static func serializer() -> XMLParserResponseSerializer { XMLParserResponseSerializer() }
+}
+
+extension XMLDocumentResponseSerializer {
+    /// A serializer with the defaults.
+    @available(*, unavailable, renamed: "init()")
+    public static func serializer() -> XMLDocumentResponseSerializer { XMLDocumentResponseSerializer() }
+
+    /// A serializer with options.
+    @available(*, unavailable, renamed: "init(options:)")
+    public static func serializerWithXMLDocumentOptions(_ mask: Int) -> XMLDocumentResponseSerializer { .init() }
+
+    /// A serializer with options.
+    @available(*, unavailable, renamed: "init(options:)")
+    public init(xmlDocumentOptions mask: Int) { self.init() }
+}
+
+extension PropertyListResponseSerializer {
+    /// A serializer with the defaults.
+    @available(*, unavailable, renamed: "init()")
+    public static func serializer() -> PropertyListResponseSerializer { PropertyListResponseSerializer() }
+
+    /// A serializer with a format, which AFNetworking does not use either.
+    @available(*, unavailable, message: "PropertyListResponseSerializer(readOptions:), which reads every format")
+    public static func serializerWithFormat(
+        _ format: PropertyListSerialization.PropertyListFormat, readOptions: PropertyListSerialization.ReadOptions
+    ) -> PropertyListResponseSerializer { PropertyListResponseSerializer() }
+
+    /// A serializer with a format, which AFNetworking does not use either.
+    @available(*, unavailable, message: "PropertyListResponseSerializer(readOptions:), which reads every format")
+    public init(
+        format: PropertyListSerialization.PropertyListFormat, readOptions: PropertyListSerialization.ReadOptions
+    ) { self.init() }
+}
+
+extension CompoundResponseSerializer {
+    /// A serializer that tries others in turn.
+    @available(*, unavailable, renamed: "init(_:)")
+    public static func compoundSerializerWithResponseSerializers(
+        _ responseSerializers: [any URLResponseSerialization]
+    ) -> CompoundResponseSerializer { CompoundResponseSerializer([]) }
+
+    /// A serializer that tries others in turn.
+    @available(*, unavailable, renamed: "init(_:)")
+    public static func compoundSerializer(
+        withResponseSerializers responseSerializers: [any URLResponseSerialization]
+    ) -> CompoundResponseSerializer { CompoundResponseSerializer([]) }
 }

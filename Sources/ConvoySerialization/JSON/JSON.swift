@@ -5,8 +5,8 @@ import Foundation
 /// Trees are compared as in RFC 6902, section 4.6: numbers by value, strings by code points, and the members of objects
 /// in any order.
 ///
-/// Comparing, writing and freeing a tree take a stack frame for each level. A parsed tree is as deep as the parser's limit
-/// allows; one that is made otherwise should not be deeper than a few thousand levels.
+/// Comparing, writing and freeing a tree take a stack frame for each level. A parsed tree is at most as deep as the
+/// parser's limit; one that you build should not be deeper than a few thousand levels.
 public enum JSON: Sendable {
     /// `null`.
     case null
@@ -111,4 +111,134 @@ extension JSON: CustomStringConvertible {
             output.append("}")
         }
     }
+}
+
+/// Literals at every level: `let json: JSON = ["name": "ada", "tags": ["a", "b"], "n": 3, "none": nil]`.
+extension JSON: ExpressibleByNilLiteral {
+    /// `null`.
+    public init(nilLiteral: ()) { self = .null }
+}
+
+extension JSON: ExpressibleByBooleanLiteral {
+    /// `true` or `false`.
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+}
+
+extension JSON: ExpressibleByIntegerLiteral {
+    /// A whole number.
+    public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
+}
+
+extension JSON: ExpressibleByFloatLiteral {
+    /// A number, in the shortest form of a `Double`; `null` for one beyond its range.
+    public init(floatLiteral value: Double) { self = JSONNumber(value).map(JSON.number) ?? .null }
+}
+
+extension JSON: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
+    /// Text.
+    public init(stringLiteral value: String) { self = .string(value) }
+}
+
+extension JSON: ExpressibleByArrayLiteral {
+    /// Values in order.
+    public init(arrayLiteral elements: JSON...) { self = .array(elements) }
+}
+
+extension JSON: ExpressibleByDictionaryLiteral {
+    /// Values by key, in the order written. A key that is written twice keeps its last value.
+    public init(dictionaryLiteral elements: (String, JSON)...) {
+        var object = JSONObject()
+        for (key, value) in elements { object[key] = value }
+        self = .object(object)
+    }
+}
+
+extension JSON: Codable {
+    /// Decodes any value. Foundation's decoders convert numbers first, so that one of more than 38 digits is rounded as
+    /// a `Decimal` or a `Double`, and they give the members of an object in no order.
+    /// ``init(parsing:maximumDepth:rejectsDuplicateKeys:)`` parses the text itself and loses nothing; a manager's calls
+    /// that return a `JSON` use that.
+    public init(from decoder: any Decoder) throws {
+        if let container = try? decoder.container(keyedBy: JSONKey.self) {
+            var object = JSONObject()
+            for key in container.allKeys {
+                object.append(key: key.stringValue, value: try container.decode(JSON.self, forKey: key))
+            }
+            self = .object(object)
+        } else if var container = try? decoder.unkeyedContainer() {
+            var values: [JSON] = []
+            while !container.isAtEnd { values.append(try container.decode(JSON.self)) }
+            self = .array(values)
+        } else {
+            let container = try decoder.singleValueContainer()
+            if container.decodeNil() {
+                self = .null
+            } else if let value = try? container.decode(Bool.self) {
+                self = .bool(value)
+            } else if let value = try? container.decode(String.self) {
+                self = .string(value)
+            } else {
+                self = .number(try container.decode(JSONNumber.self))
+            }
+        }
+    }
+
+    /// Encodes the value; the encoder decides the order of members.
+    public func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .object(let object):
+            var container = encoder.container(keyedBy: JSONKey.self)
+            for member in object.members { try container.encode(member.value, forKey: JSONKey(stringValue: member.key)) }
+        case .array(let values):
+            var container = encoder.unkeyedContainer()
+            for value in values { try container.encode(value) }
+        case .string(let value): try value.encode(to: encoder)
+        case .number(let value): try value.encode(to: encoder)
+        case .bool(let value): try value.encode(to: encoder)
+        case .null:
+            var container = encoder.singleValueContainer()
+            try container.encodeNil()
+        }
+    }
+}
+
+extension JSONNumber: Codable {
+    /// Decodes a number, with as many digits as the decoder keeps.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let value = try? container.decode(Int64.self) {
+            self.init(value)
+        } else if let value = try? container.decode(UInt64.self) {
+            self.init(value)
+        } else if let value = try? container.decode(Decimal.self), let number = JSONNumber(value) {
+            self = number
+        } else if let number = JSONNumber(try container.decode(Double.self)) {
+            self = number
+        } else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "The number is not finite.")
+        }
+    }
+
+    /// Encodes the number as the narrowest of `Int64`, `UInt64`, `Decimal` and `Double` that keeps its value.
+    ///
+    /// - Throws: `EncodingError` for a number beyond the range of `Double`.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        if let value = integer(as: Int64.self) { return try container.encode(value) }
+        if let value = integer(as: UInt64.self) { return try container.encode(value) }
+        if let value = Decimal(string: text), JSONNumber(value) == self { return try container.encode(value) }
+        guard let double else {
+            throw EncodingError.invalidValue(
+                self, .init(codingPath: encoder.codingPath, debugDescription: "\(text) is beyond the range of a Double."))
+        }
+        try container.encode(double)
+    }
+}
+
+/// A key of any name.
+private struct JSONKey: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+    init(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { return nil }
 }

@@ -9,7 +9,7 @@ public struct JSONObject: Sendable {
         public let key: String
         /// The value.
         public package(set) var value: JSON
-        /// Grows from each member of an object to the next. Unlike a position it stays when other members are removed.
+        /// Increases from member to member. Unlike a position, it does not change when other members are removed.
         fileprivate var order = 0
 
         /// A key and its value.
@@ -69,7 +69,7 @@ public struct JSONObject: Sendable {
     }
 }
 
-/// Members by their positions.
+/// Access to members by position.
 extension JSONObject {
     /// Where the member of a key is; nil if there is none.
     package func position(of key: String) -> Int? {
@@ -92,7 +92,7 @@ extension JSONObject {
         return member
     }
 
-    /// Puts a member that was removed back where it was.
+    /// Inserts a removed member at its old position.
     package mutating func insert(_ member: Member, at position: Int) {
         guard position < members.count else { return append(member) }
         let isBetween =
@@ -121,7 +121,7 @@ extension JSONObject: Hashable {
     public static func == (one: JSONObject, other: JSONObject) -> Bool {
         guard one.members.count == other.members.count else { return false }
         for (index, member) in one.members.enumerated() {
-            // Most are in the same order.
+            // Fast path: most objects have their members in the same order.
             let same = other.members[index]
             if same.key.hasSameCodePoints(as: member.key) {
                 if same.value != member.value { return false }

@@ -41,7 +41,7 @@ public struct JSONPointer: Sendable {
     /// The pointer with one more token.
     public func appending(_ token: String) -> JSONPointer { JSONPointer(tokens: tokens + [token]) }
 
-    /// Whether the pointer leads to another's value, or to one that contains it.
+    /// Whether the other pointer leads to the same value, or to one inside it.
     public func isPrefix(of other: JSONPointer) -> Bool {
         tokens.count <= other.tokens.count && zip(tokens, other.tokens).allSatisfy { $0.hasSameCodePoints(as: $1) }
     }
@@ -77,7 +77,7 @@ extension JSONPointer: ExpressibleByArrayLiteral {
 }
 
 extension JSONPointer: Codable {
-    /// Reads the text of a pointer.
+    /// Decodes the text of a pointer.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let pointer = JSONPointer(try container.decode(String.self)) else {
@@ -86,7 +86,7 @@ extension JSONPointer: Codable {
         self = pointer
     }
 
-    /// Writes the text of the pointer.
+    /// Encodes the text of the pointer.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)
@@ -100,5 +100,24 @@ extension JSONPointer: Hashable {
 
     public func hash(into hasher: inout Hasher) {
         for token in tokens { token.hashCodePoints(into: &hasher) }
+    }
+}
+
+/// The form for the fragment of a URL (RFC 6901, section 6): `#/a%20b`.
+extension JSONPointer {
+    /// A pointer from the fragment of a URL, with or without the `#`: the text of a pointer in UTF-8, percent-encoded. Nil
+    /// for other text, such as one with a `%` that encodes nothing.
+    public init?(uriFragment: String) {
+        let fragment = uriFragment.utf8.first == UInt8(ascii: "#") ? uriFragment.utf8.dropFirst() : uriFragment.utf8[...]
+        guard let bytes = PercentEncoding.strictlyDecoded(Array(fragment)[...]),
+            let text = String(validating: bytes, as: UTF8.self)
+        else { return nil }
+        self.init(text)
+    }
+
+    /// The pointer as the fragment of a URL, with the `#`.
+    public var uriFragment: String {
+        let bytes = PercentEncoding.encoded(Array(description.utf8)[...], allowing: .query, keepsEncodings: false)
+        return "#" + String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -2,25 +2,13 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A body that is sent as it is, and is not made of parameters.
-package enum RequestBody {
-    /// Bytes, with the content type that they have unless the request names one.
-    case data(Data, contentType: String)
-    /// A file, read while it is sent.
-    case file(URL)
-    /// A stream, read while it is sent, of which the length is known. It can be read once, unless it is a
-    /// ``ReplayableBodyStream``.
-    case stream(InputStream, length: Int64)
-    /// A stream of the library's, sent in chunks where its length is not known.
-    case ownStream(InputStream, length: Int64?)
-}
-
 extension HTTPRequestSerializer {
     /// A new request with a body, and the parameters as its query.
     ///
-    /// A file must have the length to its end that it has now, and can be sent again after a redirect.
+    /// A file is read again after a redirect. If its length changes before it is sent, the transfer fails.
     ///
-    /// - Throws: as ``request(method:url:parameters:headers:)``; for a file that cannot be read, and a length below 0.
+    /// - Throws: as ``request(method:url:parameters:headers:)``; an error for a file that cannot be read, or a negative
+    ///   length.
     package func request(
         method: HTTPMethod, url: URL, query: Parameter?, headers: [String: String?], body: RequestBody
     ) throws -> URLRequest {
@@ -28,14 +16,14 @@ extension HTTPRequestSerializer {
         serializer.httpMethodsEncodingParametersInURI.insert(method)
         var request = try serializer.request(method: method, url: url, parameters: query, headers: headers)
         try set(body, of: &request)
-        // What the caller does not want is taken away again.
+        // The body may have set a field that the caller wants removed.
         for (name, value) in headers where value == nil { request.setValue(nil, forHTTPHeaderField: name) }
         return request
     }
 
     /// A request that sends a body; a GET becomes a POST.
     ///
-    /// - Throws: for a file that cannot be read, and a length below 0.
+    /// - Throws: an error for a file that cannot be read, or a negative length.
     package static func request(_ request: URLRequest, sending body: RequestBody) throws -> URLRequest {
         var request = request
         if request.httpMethod == nil || request.httpMethod == "GET" { request.httpMethod = "POST" }

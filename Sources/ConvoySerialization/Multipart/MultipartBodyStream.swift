@@ -4,8 +4,7 @@ import Foundation
 /// `AFMultipartBodyStream`.
 ///
 /// It takes no memory besides that of parts that are in memory; files are read directly into the caller's buffer.
-/// Reading may block on a disk, so it must be done on a thread that may block. As with any stream, one thread at a
-/// time.
+/// Reading may block on a disk, so read it on a thread that may block, and as with any stream, on one thread at a time.
 ///
 /// If a part does not have its announced length, such as a file that has changed its size, the stream ends with an
 /// error: `read` returns -1, and the status is `.error`. `streamError` can be read at any time, and is nil if there is
@@ -15,7 +14,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
     public let contentLength: Int64
     /// The maximum number of bytes per read; `Int.max` for no limit.
     public let packetSize: Int
-    /// The pause after each packet, in seconds. It is made by the transport; reading never sleeps.
+    /// The pause after each packet, in seconds. The transport makes it; reading never sleeps.
     public let delay: TimeInterval
 
     private let layout: MultipartLayout
@@ -104,4 +103,27 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
         reader = piece
         return piece
     }
+}
+
+/// A request body that can be sent again from its start, as is necessary after a redirect (RFC 9110, section 15.4.8),
+/// an authentication or a lost connection.
+///
+/// Adopt it in a subclass of `InputStream` that you set as `URLRequest.httpBodyStream`.
+public protocol ReplayableBodyStream {
+    /// A new, unopened stream with the same bytes from the start, independent of this one.
+    ///
+    /// - Throws: if the bytes are no longer available: `NSURLErrorRequestBodyStreamExhausted` (-1021) in
+    ///   ``URLRequestSerializationErrorDomain`` for a part from a stream that has already been read.
+    func replay() throws -> InputStream
+}
+
+/// A request body that asks to be sent slowly.
+///
+/// The transport sends ``packetSize`` bytes in ``delay`` seconds, on average, and spreads them evenly: a rate limit for this
+/// body alone, besides others. The stream itself never sleeps.
+public protocol ThrottledBodyStream {
+    /// The number of bytes that are sent in each ``delay``; `Int.max` for no limit.
+    var packetSize: Int { get }
+    /// The time in which ``packetSize`` bytes are sent, in seconds; zero or less for no limit.
+    var delay: TimeInterval { get }
 }

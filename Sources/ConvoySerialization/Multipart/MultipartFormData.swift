@@ -4,8 +4,8 @@ import FoundationNetworking
 
 /// The parts of a `multipart/form-data` body (RFC 7578). The counterpart of `AFMultipartFormData`.
 ///
-/// Files are only named here, and read when the body is sent, in constant memory. If a part cannot be sent (a media
-/// type with a line break in it), making the request throws.
+/// Files are read while the body is sent, in constant memory. If a part cannot be sent (a media type with a line break
+/// in it), making the request throws.
 ///
 /// Names and file names are escaped as the WHATWG HTML standard says (section 4.10.21.8): `"` becomes `%22`, line
 /// breaks `%0D` and `%0A`, and everything else is sent as UTF-8.
@@ -168,5 +168,61 @@ public struct MultipartFormData {
             }
         }
         return result
+    }
+}
+
+/// One part of a form: its headers and the source of its bytes.
+struct MultipartPart {
+    enum Body {
+        case data(Data)
+        case file(FileSource)
+        case stream(StreamSource)
+
+        var length: Int64 {
+            switch self {
+            case .data(let data): Int64(data.count)
+            case .file(let file): file.length
+            case .stream(let stream): stream.length
+            }
+        }
+    }
+
+    let headers: [(String, String)]
+    let body: Body
+}
+
+/// A whole body as a list of pieces to be sent one after the other.
+struct MultipartLayout {
+    let pieces: [MultipartPart.Body]
+    /// The exact length in bytes.
+    let length: Int64
+
+    /// - Throws: if the sum of the lengths exceeds 64 bits.
+    init(parts: [MultipartPart], boundary: String) throws {
+        var pieces: [MultipartPart.Body] = []
+        var pending = ""
+        for (index, part) in parts.enumerated() {
+            pending += index == 0 ? "--\(boundary)\r\n" : "\r\n--\(boundary)\r\n"
+            for (name, value) in part.headers { pending += "\(name): \(value)\r\n" }
+            pending += "\r\n"
+            pieces.append(.data(Data(pending.utf8)))
+            pieces.append(part.body)
+            pending = ""
+        }
+        if !parts.isEmpty { pieces.append(.data(Data("\r\n--\(boundary)--\r\n".utf8))) }
+
+        try self.init(pieces: pieces)
+    }
+
+    /// - Throws: if the sum of the lengths exceeds 64 bits.
+    init(pieces: [MultipartPart.Body]) throws {
+        var length: Int64 = 0
+        for piece in pieces {
+            let sum = length.addingReportingOverflow(piece.length)
+            guard !sum.overflow else { throw NSError.request(.invalidPart, "The body is too long to be counted.") }
+            length = sum.partialValue
+        }
+        self.pieces = pieces
+        self.length = length
     }
 }

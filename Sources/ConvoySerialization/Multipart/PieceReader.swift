@@ -1,5 +1,6 @@
 import ConvoySupport
 import Foundation
+import Synchronization
 
 /// Reads one piece of a form's body, and checks its length.
 class PieceReader {
@@ -85,5 +86,131 @@ private final class StreamReader: PieceReader {
         }
         remaining -= Int64(count)
         return count
+    }
+}
+
+/// A file on disk that is sent as a part: its path, and its length when it was added.
+struct FileSource: Sendable {
+    let path: String
+    let length: Int64
+
+    init(url: URL) throws {
+        guard url.isFileURL else {
+            throw NSError.request(
+                .unusableFile, "Expected URL to be a file URL", subject: url.absoluteString, code: NSURLErrorBadURL)
+        }
+        path = url.path
+        do {
+            // Opening it shows that it can be read; `stat` would not.
+            let file = try OpenFile(path: path)
+            length = file.length
+        } catch {
+            throw NSError.request(
+                .unusableFile, "File URL not reachable.", subject: path, code: NSURLErrorBadURL, underlying: error)
+        }
+    }
+
+    func open() throws -> OpenFile {
+        let file = try OpenFile(path: path)
+        guard file.length == length else { throw changed }
+        return file
+    }
+
+    /// The error for a file whose length no longer fits `Content-Length`.
+    var changed: NSError {
+        .request(
+            .unusableFile, "The file changed its size after it was added to the request.", subject: path,
+            code: NSURLErrorRequestBodyStreamExhausted)
+    }
+}
+
+/// A regular file that is open for reading.
+///
+/// Foundation's file streams do not tell the length, and reading their errors is unsafe on Linux.
+final class OpenFile {
+    private let descriptor: Int32
+
+    /// The length now, in bytes.
+    var length: Int64 {
+        var information = stat()
+        return fstat(descriptor, &information) == 0 ? Int64(information.st_size) : -1
+    }
+
+    /// - Throws: an error in `NSPOSIXErrorDomain`, with the path.
+    init(path: String) throws {
+        // Without O_NONBLOCK, opening a pipe would wait for its writer; for regular files it has no effect.
+        descriptor = Self.retrying { systemOpen(path) }
+        guard descriptor >= 0 else { throw SystemError().error(path: path) }
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else {
+            let failure = SystemError()
+            _ = close(descriptor)
+            throw failure.error(path: path)
+        }
+        guard information.st_mode & S_IFMT == S_IFREG else {
+            _ = close(descriptor)
+            throw SystemError(code: information.st_mode & S_IFMT == S_IFDIR ? EISDIR : EINVAL).error(path: path)
+        }
+    }
+
+    deinit { _ = close(descriptor) }
+
+    /// Returns the number of bytes read; 0 at the end of the file.
+    func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int {
+        let result = Self.retrying { systemRead(descriptor, buffer, count) }
+        guard result >= 0 else { throw SystemError().error(path: nil) }
+        return result
+    }
+
+    private static func retrying<Result: SignedInteger>(_ call: () -> Result) -> Result {
+        while true {
+            let result = call()
+            if result != -1 || errno != EINTR { return result }
+        }
+    }
+}
+
+private func systemOpen(_ path: String) -> Int32 { open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
+private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutablePointer<UInt8>, _ count: Int) -> Int {
+    read(descriptor, buffer, count)
+}
+
+/// A stream of which `length` bytes are sent as a part.
+final class StreamSource {
+    let length: Int64
+    private let stream: InputStream?
+    private let make: (@Sendable () throws -> InputStream)?
+    private let isTaken = Atomic(false)
+
+    init(_ stream: InputStream, length: Int64) {
+        self.stream = stream
+        self.length = length
+        make = nil
+    }
+
+    init(length: Int64, making make: @escaping @Sendable () throws -> InputStream) {
+        stream = nil
+        self.length = length
+        self.make = make
+    }
+
+    /// An unopened stream to read from the start. A plain stream is returned only once, as it can be read only once.
+    func take() throws -> InputStream {
+        if let make { return try make() }
+        guard let stream, !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {
+            if let stream = stream as? any ReplayableBodyStream { return try stream.replay() }
+            throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")
+        }
+        return stream
+    }
+
+    /// Throws if ``take()`` would throw.
+    func checkAvailable() throws {
+        guard make == nil, !(stream is any ReplayableBodyStream), isTaken.load(ordering: .acquiring) else { return }
+        throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")
+    }
+
+    static func exhausted(_ reason: String, underlying: (any Error)? = nil) -> NSError {
+        .request(.invalidPart, reason, code: NSURLErrorRequestBodyStreamExhausted, underlying: underlying)
     }
 }

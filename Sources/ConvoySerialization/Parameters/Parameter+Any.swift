@@ -1,12 +1,12 @@
 import Foundation
 
 extension Parameter {
-    /// Any value that parameters can be made of: what the calls with `[String: Any?]` and `Encodable` parameters use.
+    /// Converts any value that parameters can express, as calls with `[String: Any?]` and `Encodable` parameters do.
     ///
-    /// Dictionaries by `String`, arrays, sets, texts, numbers, truth values, `Data`, `Date`, `URL`, Foundation's
-    /// classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose value is nil is
-    /// left out of its dictionary; `Parameter.null` or `NSNull()` sends a null. In an array nil is a null: its place
-    /// counts.
+    /// These are dictionaries with `String` keys, arrays, sets, strings, numbers, booleans, `Data`, `Date`, `URL`,
+    /// Foundation's classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose
+    /// value is nil is omitted from its dictionary; `Parameter.null` or `NSNull()` sends a null. In an array nil
+    /// becomes null, which keeps the positions of the others.
     ///
     /// - Returns: nil for nil.
     /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of a value that is none of
@@ -17,11 +17,11 @@ extension Parameter {
 
     private static func convert(_ value: Any?, at path: [String]) throws -> Parameter? {
         guard let value else { return nil }
-        // Before all that is asked of other values, which is slow.
+        // Fast path, as the casts below are slow.
         if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
             return try convert(values, at: path)
         }
-        // An optional in an `Any`, of whatever depth.
+        // An optional inside `Any`, nested to any depth.
         if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path) }
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
@@ -62,7 +62,7 @@ extension Parameter {
         return .dictionary(converted)
     }
 
-    /// The value if it is of one of the types that nearly all leaves have: found without a search for conformances.
+    /// Fast path for the most common leaf types, which needs no search for conformances.
     private static func common(_ value: Any) -> Parameter? {
         let type = type(of: value)
         if type == String.self { return (value as? String).map { .string($0) } }
@@ -92,13 +92,13 @@ extension Parameter {
         }
     }
 
-    /// Tells apart what Swift's casts do not: to them each of `NSNumber`'s is a `Bool`, an `Int` and a `Double`.
+    /// Distinguishes the kinds of `NSNumber`, any of which Swift casts to `Bool`, `Int` and `Double`.
     private static func number(_ value: NSNumber) -> Parameter {
         if let decimal = value as? NSDecimalNumber { return Parameter(decimal.decimalValue) }
         switch UInt8(bitPattern: value.objCType.pointee) {
         case UInt8(ascii: "f"), UInt8(ascii: "d"): return .double(value.doubleValue)
         case UInt8(ascii: "Q"): return Parameter(value.uint64Value)
-        // A truth value is stored as a number of 8 bits, and there are only two.
+        // Booleans look like numbers of 8 bits, but there are only two instances.
         case _ where value === NSNumber(value: true): return true
         case _ where value === NSNumber(value: false): return false
         default: return Parameter(value.int64Value)
@@ -106,7 +106,7 @@ extension Parameter {
     }
 }
 
-/// An optional, of which an `Any` hides whether it is nil.
+/// Unwraps an optional that is hidden in an `Any`.
 private protocol OptionalValue {
     var wrapped: Any? { get }
 }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A value in a request's parameters: one node of their tree.
@@ -8,9 +9,9 @@ import Foundation
 /// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
 /// ```
 ///
-/// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Inside a literal of parameters nil
-/// is ``null``, while in a dictionary of other values nil leaves its key out (``converting(_:)``). Where a function
-/// takes `Parameter?`, nil means that there are no parameters at all.
+/// Each serializer writes the cases in its own way; see ``URLRequestSerialization``. Inside a literal of parameters nil
+/// is ``null``, while in a dictionary of other values nil omits its key (``converting(_:)``). Where a function takes
+/// `Parameter?`, nil means that there are no parameters at all.
 ///
 /// The counterpart of the `id` that AFNetworking 2.x accepts.
 public enum Parameter: Sendable, Hashable {
@@ -40,8 +41,8 @@ public enum Parameter: Sendable, Hashable {
     case set(Set<Parameter>)
     /// Values by key.
     case dictionary([String: Parameter])
-    /// Values by keys that ``dictionary(_:)`` cannot tell apart: such as `é` in one code point and in two. Sent in the order
-    /// of their code points; only in a property list one of them is lost.
+    /// Values by keys that are equal as Swift strings, such as `é` as one code point and as two. They are sent in the
+    /// order of their code points. A property list keeps only one of them.
     case object(JSONObject)
 }
 
@@ -51,7 +52,7 @@ public typealias Parameters = Parameter
 extension Parameter {
     /// A text.
     public init(_ value: String) { self = .string(value) }
-    /// A truth value.
+    /// A boolean.
     public init(_ value: Bool) { self = .bool(value) }
     /// A number with a fraction.
     public init(_ value: Double) { self = .double(value) }
@@ -92,7 +93,7 @@ extension Parameter {
         }
     }
 
-    /// A decimal number with all its digits. One that is none is an error in JSON.
+    /// A decimal number with all its digits. NaN is an error in JSON.
     public init(_ value: Decimal) { self = JSONNumber(value).map { Parameter($0) } ?? .double(.nan) }
 
     /// A JSON tree, whose numbers keep their digits. ``JSONRequestSerializer`` sorts its keys.
@@ -109,7 +110,7 @@ extension Parameter {
         }
     }
 
-    /// The values under a key, or nil where this is no dictionary or has no such key.
+    /// The value of a key; nil if there is none, or this is not a dictionary.
     public subscript(key: String) -> Parameter? {
         switch self {
         case .dictionary(let values): values[key]
@@ -140,12 +141,12 @@ extension Parameter: ExpressibleByBooleanLiteral {
 }
 
 extension Parameter: ExpressibleByNilLiteral {
-    /// Null, which is a value: its key is not left out.
+    /// ``null``; its key is not omitted.
     public init(nilLiteral: ()) { self = .null }
 }
 
 extension Parameter: ExpressibleByArrayLiteral {
-    /// An array of these.
+    /// Values in order.
     public init(arrayLiteral elements: Parameter...) { self = .array(elements) }
 }
 
@@ -157,7 +158,7 @@ extension Parameter: ExpressibleByDictionaryLiteral {
 }
 
 extension Parameter: Encodable {
-    /// Encodes the value as what it is; a set as an array, data and dates in the encoder's way.
+    /// Encodes the plain value: a set as an array, data and dates by the encoder's strategies.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -174,6 +175,84 @@ extension Parameter: Encodable {
         case .set(let values): try container.encode(values.sorted { $0.description < $1.description })
         case .dictionary(let values): try container.encode(values)
         case .object(let object): try container.encode(JSON.object(object))
+        }
+    }
+}
+
+extension Parameter: CustomStringConvertible {
+    /// The value in AFNetworking's query style: text unchanged, booleans as `1` or `0`, dates as `2013-01-01 00:00:00
+    /// +0000`, bytes as Base64. Containers list their elements in a fixed order. Sets are sorted by this text. Nesting
+    /// deeper than ``maximumDepth`` is shown as `…`.
+    public var description: String { description(depth: 0) }
+
+    private func description(depth: Int) -> String {
+        if depth > Parameter.maximumDepth { return "…" }
+        switch self {
+        case .null: return "<null>"
+        case .bool(let value): return value ? "1" : "0"
+        case .integer(let value): return String(value)
+        case .unsignedInteger(let value): return String(value)
+        case .double(let value): return Parameter.text(of: value)
+        case .number(let value): return value.text
+        case .string(let value): return value
+        case .data(let value): return value.base64EncodedString()
+        case .date(let value): return DateText.description(of: value) ?? "\(value.timeIntervalSince1970)"
+        case .array(let values):
+            return "(" + values.map { $0.description(depth: depth + 1) }.joined(separator: ", ") + ")"
+        case .set(let values):
+            return "{(" + values.map { $0.description(depth: depth + 1) }.sorted().joined(separator: ", ") + ")}"
+        case .dictionary(let values):
+            return Self.description(of: values.sorted { $0.key < $1.key }, depth: depth)
+        case .object(let object):
+            return Self.description(of: Self.sortedMembers(object), depth: depth)
+        }
+    }
+
+    private static func description(of pairs: [(key: String, value: Parameter)], depth: Int) -> String {
+        "{" + pairs.map { "\($0.key) = \($0.value.description(depth: depth + 1));" }.joined() + "}"
+    }
+
+    /// The members of an object in the order in which they are sent.
+    static func sortedMembers(_ object: JSONObject) -> [(key: String, value: Parameter)] {
+        // `<` treats canonically equivalent keys as equal.
+        object.members.sorted { $0.key.unicodeScalars.lexicographicallyPrecedes($1.key.unicodeScalars) }
+            .map { ($0.key, Parameter($0.value)) }
+    }
+
+    /// The maximum nesting for all request serializers. Deeper trees are an error, as recursing into them would
+    /// overflow the stack.
+    public static let maximumDepth = 512
+
+    /// The shortest text that parses to the same number, as in `NSNumber`'s description: `3` for 3.0, `1e+20`.
+    static func text(of value: Double) -> String {
+        let text = value.description
+        return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+    }
+
+    /// The elements of a set in the order in which they are sent.
+    static func sorted(_ values: Set<Parameter>) -> [Parameter] {
+        // Two different elements can have the same description (`1` and "1"). Their kind then decides, as the order of
+        // a set differs from run to run.
+        values.map { (text: $0.description, value: $0) }
+            .sorted { ($0.text, $0.value.kind) < ($1.text, $1.value.kind) }
+            .map(\.value)
+    }
+
+    private var kind: Int {
+        switch self {
+        case .null: 0
+        case .bool: 1
+        case .integer: 2
+        case .unsignedInteger: 3
+        case .double: 4
+        case .number: 5
+        case .string: 6
+        case .data: 7
+        case .date: 8
+        case .array: 9
+        case .set: 10
+        case .dictionary: 11
+        case .object: 12
         }
     }
 }

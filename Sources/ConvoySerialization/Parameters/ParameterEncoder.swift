@@ -1,7 +1,7 @@
 import Foundation
 
 extension Parameter {
-    /// Any value that can be encoded, as parameters.
+    /// Encodes a value as parameters.
     ///
     /// Data, dates, URLs and decimal numbers keep their type; each serializer then writes them in its own way. A `Set`
     /// encodes itself as an array. A nil optional is omitted if the type's `encode(to:)` omits it, as the synthesized

@@ -1,4 +1,5 @@
 import ConvoySupport
+import Foundation
 
 /// Percent-escaping of the names and values in queries and forms, as in AFNetworking since 2.6.0.
 public enum PercentEscaping {
@@ -18,8 +19,8 @@ public enum PercentEscaping {
         }
     }
 
-    /// The text with everything escaped that could mean something else in a query, for queries that you write yourself.
-    /// The counterpart of `AFPercentEscapedStringFromString`.
+    /// Escapes text for use as a name or a value in a query that you write yourself. The counterpart of
+    /// `AFPercentEscapedStringFromString`.
     ///
     /// RFC 3986's unreserved characters, `/` and `?` are kept; every other byte of the UTF-8 becomes `%XX`, a space
     /// `%20`.
@@ -34,7 +35,7 @@ public enum PercentEscaping {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// A query made by a user's closure, with characters that are not allowed in it (RFC 3986, section 3.4) escaped; a
+    /// Escapes the characters that are not allowed in a query (RFC 3986, section 3.4) that a custom closure made; a
     /// bare `#` would end it. Existing escapes are kept.
     static func repaired(_ query: String) -> String {
         if query.utf8.allSatisfy(ByteSet.query.contains) { return query }
@@ -50,5 +51,25 @@ public enum PercentEscaping {
         default:
             return false
         }
+    }
+}
+
+extension URL {
+    /// This URL with a query appended to its own, before the fragment; nil if the result is not a URL.
+    ///
+    /// AFNetworking puts the query after the fragment, so that it is lost, and adds an `&` to an empty query.
+    func appendingQuery(_ query: String) -> URL? {
+        let text = absoluteString
+        let fragment = text.firstIndex(of: "#") ?? text.endIndex
+        let head = text[..<fragment]
+        let joint: String
+        if !head.utf8.contains(UInt8(ascii: "?")) {
+            joint = "?"
+        } else {
+            joint = head.hasSuffix("?") || head.hasSuffix("&") ? "" : "&"
+        }
+        // If Foundation must escape any character, it escapes every "%" of the URL again.
+        let safe = PercentEscaping.repaired(query)
+        return URL(string: "\(head)\(joint)\(safe)\(text[fragment...])", encodingInvalidCharacters: false)
     }
 }

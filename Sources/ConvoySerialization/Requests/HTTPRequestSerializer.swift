@@ -1,3 +1,5 @@
+import CZlib
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -49,7 +51,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// A serializer with the default headers, `Accept-Language` and `User-Agent`, and no property set.
     public init() {}
 
-    /// This serializer, so that all serializers can be set up alike.
+    /// This serializer itself, for code that configures any serializer through this property.
     public var http: HTTPRequestSerializer {
         get { self }
         set { self = newValue }
@@ -112,5 +114,198 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
         }
         try setBody(body, contentType: Self.formContentType, of: &request)
         return request
+    }
+}
+
+extension HTTPRequestSerializer: CustomStringConvertible {
+    /// The headers, without the values of secret ones.
+    public var description: String {
+        let secrets = SecretClassifier.standard
+        let fields = httpRequestHeaders.sorted { $0.key < $1.key }.map { "\($0.key): \(secrets.shown($0.key, $0.value))" }
+        return "HTTPRequestSerializer(\(fields.joined(separator: ", ")))"
+    }
+}
+
+extension HTTPRequestSerializer: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// The steps that all request serializers share.
+extension HTTPRequestSerializer {
+    /// Applies only the properties that were set, so that other defaults are kept.
+    func applyProperties(to request: inout URLRequest) {
+        if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
+        if let cachePolicy { request.cachePolicy = cachePolicy }
+        if let httpShouldHandleCookies { request.httpShouldHandleCookies = httpShouldHandleCookies }
+        if let networkServiceType { request.networkServiceType = networkServiceType }
+        if let timeoutInterval { request.timeoutInterval = timeoutInterval }
+    }
+
+    /// The checked request, with the serializer's headers added unless it has them already.
+    func requestWithHeaders(_ request: URLRequest) throws -> URLRequest {
+        guard request.url != nil else { throw NSError.badURL(nil) }
+        guard HTTPSyntax.isToken(request.httpMethod ?? "GET") else {
+            throw NSError.request(
+                .invalidMethod, "The method is not a token (RFC 9110, section 5.6.2).", subject: request.httpMethod)
+        }
+        try headers.check()
+        var request = request
+        // One assignment, as that is cheaper than even a single call for one field.
+        if var fields = request.allHTTPHeaderFields, !fields.isEmpty {
+            try HeaderFields.checkNames(fields.keys)
+            for (name, value) in headers.fields where request.value(forHTTPHeaderField: name) == nil {
+                fields[name] = value
+            }
+            request.allHTTPHeaderFields = fields
+        } else {
+            request.allHTTPHeaderFields = headers.fields
+        }
+        return request
+    }
+
+    /// The headers of every request; nil if the serializer sets another property than the timeout, or a header that
+    /// cannot be sent.
+    package var fieldsOfPlainRequests: [String: String]? {
+        guard allowsCellularAccess == nil, cachePolicy == nil, httpShouldHandleCookies == nil, networkServiceType == nil,
+            (try? headers.check()) != nil
+        else { return nil }
+        return headers.fields
+    }
+
+    /// The query and the body of a request that is sent without making a `URLRequest`; nil if the serializer's settings
+    /// need one.
+    ///
+    /// - Parameters:
+    ///   - method: decides whether the parameters go into the query or the body.
+    ///   - body: the body; the parameters are then the query. Nil if the parameters may be the body.
+    ///   - json: writes the parameters as the body; nil for a form.
+    package func plainParts(
+        _ method: HTTPMethod, _ parameters: Parameter?, body: RequestBody?, json: JSONRequestSerializer?
+    ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
+        if parameters != nil, queryStringSerialization != nil { return nil }
+        func query() throws -> String { try parameters.map(queryStringStyle.queryString) ?? "" }
+        if body == nil, encodesParametersInURI(method) { return (try query(), nil) }
+        guard !compressesBody else { return nil }
+        switch body {
+        case .data(let data, let contentType): return (try query(), (data, contentType))
+        case .file, .stream, .ownStream: return nil
+        case nil: break
+        }
+        if let json { return ("", try parameters.map { (try json.body(of: $0), JSONRequestSerializer.contentType) }) }
+        guard stringEncoding == .utf8 else { return nil }
+        return ("", (Data(try query().utf8), Self.formContentType))
+    }
+
+    static let formContentType = "application/x-www-form-urlencoded"
+
+    package func encodesParametersInURI(_ method: HTTPMethod) -> Bool {
+        if httpMethodsEncodingParametersInURI.contains(method) { return true }
+        return httpMethodsEncodingParametersInURI.contains { HTTPSyntax.isSameField($0.rawValue, method.rawValue) }
+    }
+
+    /// The query string, or nil if there are no parameters.
+    func queryString(for request: URLRequest, parameters: Parameter?) throws -> String? {
+        guard let parameters else { return nil }
+        if let queryStringSerialization { return try queryStringSerialization(request, parameters) }
+        return try queryStringStyle.queryString(from: parameters)
+    }
+
+    func appendQuery(of parameters: Parameter?, to request: inout URLRequest) throws {
+        guard let query = try queryString(for: request, parameters: parameters), !query.isEmpty else { return }
+        guard let url = request.url, let extended = url.appendingQuery(query) else {
+            throw NSError.badURL(request.url)
+        }
+        request.url = extended
+    }
+
+    /// The request with its parameters as a query or, depending on the method, as a body of the given type. Nil
+    /// parameters give neither body nor type.
+    func request(
+        _ request: URLRequest, with parameters: Parameter?, contentType: String, makingBody make: (Parameter) throws -> Data
+    ) throws -> URLRequest {
+        var request = try requestWithHeaders(request)
+        if encodesParametersInURI(HTTPMethod(request.httpMethod ?? "GET")) {
+            try appendQuery(of: parameters, to: &request)
+        } else if let parameters {
+            try setBody(try make(parameters), contentType: contentType, of: &request)
+        }
+        return request
+    }
+
+    /// Sets the body of a request, and its type unless it has one, and compresses the body if that is enabled.
+    func setBody(_ body: Data, contentType: String, of request: inout URLRequest) throws {
+        if request.value(forHTTPHeaderField: "Content-Type") == nil {
+            request.setValue(contentType, forHTTPHeaderField: "Content-Type")
+        }
+        request.httpBody = body
+        if compressesBody { try compressBody(of: &request) }
+    }
+
+    private func compressBody(of request: inout URLRequest) throws {
+        guard let body = request.httpBody, request.value(forHTTPHeaderField: "Content-Encoding") == nil else { return }
+        guard let compressed = try Gzip.compress(body), compressed.count < body.count else { return }
+        request.httpBody = compressed
+        request.setValue("gzip", forHTTPHeaderField: "Content-Encoding")
+        // A length that was set for the uncompressed body would now be wrong.
+        request.setValue(nil, forHTTPHeaderField: "Content-Length")
+    }
+}
+
+/// A request body that is sent as it is, rather than made from parameters.
+package enum RequestBody {
+    /// Bytes, and the content type that is set unless the request has one.
+    case data(Data, contentType: String)
+    /// A file, read while it is sent.
+    case file(URL)
+    /// A stream of known length, read while it is sent. It can be read once, unless it is a ``ReplayableBodyStream``.
+    case stream(InputStream, length: Int64)
+    /// A stream made by this library, sent in chunks if its length is nil.
+    case ownStream(InputStream, length: Int64?)
+}
+
+/// Compresses data in the gzip format (RFC 1952).
+enum Gzip {
+    /// The compressed data, or nil for empty data.
+    static func compress(_ data: Data) throws -> Data? {
+        if data.isEmpty { return nil }
+        var stream = z_stream()
+        // 15 bits of window; adding 16 selects gzip's header and trailer instead of zlib's.
+        guard
+            deflateInit2_(
+                &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+                Int32(MemoryLayout<z_stream>.size)) == Z_OK
+        else { throw failure }
+        defer { deflateEnd(&stream) }
+
+        var output = Data()
+        var block = [UInt8](repeating: 0, count: 64 * 1024)
+        try data.withUnsafeBytes { (input: UnsafeRawBufferPointer) in
+            var offset = 0
+            var status = Z_OK
+            repeat {
+                // zlib counts in 32 bits, so a large body is passed in slices.
+                let slice = min(input.count - offset, 1 << 30)
+                stream.next_in = UnsafeMutableRawPointer(mutating: input.baseAddress)?
+                    .assumingMemoryBound(to: Bytef.self).advanced(by: offset)
+                stream.avail_in = uInt(slice)
+                offset += slice
+                let flush = offset == input.count ? Z_FINISH : Z_NO_FLUSH
+                repeat {
+                    try block.withUnsafeMutableBufferPointer { buffer in
+                        stream.next_out = buffer.baseAddress
+                        stream.avail_out = uInt(buffer.count)
+                        status = deflate(&stream, flush)
+                        guard status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR else { throw failure }
+                        output.append(contentsOf: buffer[..<(buffer.count - Int(stream.avail_out))])
+                    }
+                } while stream.avail_out == 0
+            } while status != Z_STREAM_END && offset < input.count
+        }
+        return output
+    }
+
+    private static var failure: NSError {
+        .request(.compressionFailed, "The body could not be compressed.")
     }
 }

@@ -38,7 +38,7 @@ struct HeaderFields: Sendable, Hashable {
         if let failure = failure(name: name, value: value) { throw error(failure, name: name) }
     }
 
-    /// Throws for a field that is given in two spellings: it would be random which of them counts.
+    /// Throws for a field that is given in two spellings, as either of them could win.
     static func checkNames(_ names: some Collection<String>) throws {
         var seen: [String] = []
         for name in names.sorted() {
@@ -62,5 +62,27 @@ struct HeaderFields: Sendable, Hashable {
             default: "The value of the header \(name) contains a control character (RFC 9110, section 5.5)."
             }
         return .request(failure, reason, subject: name)
+    }
+}
+
+/// The initial headers of every serializer, computed once per process.
+enum DefaultHeaders {
+    static let fields: HeaderFields = {
+        var fields = HeaderFields()
+        let languages = acceptLanguage(Locale.preferredLanguages)
+        if !languages.isEmpty { fields.set(languages, for: "Accept-Language") }
+        fields.set(UserAgent.standard, for: "User-Agent")
+        return fields
+    }()
+
+    /// The user's first six languages with decreasing weights, `en;q=1, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC
+    /// 9110, section 12.5.4).
+    static func acceptLanguage(_ languages: [String]) -> String {
+        var items: [String] = []
+        for (index, language) in languages.prefix(6).enumerated() {
+            let tenths = 10 - index
+            items.append("\(language);q=\(tenths == 10 ? "1" : "0.\(tenths)")")
+        }
+        return items.filter(HTTPSyntax.isFieldValue).joined(separator: ", ")
     }
 }

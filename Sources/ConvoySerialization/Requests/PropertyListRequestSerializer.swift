@@ -11,7 +11,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
     public var http: HTTPRequestSerializer
     /// XML or binary.
     public var format: PropertyListSerialization.PropertyListFormat
-    /// Passed on to `PropertyListSerialization`, which ignores it.
+    /// Passed to `PropertyListSerialization`, which ignores it.
     public var writeOptions: PropertyListSerialization.WriteOptions
 
     /// A serializer with the given format, around an ``HTTPRequestSerializer``.

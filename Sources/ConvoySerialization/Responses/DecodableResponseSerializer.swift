@@ -4,8 +4,8 @@ import FoundationNetworking
 
 /// Decodes JSON as a value of a type; several times as fast as ``JSONResponseSerializer``.
 ///
-/// Where the decoder is a plain `JSONDecoder`, with any strategies but without JSON5, the body is decoded by a faster one
-/// of this library's own, which gives the same values and errors. A subclass of `JSONDecoder` decodes for itself.
+/// In place of a plain `JSONDecoder`, with any strategies but without JSON5, a faster decoder of this library decodes
+/// the body and gives the same values and errors. A subclass of `JSONDecoder` is used as it is.
 ///
 /// The body of an error response rarely is a `Value`. It is decoded as a `Value` if possible, or else as plain JSON;
 /// the error is always the validation's, never that of decoding.
@@ -23,13 +23,13 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         self.decoder = decoder
     }
 
-    /// A serializer with the rules of another, for a value that is awaited.
+    /// A serializer with the rules of another, for an async call that returns a `Value`.
     package init(_ http: HTTPResponseSerializer, decoder: JSONDecoder) {
         self.http = http
         self.decoder = { decoder }
     }
 
-    /// A `Value`, or nil for success with nothing.
+    /// A `Value`; nil for a success without a body.
     ///
     /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the decoder's `DecodingError`; an error for an
     ///   exceeded limit.
@@ -77,16 +77,16 @@ extension DecodableResponseSerializer {
         return try decodeUTF8(data, by: decoder) ?? decode(data, nil, by: decoder)
     }
 
-    /// The value of a body that is not empty; nil for one that is a space.
+    /// Decodes a body that is not empty; nil for a single space.
     private func decode(_ data: Data, _ response: URLResponse?, by decoder: JSONDecoder) throws -> Value? {
         let bytes = try http.jsonText(data, response: response)
-        // What can be decoded so needs no other check.
+        // The fast decoder checks the syntax and the nesting itself.
         if let value = try decodeUTF8(bytes, by: decoder) { return value }
         guard let bytes = try http.checkedJSON(bytes, response: response) else { return nil }
         return try decoder.decode(Value.self, from: bytes)
     }
 
-    /// Nil for what has to be looked at, or is Foundation's to decode.
+    /// Nil for a text that needs the checks of the slow path, or that only Foundation can decode.
     private func decodeUTF8(_ data: Data, by decoder: JSONDecoder) throws -> Value? {
         try decoder.decodePlain(Value.self, from: data, maximumDepth: http.limits.maximumNestingDepth)
     }
@@ -98,3 +98,53 @@ package protocol PlainJSONAcceptance: Sendable {
 }
 
 extension DecodableResponseSerializer: PlainJSONAcceptance {}
+
+/// A value with a media type of its own, such as a JSON Patch.
+///
+/// A manager's call that takes such a value as `body` sends it as this media type instead of plain JSON; an async call
+/// that returns one parses a response of this media type with ``init(httpBody:limits:)``.
+public protocol HTTPBodyCodable: Codable, Sendable {
+    /// The media type of the body, such as `application/json-patch+json`.
+    static var mediaType: String { get }
+
+    /// Parses a body.
+    ///
+    /// - Parameters:
+    ///   - httpBody: the bytes, after decompression.
+    ///   - limits: how deep the body may be nested. Its size has been checked.
+    /// - Throws: an error that says why the body cannot be parsed.
+    init(httpBody: Data, limits: ResponseLimits) throws
+
+    /// The body.
+    func httpBody() throws -> Data
+}
+
+/// Parses bodies of an ``HTTPBodyCodable`` value's media type. Async calls that return such a value use it.
+public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSerialization {
+    /// Which responses are acceptable, and the limits. The content type is that of the value by default.
+    public var http = HTTPResponseSerializer(contentTypes: [Value.mediaType])
+
+    /// A serializer for a type.
+    public init(_ type: Value.Type = Value.self) {}
+
+    /// A serializer with the rules of another, which also accepts the media type of the value.
+    package init(_ type: Value.Type, rules: HTTPResponseSerializer) {
+        http = rules
+        http.acceptableContentTypes?.insert(Value.mediaType)
+    }
+
+    /// A `Value`, or nil for a success without a body.
+    ///
+    /// The body of an error response is rarely a `Value`; it is parsed as JSON if possible, and the error is always the
+    /// validation's.
+    ///
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the error of
+    ///   ``HTTPBodyCodable/init(httpBody:limits:)``; an error for an exceeded limit.
+    public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        let isAcceptable = http.validationError(response, data: data) == nil
+        return try http.responseObject(for: response, data: data) { data in
+            if isAcceptable { return try Value(httpBody: data, limits: http.limits) }
+            return try? JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed)
+        }
+    }
+}

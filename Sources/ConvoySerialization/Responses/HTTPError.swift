@@ -12,13 +12,13 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// It is an `NSError` in ``URLResponseSerializationErrorDomain``, with AFNetworking's codes and keys, for those who look
-/// at these. Printed, it is one line, without the header and the body.
+/// An `NSError` in ``URLResponseSerializationErrorDomain`` with AFNetworking's codes and keys. Its description is one
+/// line, without headers and body.
 public final class HTTPError: NSError, @unchecked Sendable {
-    /// The response, with its head.
+    /// The response: its URL, status and headers.
     public var response: HTTPURLResponse? { userInfo[URLResponseSerializationErrorKey.response] as? HTTPURLResponse }
 
-    /// The status code of the response, which may be a successful one: of a body that has an unacceptable type.
+    /// The status code of the response. It can be a successful one, if only the content type is unacceptable.
     public var statusCode: Int? { response?.statusCode }
 
     /// The URL that the response came from.
@@ -27,15 +27,15 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// The body of the response, if it has one.
     public var data: Data? { userInfo[URLResponseSerializationErrorKey.data] as? Data }
 
-    /// What the serializer made of the body, if it is of a kind that it reads.
+    /// The object that the serializer made from the body; nil if it could not parse the body.
     public var responseObject: Any? { userInfo[URLResponseSerializationErrorKey.responseObject] }
 
-    /// The limit that the response has exceeded, if that is why it is not acceptable.
+    /// The limit that the response exceeded; nil for other errors.
     public var exceededLimit: ResponseLimitExceeded? {
         userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
     }
 
-    /// The body as a value of a type, for the errors that a service describes in JSON.
+    /// Decodes the body, for services that describe their errors in JSON.
     ///
     /// - Throws: `DecodingError`, also for a response without a body.
     public func decoded<Value: Decodable>(
@@ -49,7 +49,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
 }
 
 extension DecodingError {
-    /// The same error, which names the URL of the response and where in it the value stands.
+    /// The same error with the URL of the response and the coding path in its description.
     func naming(_ url: URL?) -> DecodingError {
         func naming(_ context: Context) -> Context {
             var place = ""
@@ -69,5 +69,81 @@ extension DecodingError {
         case .dataCorrupted(let context): .dataCorrupted(naming(context))
         @unknown default: self
         }
+    }
+}
+
+/// The domain of all errors of Convoy's response serializers. The counterpart of
+/// `AFURLResponseSerializationErrorDomain`.
+///
+/// `NSURLErrorBadServerResponse` (-1011) is an unacceptable status, `NSURLErrorCannotDecodeContentData` (-1016) an
+/// unacceptable content type or text that cannot be decoded, `NSURLErrorDataLengthExceedsMaximum` (-1103) an exceeded
+/// limit. If both status and content type are unacceptable, the error of the content type is the `NSUnderlyingErrorKey`
+/// of the other.
+public let URLResponseSerializationErrorDomain = "com.alamofire.error.serialization.response"
+
+/// The keys in the `userInfo` of errors in ``URLResponseSerializationErrorDomain``.
+public enum URLResponseSerializationErrorKey {
+    /// The `URLResponse`. The counterpart of `AFNetworkingOperationFailingURLResponseErrorKey`.
+    public static let response = "com.alamofire.serialization.response.error.response"
+    /// The body as `Data`. The counterpart of `AFNetworkingOperationFailingURLResponseDataErrorKey`.
+    public static let data = "com.alamofire.serialization.response.error.data"
+    /// The object that the serializer made from the body of an error response. AFNetworking returns it together with
+    /// the error, which a throwing function cannot.
+    public static let responseObject = "com.alamofire.serialization.response.error.object"
+    /// A ``ResponseLimitExceeded``.
+    public static let limit = "com.convoy.serialization.response.error.limit"
+}
+
+extension Error {
+    /// The object that the serializer made from the body of an error response, if there is one.
+    public var serializedResponseObject: Any? {
+        (self as NSError).userInfo[URLResponseSerializationErrorKey.responseObject]
+    }
+}
+
+extension NSError {
+    /// An error about a response, with the keys that AFNetworking gives it.
+    package static func response(_ code: Int, _ description: String, _ response: URLResponse?, data: Data?) -> NSError {
+        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+        userInfo[NSURLErrorFailingURLErrorKey] = response?.url
+        userInfo[URLResponseSerializationErrorKey.response] = response
+        userInfo[URLResponseSerializationErrorKey.data] = data
+        userInfo[NSLocalizedFailureReasonErrorKey] = description
+        return HTTPError(domain: URLResponseSerializationErrorDomain, code: code, userInfo: userInfo)
+    }
+
+    package static func limit(_ limit: ResponseLimitExceeded, _ description: String, _ response: URLResponse?) -> NSError {
+        NSError.response(NSURLErrorDataLengthExceedsMaximum, description, response, data: nil)
+            .adding(limit, for: URLResponseSerializationErrorKey.limit)
+    }
+
+    /// The same error with one more value in its `userInfo`.
+    package func adding(_ value: Any?, for key: String) -> NSError {
+        guard let value else { return self }
+        var userInfo = self.userInfo
+        userInfo[key] = value
+        if self is HTTPError { return HTTPError(domain: domain, code: code, userInfo: userInfo) }
+        return self is DescribedError
+            ? DescribedError(domain: domain, code: code, userInfo: userInfo)
+            : NSError(domain: domain, code: code, userInfo: userInfo)
+    }
+
+    /// This error with another as its underlying error, unless it already has one. The counterpart of
+    /// `AFErrorWithUnderlyingError`.
+    func over(_ underlying: NSError?) -> NSError {
+        guard let underlying, userInfo[NSUnderlyingErrorKey] == nil else { return self }
+        return adding(underlying, for: NSUnderlyingErrorKey)
+    }
+
+    /// Whether this error or one under it has this code and domain. The counterpart of
+    /// `AFErrorOrUnderlyingErrorHasCodeInDomain`.
+    func has(code: Int, in domain: String) -> Bool {
+        var next: NSError? = self
+        // Errors are immutable, so the chain of underlying errors cannot be circular.
+        while let error = next {
+            if error.code == code && error.domain == domain { return true }
+            next = error.userInfo[NSUnderlyingErrorKey] as? NSError
+        }
+        return false
     }
 }

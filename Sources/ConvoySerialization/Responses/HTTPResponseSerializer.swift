@@ -7,8 +7,8 @@ import FoundationNetworking
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// The acceptable status codes; nil for any. 200 to 299 by default.
     public var acceptableStatusCodes: StatusCodeSet? = .successful
-    /// The acceptable media types, without parameters and case-insensitive; nil, the default, for any. `*+json` stands for
-    /// all types with that suffix (RFC 6838, section 4.2.8), `*+xml` for those with the other, and so on.
+    /// The acceptable media types, without parameters and case-insensitive; nil, the default, for any. `*+json` matches
+    /// all types with that suffix (RFC 6838, section 4.2.8), as does `*+xml` for its own, and so on.
     public var acceptableContentTypes: Set<String>?
     /// The encoding of text in a response that names no charset. UTF-8 by default.
     public var stringEncoding = String.Encoding.utf8
@@ -18,12 +18,12 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// A serializer that accepts 200 to 299 and any content type.
     public init() {}
 
-    /// One that parses nothing, and accepts the statuses that another accepts: for bodies that go into files.
+    /// A serializer that accepts the statuses of another and any content type, for bodies that are written to files.
     package init(statusesOf other: any HTTPResponseSerialization) { acceptableStatusCodes = other.acceptableStatusCodes }
 
     package init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }
 
-    /// This serializer, so that all serializers can be set up alike.
+    /// This serializer itself, for code that configures any serializer through this property.
     public var http: HTTPResponseSerializer {
         get { self }
         set { self = newValue }

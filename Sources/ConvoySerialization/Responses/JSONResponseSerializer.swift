@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -45,6 +46,131 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
             return dictionary.compactMapValues { $0 is NSNull ? nil : withoutNulls($0) }
         default:
             return object
+        }
+    }
+}
+
+/// Parses JSON of any shape into a lossless ``JSON`` tree. Async calls that return a `JSON` use it.
+public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
+    /// Which responses are acceptable, and the limits. The content types are those of ``JSONResponseSerializer`` by
+    /// default.
+    public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
+
+    /// A serializer that accepts the content types of ``JSONResponseSerializer``.
+    public init() {}
+
+    /// A ``JSON``; nil for a success without a body.
+    ///
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; ``JSONSyntaxError``; an error for an exceeded limit.
+    public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        try http.responseObject(for: response, data: data) { data in
+            guard let bytes = try http.json(data, response: response) else { return nil }
+            return try http.tree(of: bytes, response)
+        }
+    }
+}
+
+/// The checks of the JSON serializers before their parser runs.
+extension HTTPResponseSerializer {
+    /// The bytes to parse, in UTF-8 and within the limits; nil for a body of one space, which Rails sends for
+    /// `head :ok`.
+    func json(_ data: Data, response: URLResponse?) throws -> Data? {
+        try checkedJSON(try jsonText(data, response: response), response: response)
+    }
+
+    /// The body, converted to UTF-8.
+    func jsonText(_ data: Data, response: URLResponse?) throws -> Data {
+        try fromWideText(data) ?? utf8(data, response: response)
+    }
+
+    /// The bytes, if they are within the limits; nil for one space.
+    func checkedJSON(_ bytes: Data, response: URLResponse?) throws -> Data? {
+        if HTTPResponseSerializer.isOneSpace(bytes) { return nil }
+        switch JSONScanner.scan(bytes, maximumDepth: limits.maximumNestingDepth) {
+        case .valid: return bytes
+        case .tooDeep: throw limits.nestingError(response)
+        case .trailingComma(let offset):
+            throw NSError(
+                domain: NSCocoaErrorDomain, code: CocoaError.propertyListReadCorrupt.rawValue,
+                userInfo: [NSDebugDescriptionErrorKey: "Trailing comma before character \(offset)."])
+        }
+    }
+
+    /// Parses bytes that have been checked.
+    func tree(of bytes: Data, _ response: URLResponse?) throws(JSONSyntaxError) -> JSON {
+        do throws(JSONSyntaxError) {
+            return try JSON(
+                parsing: bytes, maximumDepth: limits.maximumNestingDepth,
+                rejectsDuplicateKeys: limits.rejectsDuplicateKeys)
+        } catch {
+            throw error.naming(response?.url)
+        }
+    }
+
+    /// Throws for a repeated key if the limits reject them, for parsers that cannot detect one.
+    func checkKeys(of data: Data?, _ response: URLResponse?) throws {
+        guard limits.rejectsDuplicateKeys, let data, !data.isEmpty, !hasNoContent(response) else { return }
+        try limits.checkSize(of: data, response: response)
+        if let bytes = try json(data, response: response) { _ = try tree(of: bytes, response) }
+    }
+
+    /// UTF-16 or UTF-32 without a byte-order mark, converted to UTF-8; nil for anything else. JSON and XML begin with
+    /// ASCII, so that zeros among the first four bytes reveal it (RFC 4627, section 3). The parsers would detect it
+    /// too, but only after the limits were checked on the wrong encoding.
+    func fromWideText(_ data: Data) -> Data? {
+        guard data.count >= 2, data[data.startIndex] == 0 || data[data.startIndex + 1] == 0 else { return nil }
+        let head = Array(data.prefix(4))
+        guard head.count >= 2, Charset.unicodeMark(of: data) == nil else { return nil }
+        let zeros = head.map { $0 == 0 }
+        let encoding: String.Encoding? =
+            switch (zeros[0], zeros[1], zeros.count > 2 ? zeros[2] : nil) {
+            case (true, true, _): .utf32BigEndian
+            case (false, true, true): .utf32LittleEndian
+            case (true, false, _): .utf16BigEndian
+            case (false, true, _): .utf16LittleEndian
+            default: nil
+            }
+        return encoding.flatMap { String(data: data, encoding: $0) }.map { Data($0.utf8) }
+    }
+}
+
+/// Scans JSON before it is parsed for what Foundation's parsers accept: a comma before a closing bracket, and nesting
+/// beyond the limit. It takes a small part of the parser's time.
+enum JSONScanner {
+    enum Outcome: Hashable {
+        case valid
+        case tooDeep
+        case trailingComma(offset: Int)
+    }
+
+    static func scan(_ data: Data, maximumDepth: Int) -> Outcome {
+        data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
+            var depth = 0
+            var afterComma = false
+            var index = 0
+            let count = bytes.count
+            while index < count {
+                switch bytes[index] {
+                case UInt8(ascii: "\""):
+                    afterComma = false
+                    index += 1
+                    while index < count, bytes[index] != UInt8(ascii: "\"") {
+                        index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
+                    }
+                case UInt8(ascii: "["), UInt8(ascii: "{"):
+                    afterComma = false
+                    depth += 1
+                    if depth > maximumDepth { return .tooDeep }
+                case UInt8(ascii: "]"), UInt8(ascii: "}"):
+                    if afterComma { return .trailingComma(offset: index) }
+                    depth -= 1
+                case UInt8(ascii: ","): afterComma = true
+                case 0x20, 0x09, 0x0A, 0x0D: break
+                default: afterComma = false
+                }
+                index += 1
+            }
+            return .valid
         }
     }
 }

@@ -30,3 +30,203 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
         }
     }
 }
+
+/// Checks the size of a binary property list before it is parsed.
+///
+/// In that format objects refer to each other by number, and an object may be referred to many times. So a few hundred
+/// bytes can describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux would build
+/// one by one.
+struct BinaryPropertyList {
+    static let magic = Array("bplist".utf8)
+
+    static let malformed = NSError(
+        domain: NSCocoaErrorDomain, code: CocoaError.propertyListReadCorrupt.rawValue,
+        userInfo: [NSDebugDescriptionErrorKey: "The binary property list is malformed."])
+
+    /// Throws if the list, expanded to a tree, would be nested too deep or too large for its bytes: more than 16
+    /// elements per byte, or, beyond a million elements, more than one per byte. The work is bounded in the same way,
+    /// as every reference that is followed is counted.
+    ///
+    /// Each element counts as one, and more if Foundation copies it for each reference: data by its length, and text by
+    /// a 32nd of its length, as an element takes that much memory anyway. A list without repetitions never exceeds its
+    /// number of bytes, and ordinary lists repeat small objects, not large ones.
+    static func check(_ data: Data, limits: ResponseLimits, response: URLResponse?) throws {
+        guard data.count >= 40 else { throw malformed }
+        try data.withUnsafeBytes { bytes in
+            var list = try BinaryPropertyList(bytes: bytes)
+            let most = max(data.count, min(data.count.multipliedReportingOverflow(by: 16).partialValue, 1 << 20))
+            try list.measure(
+                maximumDepth: limits.maximumNestingDepth, maximumCharge: UInt32(clamping: most),
+                tooDeep: { limits.nestingError(response) },
+                tooLarge: {
+                    NSError.limit(
+                        .expansion, "The property list would expand out of all proportion to its size.",
+                        response)
+                })
+        }
+    }
+
+    private let bytes: UnsafeRawBufferPointer
+    private let offsetSize: Int
+    private let referenceSize: Int
+    private let objectCount: Int
+    private let root: Int
+    private let tableOffset: Int
+    /// For each object, the count of the tree under it, including itself, and its depth; 0 until it is measured. Six
+    /// bytes per object, as a body can have as many objects as bytes.
+    private var charges: [UInt32]
+    private var depths: [UInt16]
+
+    private init(bytes: UnsafeRawBufferPointer) throws {
+        self.bytes = bytes
+        let trailer = bytes.count - 32
+        offsetSize = Int(bytes[trailer + 6])
+        referenceSize = Int(bytes[trailer + 7])
+        guard (1...8).contains(offsetSize), (1...8).contains(referenceSize),
+            let objectCount = Self.integer(bytes, at: trailer + 8, size: 8),
+            let root = Self.integer(bytes, at: trailer + 16, size: 8),
+            let tableOffset = Self.integer(bytes, at: trailer + 24, size: 8),
+            objectCount > 0, root < objectCount, tableOffset < trailer,
+            objectCount <= (trailer - tableOffset) / offsetSize
+        else { throw Self.malformed }
+        self.objectCount = objectCount
+        self.root = root
+        self.tableOffset = tableOffset
+        charges = Array(repeating: 0, count: objectCount)
+        depths = Array(repeating: 0, count: objectCount)
+    }
+
+    /// A container on the path from the root, with its count so far.
+    private struct Visit {
+        let object: Int
+        let content: Content
+        var next = 0
+        var charge: UInt32
+        var depth: UInt16 = 0
+    }
+
+    /// Counts the whole tree without building it or recursing, and throws as soon as it exceeds the limit.
+    private mutating func measure(
+        maximumDepth: Int, maximumCharge: UInt32, tooDeep: () -> NSError, tooLarge: () -> NSError
+    ) throws {
+        let maximumDepth = min(maximumDepth, Int(UInt16.max) - 1)
+        // The count of each object once, which is never more than that of the tree.
+        var seen: UInt32 = 0
+        func add(_ charge: UInt32, to sum: inout UInt32) throws {
+            let (result, overflow) = sum.addingReportingOverflow(charge)
+            guard !overflow, result <= maximumCharge else { throw tooLarge() }
+            sum = result
+        }
+        func visit(_ object: Int) throws -> Visit {
+            let content = try content(of: object)
+            try add(UInt32(clamping: content.size), to: &seen)
+            try add(UInt32(clamping: content.count), to: &seen)
+            try checkKeys(of: content)
+            var charge: UInt32 = 1
+            try add(UInt32(clamping: content.size), to: &charge)
+            return Visit(object: object, content: content, charge: charge)
+        }
+        var path = [try visit(root)]
+        while var last = path.popLast() {
+            var child: Int?
+            while child == nil, last.next < last.content.count {
+                let object = try object(last.next, of: last.content)
+                if charges[object] == 0 {
+                    child = object
+                } else {
+                    try add(charges[object], to: &last.charge)
+                    last.depth = max(last.depth, depths[object] + 1)
+                    last.next += 1
+                }
+            }
+            if let child {
+                // A path that is longer than the limit is too deep, or circular.
+                guard path.count < maximumDepth else { throw tooDeep() }
+                path.append(last)
+                path.append(try visit(child))
+            } else {
+                guard Int(last.depth) <= maximumDepth else { throw tooDeep() }
+                charges[last.object] = last.charge
+                depths[last.object] = last.depth
+            }
+        }
+    }
+
+    /// The size of an object's own data, in elements, and its references.
+    private struct Content {
+        var size = 0
+        var start = 0
+        var count = 0
+        var isDictionary = false
+    }
+
+    /// The content of an object; an error for anything that is not a property list.
+    ///
+    /// The format also has sets, null and the UIDs of keyed archives. They do not belong in property lists, and
+    /// Foundation on Linux crashes when it bridges some of them to Swift.
+    private func content(of object: Int) throws -> Content {
+        let offset = try location(of: object)
+        let marker = bytes[offset]
+        switch marker >> 4 {
+        case 0x1, 0x2: return Content()
+        case 0x0 where marker == 0x08 || marker == 0x09: return Content()
+        case 0x3 where marker == 0x33: return Content()
+        case 0x4: return Content(size: try extent(at: offset, perElement: 1).count)
+        case 0x5: return Content(size: try extent(at: offset, perElement: 1).count / 32)
+        case 0x6: return Content(size: try extent(at: offset, perElement: 2).count / 16)
+        case 0xA:
+            let (start, count) = try extent(at: offset, perElement: referenceSize)
+            return Content(start: start, count: count)
+        case 0xD:
+            let (start, count) = try extent(at: offset, perElement: 2 * referenceSize)
+            return Content(start: start, count: 2 * count, isDictionary: true)
+        default: throw Self.malformed
+        }
+    }
+
+    /// Where the elements after a marker begin, and how many there are. They must end before the offset table.
+    private func extent(at offset: Int, perElement size: Int) throws -> (start: Int, count: Int) {
+        var count = Int(bytes[offset] & 0xF)
+        var start = offset + 1
+        if count == 0xF {
+            guard start < tableOffset, bytes[start] >> 4 == 1, bytes[start] & 0xF <= 3 else { throw Self.malformed }
+            let size = 1 << Int(bytes[start] & 0xF)
+            guard let long = Self.integer(bytes, at: start + 1, size: size) else { throw Self.malformed }
+            count = long
+            start += 1 + size
+        }
+        guard start <= tableOffset, count <= (tableOffset - start) / size else { throw Self.malformed }
+        return (start, count)
+    }
+
+    private func checkKeys(of content: Content) throws {
+        guard content.isDictionary else { return }
+        for index in 0..<content.count / 2 {
+            let key = bytes[try location(of: object(index, of: content))] >> 4
+            guard key == 0x5 || key == 0x6 else { throw Self.malformed }
+        }
+    }
+
+    private func location(of object: Int) throws -> Int {
+        guard let offset = Self.integer(bytes, at: tableOffset + object * offsetSize, size: offsetSize),
+            offset < tableOffset
+        else { throw Self.malformed }
+        return offset
+    }
+
+    private func object(_ index: Int, of content: Content) throws -> Int {
+        let offset = content.start + index * referenceSize
+        guard let object = Self.integer(bytes, at: offset, size: referenceSize), object < objectCount else {
+            throw Self.malformed
+        }
+        return object
+    }
+
+    /// A big-endian number; nil if it lies outside the bytes or does not fit an `Int`.
+    private static func integer(_ bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> Int? {
+        guard offset >= 0, size <= bytes.count, offset <= bytes.count - size else { return nil }
+        var value: UInt64 = 0
+        for index in 0..<size { value = value << 8 | UInt64(bytes[offset + index]) }
+        return Int(exactly: value)
+    }
+}

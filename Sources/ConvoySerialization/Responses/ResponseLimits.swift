@@ -12,8 +12,9 @@ public struct ResponseLimits: Sendable, Hashable {
     /// The deepest nesting of arrays and objects that is parsed. 512 by default. `JSONSerialization` has the same
     /// limit, with its own error.
     public var maximumNestingDepth: Int
-    /// Whether a repeated key in a JSON object is an error, a ``JSONSyntaxError``. False by default: then its first value
-    /// counts in a ``JSON`` as in a decoded value. JSON is read twice for it where it is no ``JSON`` that is made.
+    /// Whether a repeated key in a JSON object is an error, a ``JSONSyntaxError``. False by default: the first value
+    /// counts, in a ``JSON`` as in a decoded value. If it is true, all serializers but ``JSONTreeResponseSerializer``
+    /// parse the body twice.
     public var rejectsDuplicateKeys = false
 
     /// Limits; each has a default.
@@ -34,4 +35,23 @@ public struct ResponseLimits: Sendable, Hashable {
     func nestingError(_ response: URLResponse?) -> NSError {
         .limit(.nestingDepth, "The body is nested deeper than the limit of \(maximumNestingDepth).", response)
     }
+}
+
+/// Which limit a response exceeded.
+public enum ResponseLimitExceeded: String, Sendable, Hashable {
+    /// ``ResponseLimits/maximumBodySize``.
+    case bodySize
+    /// ``ResponseLimits/maximumNestingDepth``.
+    case nestingDepth
+    /// A property list that is small in bytes but expands to a huge tree.
+    case expansion
+    /// An XML document with a document type that contains declarations, such as entities.
+    case declarations
+    /// An XML document whose names take too long to compare: more than 1,024 attributes in one tag, 256 namespace
+    /// declarations that apply in one place, or 100,000 different names.
+    case names
+    /// An image with more pixels than allowed.
+    case pixelCount
+    /// An image that is wider or higher than allowed.
+    case imageDimension
 }

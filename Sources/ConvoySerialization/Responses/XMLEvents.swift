@@ -1,15 +1,14 @@
 import CXML2
 import Foundation
 
-/// Lets libxml2 parse a document piece by piece, for those who hear its events. Nothing is loaded from the network or from
-/// files.
+/// Parses XML piece by piece with libxml2, and reports its events. Nothing is loaded from the network or from files.
 package enum XMLEvents {
     /// Parses a document.
     ///
     /// - Parameters:
-    ///   - handler: what is called for the events, with the context.
+    ///   - handler: the functions that libxml2 calls for its events, with the context.
     ///   - begin: gets the parser before the first event. It is valid until this returns.
-    ///   - isOver: whether the rest need not be parsed.
+    ///   - isOver: called after each MiB; true stops parsing.
     /// - Returns: whether the document is well-formed; nil if there is no memory.
     package static func parse(
         _ data: Data, _ handler: xmlSAXHandler, context: UnsafeMutableRawPointer, begin: (xmlParserCtxtPtr) -> Void,
@@ -42,8 +41,8 @@ package enum XMLEvents {
     /// Whether a tag has more attributes than this. libxml2 reports them only after it has compared each with all the
     /// others of its tag, which can take hours.
     ///
-    /// A tag contains no `<`, so that each one starts a count, also in a comment: what opens one can stand in a literal,
-    /// where it opens nothing.
+    /// A tag contains no `<`, so that each `<` starts a count, even in a comment: `<!--` can also be part of a literal,
+    /// where it opens no comment.
     package static func hasTag(in data: Data, withMoreAttributesThan maximum: Int) -> Bool {
         data.withUnsafeBytes { bytes -> Bool in
             guard let base = bytes.baseAddress else { return false }
@@ -77,6 +76,6 @@ package enum XMLEvents {
         }
     }
 
-    /// Once, as libxml2's own initialization is not safe on several threads at a time.
+    /// Runs once per process, as libxml2's own initialization is not thread-safe.
     private static let initialized: Void = xmlInitParser()
 }

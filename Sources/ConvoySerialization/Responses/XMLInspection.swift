@@ -10,15 +10,15 @@ import FoundationXML
 ///
 /// libxml2 itself parses 10 MB in 65 ms, where `XMLParser` takes 354 and `XMLDocument` 219.
 struct XMLInspection {
-    enum Finding: Error {
+    enum Problem: Error {
         case tooDeep
         case declarations
         case tooManyNames
         case malformed(NSError)
     }
 
-    /// Bounds on what libxml2 does in time that grows with the square of a number: it compares the attributes of a tag
-    /// with each other, looks each prefix up among the namespaces that apply, and has few slots for all the names.
+    /// Bounds on input that costs libxml2 quadratic time: it compares the attributes of a tag with each other, looks
+    /// each prefix up among the namespaces in scope, and hashes all names into few slots.
     private static let maximumAttributeCount = 1_024
     private static let maximumNamespaceCount = 256
     private static let maximumNameCount = 100_000
@@ -29,17 +29,17 @@ struct XMLInspection {
     /// For the document and each open element, how many namespaces apply in it.
     private var namespaceCounts = [0]
     private var hasRoot = false
-    private var finding: Finding?
+    private var problem: Problem?
     private var bareInstructions: [Int] = []
 
     /// The document in a form that Foundation can parse.
     ///
     /// - Parameter data: UTF-8 without zero bytes that declares no other encoding.
-    static func document(of data: Data, maximumDepth: Int) throws(Finding) -> Data {
+    static func document(of data: Data, maximumDepth: Int) throws(Problem) -> Data {
         guard !XMLEvents.hasTag(in: data, withMoreAttributesThan: maximumAttributeCount) else { throw .tooManyNames }
         var inspection = XMLInspection(maximumDepth: maximumDepth)
         inspection.read(data)
-        if let finding = inspection.finding { throw finding }
+        if let problem = inspection.problem { throw problem }
         return spaced(data, at: inspection.bareInstructions)
     }
 
@@ -49,13 +49,13 @@ struct XMLInspection {
         withUnsafeMutablePointer(to: &self) { inspection in
             let isWellFormed = XMLEvents.parse(
                 data, XMLInspection.handler, context: inspection, begin: { inspection.pointee.parser = $0 },
-                isOver: { inspection.pointee.finding != nil })
+                isOver: { inspection.pointee.problem != nil })
             guard let isWellFormed else {
-                inspection.pointee.finding = .malformed(XMLInspection.error(.outOfMemoryError, "No memory."))
+                inspection.pointee.problem = .malformed(XMLInspection.error(.outOfMemoryError, "No memory."))
                 return
             }
-            if inspection.pointee.finding == nil, !isWellFormed || !inspection.pointee.hasRoot {
-                inspection.pointee.finding = .malformed(XMLInspection.cutShort)
+            if inspection.pointee.problem == nil, !isWellFormed || !inspection.pointee.hasRoot {
+                inspection.pointee.problem = .malformed(XMLInspection.cutShort)
             }
         }
     }
@@ -73,8 +73,8 @@ struct XMLInspection {
         stop(.tooManyNames)
     }
 
-    private mutating func stop(_ finding: Finding) {
-        if self.finding == nil { self.finding = finding }
+    private mutating func stop(_ problem: Problem) {
+        if self.problem == nil { self.problem = problem }
         xmlStopParser(parser)
     }
 
@@ -118,11 +118,11 @@ struct XMLInspection {
 
     /// Records the first error. Warnings do not count; namespace errors do.
     private mutating func note(_ error: xmlError) {
-        guard finding == nil, error.level.rawValue >= XML_ERR_ERROR.rawValue else { return }
+        guard problem == nil, error.level.rawValue >= XML_ERR_ERROR.rawValue else { return }
         // libxml2 uses the same code and message for a truncated document and for one with content after its end.
         let isCut = error.code == Int32(XML_ERR_DOCUMENT_END.rawValue) && (depth > 0 || !hasRoot)
         let text = error.message.map { String(cString: $0).trimmingCharacters(in: .newlines) } ?? ""
-        finding = .malformed(
+        problem = .malformed(
             isCut
                 ? XMLInspection.cutShort
                 : XMLInspection.error(
