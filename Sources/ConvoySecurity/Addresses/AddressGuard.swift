@@ -1,35 +1,36 @@
-/// Which IP addresses may be connected to, so that a URL from outside cannot lead to a service that is not for everybody.
+/// Decides which IP addresses may be connected to, so that a URL from an untrusted source cannot reach internal
+/// services.
 ///
-/// It judges the address of each connection, whatever the host in the URL is called, however an address is spelled there,
-/// and whatever the name server says the second time. An address is
+/// It checks the address of each connection as it is made. The spelling of the host in the URL does not matter, nor
+/// does a name server that changes its answer. An address is
 ///
-/// 1. refused if it is in a network that is denied,
-/// 2. else let through if it is in a network that is allowed,
-/// 3. else treated as all others: by `publicAddresses` as IANA's registries say, by a guard with a list of allowed
-///    networks refused, and by one without let through.
+/// 1. refused if it is in a denied network,
+/// 2. else allowed if it is in an allowed network,
+/// 3. else decided by the kind of guard: `publicAddresses` follows IANA's registries, a guard with a list of allowed
+///    networks refuses it, and one without such a list allows it.
 ///
 /// `::ffff:10.0.0.1` is the same as `10.0.0.1`, and so is `::ffff:10.0.0.0/104` the same as `10.0.0.0/8`, and
 /// `::ffff:0:0/96` all of IPv4. A larger network, such as `::/0`, is one of IPv6 only: it allows no IPv4 address, and
-/// denies those that are written as IPv6.
+/// denies IPv4 addresses that are written as IPv6.
 ///
-/// An IPv6 address behind which a gateway sends on to an IPv4 address (NAT64, 6to4, Teredo, ISATAP) is refused as well
-/// where the IPv4 address would be, unless the IPv6 address itself is allowed. `0.0.0.0` and `::` lead to this machine:
-/// they are let through only where `127.0.0.1` or `::1` is, too.
+/// An IPv6 address that a gateway translates to an IPv4 address (NAT64, 6to4, Teredo, ISATAP) is also refused if the
+/// IPv4 address is, unless the IPv6 address itself is allowed. `0.0.0.0` and `::` lead to this machine: they are
+/// allowed only if `127.0.0.1` or `::1` is, too.
 public struct AddressGuard: Sendable, Hashable {
-    /// How addresses in no list are treated.
+    /// How to decide about addresses in neither list.
     private enum Rest: Hashable {
         case allowed, refused, judgedByPurpose
     }
 
-    /// The networks that are let through, if they are not denied.
+    /// The networks that are allowed, unless they are denied.
     public var allowedNetworks: [IPNetwork] { allowed.map(\.network) }
-    /// The networks that are refused in any case.
+    /// The networks that are always refused.
     public var deniedNetworks: [IPNetwork] { denied.map(\.network) }
     private let allowed: [Entry]
     private let denied: [Entry]
     private let rest: Rest
 
-    /// A network of a list, and the same without the form of IPv6 for addresses of IPv4.
+    /// A network of a list, and the same network with IPv4-mapped IPv6 addresses unmapped.
     private struct Entry: Hashable {
         let network: IPNetwork
         let unmapped: IPNetwork
@@ -37,11 +38,11 @@ public struct AddressGuard: Sendable, Hashable {
         init(_ network: IPNetwork) { (self.network, unmapped) = (network, network.unmapped) }
     }
 
-    /// A guard with lists of its own.
+    /// A guard with lists of networks.
     ///
     /// - Parameters:
-    ///   - allow: all that is let through; everything that is not denied, if it is empty.
-    ///   - deny: what is refused, even where it is in a network that is allowed.
+    ///   - allow: the only networks that are allowed; empty to allow everything that is not denied.
+    ///   - deny: the networks that are refused, even inside an allowed network.
     public init(allow: [IPNetwork] = [], deny: [IPNetwork]) {
         self.init(allow, deny, allow.isEmpty ? .allowed : .refused)
     }
@@ -52,26 +53,26 @@ public struct AddressGuard: Sendable, Hashable {
         self.rest = rest
     }
 
-    /// Refuses whatever IANA's registries of special-purpose addresses do not call globally reachable, and multicast:
-    /// loopback, private networks, link-local addresses and with them the metadata of clouds, and all reserved ones.
+    /// Refuses multicast addresses and those that IANA's special-purpose registries do not call globally reachable:
+    /// loopback, private networks, link-local addresses (including the metadata services of clouds), and reserved ones.
     ///
-    /// Of IPv6 it lets only 2000::/3 through, without its special networks, and 64:ff9b::/96 (NAT64) with a public
-    /// address inside.
+    /// Of IPv6 it allows only 2000::/3 without its special networks, and 64:ff9b::/96 (NAT64) with a public IPv4
+    /// address.
     public static let publicAddresses = AddressGuard([], [], .judgedByPurpose)
 
-    /// Lets only 127.0.0.0/8 and ::1 through.
+    /// Allows only 127.0.0.0/8 and ::1.
     public static let loopbackOnly = AddressGuard(
         [
             IPNetwork(bytes: [127, 0, 0, 0], 8),
             IPNetwork(bytes: [UInt8](repeating: 0, count: 15) + [1], 128),
         ], [], .refused)
 
-    /// The same guard, but for these networks, which are let through unless they are denied.
+    /// A copy of the guard that also allows these networks, unless they are denied.
     public func allowing(_ networks: IPNetwork...) -> AddressGuard {
         AddressGuard(allowedNetworks + networks, deniedNetworks, rest)
     }
 
-    /// The same guard, but for these networks, which are refused.
+    /// A copy of the guard that also refuses these networks.
     public func denying(_ networks: IPNetwork...) -> AddressGuard {
         AddressGuard(allowedNetworks, deniedNetworks + networks, rest)
     }
@@ -80,18 +81,19 @@ public struct AddressGuard: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - address: of a server.
-    ///   - isProxy: whether it is the address of a proxy, for the refusal.
+    ///   - isProxy: whether it is the address of a proxy, for the text of the refusal.
     public func refusal(of address: IPAddress, isProxy: Bool = false) -> AddressRefusal? {
         let own = address.unmapped
         var all = [own] + own.embedded
         all += all.compactMap(\.loopbackOfUnspecified)
-        // As it is written, an address can be in a network of IPv6 that has no part of IPv4's.
+        // The unmapped form is not in IPv6 networks, so that the address is also compared as written.
         for address in address == own ? all : all + [address] {
             if let entry = denied.first(where: { $0.unmapped.contains(address) }) {
                 return AddressRefusal(address: own, network: entry.network, isProxy: isProxy)
             }
         }
-        // Where it is let through, what is inside does not matter, but for where the system itself connects to.
+        // An allowed address passes even if an embedded one is refused. The unspecified address needs its loopback
+        // address to be allowed, too.
         if isAllowed(own), own.loopbackOfUnspecified.map(isAllowed) ?? true { return nil }
         for address in all where !isAllowed(address) {
             switch rest {
@@ -107,4 +109,114 @@ public struct AddressGuard: Sendable, Hashable {
     }
 
     private func isAllowed(_ address: IPAddress) -> Bool { allowed.contains { $0.unmapped.contains(address) } }
+}
+
+/// Why an ``AddressGuard`` refused a connection.
+public struct AddressRefusal: Error, Sendable, Hashable {
+    /// The refused address.
+    public let address: IPAddress
+    /// The network that the address was refused for; nil if it is just not in any allowed one.
+    public let network: IPNetwork?
+    /// Whether it is the address of a proxy rather than of the URL's host.
+    public let isProxy: Bool
+
+    package init(address: IPAddress, network: IPNetwork?, isProxy: Bool) {
+        self.address = address
+        self.network = network
+        self.isProxy = isProxy
+    }
+}
+
+extension AddressRefusal: CustomStringConvertible {
+    /// The refusal in a sentence.
+    public var description: String {
+        let whose = isProxy ? "The proxy's address" : "The address"
+        guard let network else { return "\(whose) \(address) is not one of those that may be connected to." }
+        return "\(whose) \(address) may not be connected to, as it is in \(network)."
+    }
+}
+
+/// The special-purpose networks, and whether they are globally reachable: IANA's registries for IPv4 and IPv6 (RFC
+/// 6890) with their column "Globally Reachable", multicast (RFC 5771, RFC 4291), and the former site-local addresses
+/// (RFC 3879).
+enum SpecialPurposeNetworks {
+    /// The special-purpose network that contains the address; nil if the address is globally reachable.
+    static func refusing(_ address: IPAddress) -> IPNetwork? {
+        let table = address.isIPv6 ? six : four
+        // The longest prefix counts.
+        var best: Entry?
+        for entry in table where entry.network.contains(address) {
+            if entry.network.prefixLength > best?.network.prefixLength ?? -1 { best = entry }
+        }
+        guard let best, !best.isGlobal else { return nil }
+        return best.network
+    }
+
+    private struct Entry {
+        let network: IPNetwork
+        let isGlobal: Bool
+    }
+
+    private static func ipv4(_ bytes: [UInt8], _ length: Int, isGlobal: Bool = false) -> Entry {
+        Entry(network: IPNetwork(bytes: bytes, length), isGlobal: isGlobal)
+    }
+
+    private static func ipv6(_ groups: [UInt16], _ length: Int, isGlobal: Bool = false, last: UInt8 = 0) -> Entry {
+        var bytes = groups.flatMap { [UInt8($0 >> 8), UInt8(truncatingIfNeeded: $0)] }
+        bytes += [UInt8](repeating: 0, count: 16 - bytes.count)
+        bytes[15] |= last
+        return Entry(network: IPNetwork(bytes: bytes, length), isGlobal: isGlobal)
+    }
+
+    private static let four: [Entry] = [
+        ipv4([0, 0, 0, 0], 8),  // this network
+        ipv4([10, 0, 0, 0], 8),  // private
+        ipv4([100, 64, 0, 0], 10),  // carrier-grade NAT
+        ipv4([127, 0, 0, 0], 8),  // loopback
+        ipv4([169, 254, 0, 0], 16),  // link-local, where clouds keep their metadata
+        ipv4([172, 16, 0, 0], 12),  // private
+        ipv4([192, 0, 0, 0], 24),  // protocol assignments, and of these:
+        ipv4([192, 0, 0, 9], 32, isGlobal: true),  // PCP anycast
+        ipv4([192, 0, 0, 10], 32, isGlobal: true),  // TURN anycast
+        ipv4([192, 0, 2, 0], 24),  // documentation
+        ipv4([192, 88, 99, 0], 24),  // formerly relays of 6to4
+        ipv4([192, 168, 0, 0], 16),  // private
+        ipv4([198, 18, 0, 0], 15),  // benchmarking
+        ipv4([198, 51, 100, 0], 24),  // documentation
+        ipv4([203, 0, 113, 0], 24),  // documentation
+        ipv4([224, 0, 0, 0], 4),  // multicast
+        ipv4([240, 0, 0, 0], 4),  // reserved
+        ipv4([255, 255, 255, 255], 32),  // broadcast
+    ]
+
+    private static let six: [Entry] = [
+        // Only 2000::/3 is assigned to be global (RFC 4291, section 2.4). The rest is not, which includes the
+        // unspecified address, the loopback address, `::/96` and 64:ff9b:1::/48, but excludes one network.
+        ipv6([], 0),
+        ipv6([0, 0, 0, 0, 0, 0, 0, 0], 128),  // unspecified
+        ipv6([0, 0, 0, 0, 0, 0, 0, 0], 128, last: 1),  // loopback
+        ipv6([0x64, 0xFF9B], 96, isGlobal: true),  // NAT64; the embedded address is checked as well
+        ipv6([0x64, 0xFF9B, 1], 48),  // NAT64 of a local network
+        ipv6([0x100], 64),  // discarded
+        ipv6([0x100, 0, 0, 1], 64),  // dummy
+        ipv6([0x2000], 3, isGlobal: true),
+        ipv6([0x2001], 23),  // protocol assignments, and of these:
+        ipv6([0x2001], 32, isGlobal: true),  // Teredo; the embedded addresses are checked as well
+        ipv6([0x2001, 1], 128, isGlobal: true, last: 1),  // PCP anycast
+        ipv6([0x2001, 1], 128, isGlobal: true, last: 2),  // TURN anycast
+        ipv6([0x2001, 1], 128, isGlobal: true, last: 3),  // SRP anycast
+        ipv6([0x2001, 2], 48),  // benchmarking
+        ipv6([0x2001, 3], 32, isGlobal: true),  // AMT
+        ipv6([0x2001, 4, 0x112], 48, isGlobal: true),  // AS112
+        ipv6([0x2001, 0x10], 28),  // formerly ORCHID
+        ipv6([0x2001, 0x20], 28, isGlobal: true),  // ORCHIDv2
+        ipv6([0x2001, 0x30], 28, isGlobal: true),  // drones
+        ipv6([0x2001, 0xDB8], 32),  // documentation
+        ipv6([0x3FFF], 20),  // documentation
+        ipv6([0x5F00], 16),  // segment routing
+        ipv6([0xFC00], 7),  // unique local
+        ipv6([0xFE80], 10),  // link-local
+        ipv6([0xFEC0], 10),  // formerly site-local
+        ipv6([0xFF00], 8),  // multicast
+    ]
 }

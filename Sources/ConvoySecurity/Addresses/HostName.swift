@@ -1,7 +1,7 @@
 import COpenSSL
 import Foundation
 
-/// The host of a connection, as certificates name it: a DNS name or an IP address (RFC 9525, section 2).
+/// The host of a connection as certificates name it: a DNS name or an IP address (RFC 9525, section 2).
 struct HostName: Sendable, Hashable {
     enum Kind: Hashable {
         /// In lower case, without a final dot.
@@ -11,9 +11,9 @@ struct HostName: Sendable, Hashable {
     }
     let kind: Kind
 
-    /// A host as in a URL: IPv6 with or without brackets, with a zone or without. nil if no certificate can name it:
-    /// something empty, with an empty label, or with characters that are in no host name. (Names in other scripts have
-    /// to be in their ASCII form, as they are in URLs.)
+    /// A host as in a URL: IPv6 with or without brackets, with a zone or without. nil if no certificate can name it: if
+    /// it is empty, has an empty label, or characters that no host name has. (Names in other scripts must be in their
+    /// ASCII form, as they are in URLs.)
     init?(_ host: String) {
         var text = Substring(host)
         if text.first == "[", text.last == "]" { text = text.dropFirst().dropLast() }
@@ -41,7 +41,7 @@ struct HostName: Sendable, Hashable {
     }
 
     private static func address(_ text: String) -> [UInt8]? {
-        // To the function below a zero byte would be the end.
+        // `inet_pton` would take a zero byte for the end.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
@@ -58,7 +58,7 @@ struct HostName: Sendable, Hashable {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Only whole labels are wildcards, and the common name is none of the names (RFC 9525, sections 6.3 and 6.4).
+    /// A wildcard stands for a whole label, and the common name does not count (RFC 9525, sections 6.3 and 6.4).
     static var checks: UInt32 {
         UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
     }
@@ -72,20 +72,12 @@ struct HostName: Sendable, Hashable {
         }
     }
 
-    /// Lets OpenSSL check the name with the rest. False if it cannot.
+    /// Makes OpenSSL check the name when it verifies a chain. False if OpenSSL refuses.
     func require(in parameters: OpaquePointer) -> Bool {
         X509_VERIFY_PARAM_set_hostflags(parameters, Self.checks)
         return switch kind {
         case .name(let name): X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1
         case .address(let bytes): X509_VERIFY_PARAM_set1_ip(parameters, bytes, bytes.count) == 1
         }
-    }
-}
-
-extension Certificate {
-    /// Whether it names a host among its subject alternative names (RFC 9525): a DNS name, with a wildcard for at most
-    /// the whole first label, or an IP address. The common name does not count.
-    public func matches(host: String) -> Bool {
-        HostName(host)?.isNamed(by: reference.pointer) ?? false
     }
 }

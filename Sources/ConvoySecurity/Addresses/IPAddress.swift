@@ -2,13 +2,13 @@ import Foundation
 
 /// An IPv4 or an IPv6 address.
 public struct IPAddress: Sendable, Hashable {
-    /// Its four bytes or sixteen, in the order in which they travel.
+    /// Its four or sixteen bytes, in network byte order.
     public let bytes: [UInt8]
 
     /// An address from text: four decimal numbers, or IPv6 in any of its spellings (RFC 4291, section 2.2), without
     /// brackets and without a zone. nil for anything else, such as `127.1` or `0x7f.0.0.1`.
     public init?(_ text: String) {
-        // To the function below a zero byte would be the end.
+        // `inet_pton` would take a zero byte for the end.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 {
@@ -44,8 +44,8 @@ public struct IPAddress: Sendable, Hashable {
     /// Whether it is an IPv6 address.
     public var isIPv6: Bool { bytes.count == 16 }
 
-    /// The address to which the system connects for it: the IPv4 address inside one of the form `::ffff:127.0.0.1` (RFC
-    /// 4291, section 2.5.5.2), and itself for all others.
+    /// The address that the system connects to: the IPv4 address of an IPv4-mapped one such as `::ffff:127.0.0.1` (RFC
+    /// 4291, section 2.5.5.2), and the address itself for all others.
     var unmapped: IPAddress {
         guard isIPv6, bytes.starts(with: Self.mappedPrefix) else { return self }
         return IPAddress(four: bytes[12...])
@@ -53,10 +53,10 @@ public struct IPAddress: Sendable, Hashable {
 
     private static let mappedPrefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
 
-    /// The IPv4 addresses to which a gateway sends on what is sent to it.
+    /// The IPv4 addresses that a gateway may translate this address to.
     ///
-    /// They are those of NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo's client and server (RFC
-    /// 4380), ISATAP (RFC 5214), and those of the old form `::127.0.0.1` (RFC 4291, section 2.5.5.1).
+    /// These are the addresses of NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo's client and
+    /// server (RFC 4380), ISATAP (RFC 5214), and of the old form `::127.0.0.1` (RFC 4291, section 2.5.5.1).
     var embedded: [IPAddress] {
         guard bytes.count == 16 else { return [] }
         var found: [IPAddress] = []
@@ -75,7 +75,8 @@ public struct IPAddress: Sendable, Hashable {
         return found
     }
 
-    /// Where the system connects to for an address that is none (`0.0.0.0`, `::`): this machine. nil for any other.
+    /// The loopback address, to which the system connects for the unspecified addresses (`0.0.0.0`, `::`); nil for any
+    /// other.
     var loopbackOfUnspecified: IPAddress? {
         guard bytes.allSatisfy({ $0 == 0 }) else { return nil }
         return IPAddress(unchecked: isIPv6 ? [UInt8](repeating: 0, count: 15) + [1] : [127, 0, 0, 1])
@@ -85,7 +86,7 @@ public struct IPAddress: Sendable, Hashable {
 
     private init(four: ArraySlice<UInt8>) { bytes = Array(four) }
 
-    /// No address: `::`.
+    /// The unspecified address, `::`.
     package static let unspecified = IPAddress(unchecked: [UInt8](repeating: 0, count: 16))
 
     fileprivate init(unchecked bytes: [UInt8]) { self.bytes = bytes }
@@ -97,13 +98,13 @@ extension IPAddress: CustomStringConvertible {
 }
 
 extension IPNetwork {
-    /// The network of IPv4 for one that is part of `::ffff:0:0/96`, and itself for all others.
+    /// The IPv4 network for one that is part of `::ffff:0:0/96`, and the network itself for all others.
     var unmapped: IPNetwork {
         let inside = address.unmapped
         return prefixLength >= 96 && inside != address ? IPNetwork(inside, prefixLength - 96) : self
     }
 
-    /// A network of the tables, whose bytes are right.
+    /// A network from constants: the number of bytes is not checked.
     init(bytes: [UInt8], _ prefixLength: Int) {
         self.init(IPAddress(unchecked: bytes), prefixLength)
     }

@@ -1,16 +1,16 @@
 import Foundation
 
-/// All addresses that begin with the same bits, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
+/// The IP addresses that begin with the same bits, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
 public struct IPNetwork: Sendable, Hashable {
     /// Its first address.
     public let address: IPAddress
     /// How many bits its addresses share.
     public let prefixLength: Int
 
-    /// A network from text: an address, a slash, and the number of bits; or an address alone, which is a network of
-    /// itself.
+    /// A network from text: an address, a slash, and the number of bits; or an address alone, for a network of one
+    /// address.
     ///
-    /// It is strict, as somebody's mistake would let through what was to be kept out: four decimal numbers for IPv4, no
+    /// It is strict, as a misread mistake could allow what was meant to be refused: four decimal numbers for IPv4, no
     /// brackets, no leading zeros, and no bits set after the first `prefixLength`.
     ///
     /// - Throws: `IPNetworkError`.
@@ -33,7 +33,7 @@ public struct IPNetwork: Sendable, Hashable {
         self.prefixLength = prefixLength
     }
 
-    /// An address without the bits after the first ones.
+    /// The bytes of an address with all bits after the prefix cleared.
     private static func first(of address: IPAddress, _ length: Int) -> [UInt8] {
         address.bytes.enumerated().map { index, byte in byte & mask(of: index, length) }
     }
@@ -43,8 +43,8 @@ public struct IPNetwork: Sendable, Hashable {
         return bits >= 8 ? 0xFF : bits <= 0 ? 0 : ~(0xFF >> UInt8(bits))
     }
 
-    /// Whether an address is one of the network's. An address of the other family never is, nor is `::ffff:10.0.0.1` one
-    /// of `10.0.0.0/8`; an `AddressGuard` takes such an address for the one inside before it asks.
+    /// Whether the network contains an address. It contains none of the other family, so that `10.0.0.0/8` does not
+    /// contain `::ffff:10.0.0.1`; an ``AddressGuard`` unmaps such an address first.
     public func contains(_ other: IPAddress) -> Bool {
         guard other.bytes.count == address.bytes.count else { return false }
         var index = 0
@@ -57,6 +57,27 @@ public struct IPNetwork: Sendable, Hashable {
 }
 
 extension IPNetwork: CustomStringConvertible {
-    /// The network as text that can be read again.
+    /// The network in the form that ``init(_:)`` reads.
     public var description: String { "\(address)/\(prefixLength)" }
+}
+
+/// Why text is not a network of IP addresses.
+public enum IPNetworkError: Error, Sendable, Hashable {
+    /// What precedes the slash is not an address.
+    case notAnAddress(String)
+    /// What follows the slash is not a number of bits that the address has.
+    case notALength(String)
+    /// Bits after the prefix are set, so that either the address or the number of bits is a mistake.
+    case hasBitsAfterLength(String)
+}
+
+extension IPNetworkError: CustomStringConvertible {
+    /// The reason in a sentence.
+    public var description: String {
+        switch self {
+        case .notAnAddress(let text): "\(text.debugDescription) is not an IP address."
+        case .notALength(let text): "\(text.debugDescription) is not the number of bits of a network."
+        case .hasBitsAfterLength(let text): "\(text.debugDescription) has bits set that are not part of the network."
+        }
+    }
 }

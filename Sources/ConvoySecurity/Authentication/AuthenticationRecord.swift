@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What one operation was asked for by servers and proxies, and what it has answered. Decisions only, without I/O; any
-/// thread.
+/// The authentication state of one operation: the challenges of servers and proxies, and its answers. It does no I/O,
+/// and can be used on any thread.
 package final class AuthenticationRecord: RequestAuthorizer {
     private struct Answer {
         let space: ProtectionSpace
@@ -12,31 +12,31 @@ package final class AuthenticationRecord: RequestAuthorizer {
         var nonce: DigestNonce?
         /// For Bearer.
         var token: String?
-        /// Where it was asked for: the first target that it is sent for. It is remembered for that place, not for all others
-        /// of the server to which redirects lead from there.
+        /// The first target that it is sent for. The memory notes the answer for this target, not for others of the
+        /// server to which redirects lead.
         var home: String?
-        /// Whether this server was not asked by this operation, but by an earlier one.
+        /// Whether the challenge was made to an earlier operation.
         var isRemembered = false
     }
 
-    /// An answer that was sent, and for which target.
+    /// An answer that was sent, and its target.
     private struct Sent {
         let answer: Answer
         let uri: String
-        /// For Digest: what of the request, beside its target, the server's proof has to cover.
+        /// For Digest: the nonce count and the client's nonce, which the server's proof covers.
         let use: DigestNonce.Use?
     }
 
     private struct State {
-        /// What is sent to a server from now on.
+        /// The answer for each server from now on.
         var answers: [AuthenticatingServer: Answer] = [:]
-        /// What was sent with the last request.
+        /// The answers sent with the last request.
         var sent: [AuthenticatingServer: Sent] = [:]
         var refusals = RefusalCounts()
         var rejected: Set<ProtectionSpace> = []
-        /// How often in a row a server's nonce was too old.
+        /// How often in a row a server's nonce was stale.
         var staleInARow: [AuthenticatingServer: Int] = [:]
-        /// Credentials to keep if the server accepts them, as a handler has supplied them.
+        /// Credentials of a handler, to store once the server accepts them.
         var toKeep: [AuthenticatingServer: (ProtectionSpace, URLCredential)] = [:]
     }
 
@@ -63,8 +63,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
         let answer = chosen ?? (target.hasOwn ? nil : remembered(for: target))
         let use = answer?.nonce?.nextUse()
         let authorization = answer.flatMap { Self.authorization($0, target, use) }
-        // One that was chosen and cannot be made for this request counts as sent: else it would be asked for, and chosen,
-        // again and again.
+        // An answer that cannot be made for this request counts as sent: otherwise the server would ask, and the same
+        // answer be chosen, for ever.
         let sent = authorization == nil ? chosen : answer
         state.withLock {
             $0.sent[target.server] = sent.map { Sent(answer: $0, uri: target.uri, use: authorization == nil ? nil : use) }
@@ -72,13 +72,13 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return authorization
     }
 
-    /// Whether the next request to a server needs a thread that may block.
+    /// Whether authorizing the next request to a server may block.
     package func mayBlock(at uri: String, of server: AuthenticatingServer) -> Bool {
         let answered = state.withLock { $0.answers[server] }?.space
         return (answered ?? memory.entry(for: uri, of: server)?.space)?.method == .negotiate
     }
 
-    /// An answer to what the server has asked others for.
+    /// An answer to a challenge that the server made to an earlier operation.
     private func remembered(for target: AuthorizationTarget) -> Answer? {
         guard let entry = memory.entry(for: target.uri, of: target.server),
             state.withLock({ !$0.rejected.contains(entry.space) && $0.refusals.count(in: entry.space) == 0 }),
@@ -112,11 +112,11 @@ package final class AuthenticationRecord: RequestAuthorizer {
 
     // MARK: Challenges
 
-    /// Judges the challenges of a response.
+    /// Evaluates the challenges of a response.
     ///
     /// - Parameters:
     ///   - fields: the values of `WWW-Authenticate`, or of `Proxy-Authenticate`.
-    ///   - server: who has sent them.
+    ///   - server: the server or proxy that sent them.
     package func evaluate(_ fields: [String], of server: AuthenticatingServer) -> AuthenticationVerdict {
         let offers = Self.offers(HTTPChallenge.parse(fields))
         let open = state.withLock { state -> [(ProtectionSpace, HTTPChallenge, RefusalCounts)]? in
@@ -126,7 +126,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
                 if isStale(sent, offers, &state, server) { return nil }
                 state.answers[server] = nil
                 memory.forget(sent.space, of: server)
-                // A nonce of earlier may be one that the server has forgotten: that says nothing of the credential.
+                // A remembered nonce may have expired; that does not make the credential wrong.
                 if !(sent.isRemembered && sent.space.method == .digest) {
                     state.refusals.note(sent.space, offering: offers.map(\.realm))
                 }
@@ -149,7 +149,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return questions.isEmpty ? .none : .ask(questions)
     }
 
-    /// Whether only the nonce of what was sent was too old (RFC 7616, section 3.3). Then the new one is used.
+    /// Whether only the nonce was stale (RFC 7616, section 3.3). If so, sets an answer with the new one.
     private func isStale(
         _ sent: Answer, _ offers: [HTTPChallenge], _ state: inout State, _ server: AuthenticatingServer
     ) -> Bool {
@@ -163,7 +163,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return true
     }
 
-    /// The challenges that can be answered: one for each method and realm, the strongest first.
+    /// The challenges that this library can answer: one for each method and realm, the strongest first.
     private static func offers(_ challenges: [HTTPChallenge]) -> [HTTPChallenge] {
         var best: [HTTPChallenge] = []
         for challenge in challenges {
@@ -180,7 +180,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
             }
             best.append(challenge)
         }
-        // Stable, as `sort` is.
+        // The offset makes the order stable.
         return best.enumerated()
             .sorted { (rank($0.element), $0.offset) < (rank($1.element), $1.offset) }.map(\.element)
     }
@@ -195,7 +195,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         }
     }
 
-    /// Which methods the library and libcurl have. Those of libcurl are asked once.
+    /// Whether this library or libcurl supports a method.
     private static func isSupported(_ method: AuthenticationMethod) -> Bool {
         switch method {
         case .basic, .bearer, .digest: true
@@ -203,8 +203,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
         }
     }
 
-    /// Whether a credential is one for a method: the tickets of Kerberos have no password, and a password is of no use
-    /// to them.
+    /// Whether a credential fits a method: Kerberos uses tickets in place of a user and a password, all others need
+    /// these.
     private static func isUsable(_ credential: URLCredential, for method: AuthenticationMethod) -> Bool {
         let isEmpty = (credential.user ?? "").isEmpty && (credential.password ?? "").isEmpty
         switch method {
@@ -216,9 +216,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
 
     // MARK: Answers
 
-    /// Answers with a credential. False if it cannot be sent: a user name with a colon, say.
+    /// Answers with a credential. False for one that cannot be sent, such as a user name with a colon.
     ///
-    /// - Parameter keeps: whether it is kept in the store once the server has accepted it.
+    /// - Parameter keeps: whether to store it once the server has accepted it.
     package func answer(_ question: AuthenticationQuestion, with credential: URLCredential, keeps: Bool) -> Bool {
         var answer = Answer(space: question.space, credential: credential)
         if question.space.method == .digest {
@@ -243,7 +243,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
             return answer.nonce?.challenge.authorization(
                 user: user, password: password, method: "GET", uri: "/", body: Data(), count: 1, cnonce: "0") != nil
         case .bearer: return false
-        // They are C strings for libcurl.
+        // libcurl takes C strings.
         case .ntlm, .negotiate: return !(user + password).utf8.contains(0)
         }
     }
@@ -257,18 +257,18 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return true
     }
 
-    /// The space is not entered by this operation.
+    /// Ignores the challenges of the space from now on.
     package func reject(_ question: AuthenticationQuestion) {
         state.withLock { _ = $0.rejected.insert(question.space) }
     }
 
     // MARK: Success
 
-    /// What is wrong with a server's proof that it knows the password (`rspauth`, RFC 7616, section 3.5); nil if it is
-    /// right, if the server sends none, which it may, and if it covers a body, which was not kept.
+    /// Checks a server's proof that it knows the password (`rspauth`, RFC 7616, section 3.5). Nil if the proof is
+    /// right, missing (it is optional), or covers a body, which was not kept.
     ///
     /// - Parameters:
-    ///   - server: who has answered the last request.
+    ///   - server: the server that answered the last request.
     ///   - info: the values of its `Authentication-Info`.
     package func proofFailure(at server: AuthenticatingServer, info: [String]) -> ResponseAuthenticationFailure? {
         guard !info.isEmpty, let sent = state.withLock({ $0.sent[server] }), let use = sent.use,
@@ -281,7 +281,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
                 uri: sent.uri, body: nil, count: use.count, cnonce: use.cnonce) == false
         }
         guard isWrong else { return nil }
-        // What it did not know before, it is not sent again unless it asks.
+        // The answer is not sent again unless the server asks.
         memory.forget(sent.answer.space, of: server)
         state.withLock { state in
             state.sent[server] = nil
@@ -291,11 +291,11 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return ResponseAuthenticationFailure(host: sent.answer.space.host, realm: challenge.realm)
     }
 
-    /// The servers and proxies that the last request has passed have let it in: what they asked for is remembered.
+    /// Remembers the challenges of all servers and proxies that have accepted the last request.
     ///
     /// - Parameters:
-    ///   - server: the one that has not.
-    ///   - last: the server that has answered.
+    ///   - server: the one that has not accepted it.
+    ///   - last: the server that answered.
     ///   - info: the values of its `Authentication-Info`.
     package func noteSuccess(except server: AuthenticatingServer?, at last: AuthenticatingServer?, info: [String]) {
         let (passed, kept) = state.withLock { state in
@@ -319,15 +319,80 @@ package final class AuthenticationRecord: RequestAuthorizer {
 }
 
 extension DigestNonce {
-    /// The numbers of one request.
+    /// The nonce count and the client's nonce of one request.
     fileprivate struct Use {
         let count: UInt32
         let cnonce: String
     }
 
-    /// Those of one more request.
+    /// The numbers of the next request.
     fileprivate func nextUse() -> Use { Use(count: nextCount(), cnonce: makeCnonce()) }
 
-    /// The nonce that the server wants to see next.
+    /// A nonce that replaces this one (`nextnonce`).
     fileprivate func following(_ nonce: String) -> DigestNonce { DigestNonce(challenge.replacingNonce(with: nonce)) }
+}
+
+/// A challenge of a server or a proxy that must be decided: with a credential, a token, or a refusal.
+package struct AuthenticationQuestion: Sendable {
+    package let space: ProtectionSpace
+    /// The credential that is known for the space.
+    package let proposedCredential: URLCredential?
+    /// How often the server has refused credentials for the space, within one operation.
+    package let previousFailureCount: Int
+    /// Whether the proposed credential must not be sent, as the server has refused one in this realm, by this method or
+    /// another.
+    package let isRefused: Bool
+    let server: AuthenticatingServer
+    let challenge: HTTPChallenge
+}
+
+/// What to do about a response with 401 or 407.
+package enum AuthenticationVerdict: Sendable {
+    /// Nothing: there is no challenge that could be answered.
+    case none
+    /// Send the same credential again with the new nonce, as the old one was stale.
+    case sendAgain
+    /// Ask about these challenges, the strongest method first; not empty.
+    case ask([AuthenticationQuestion])
+}
+
+/// Counts how often servers have refused the credentials of one operation.
+struct RefusalCounts: Sendable {
+    private struct Realm: Hashable {
+        let server: AuthenticatingServer
+        let name: String?
+
+        init(_ space: ProtectionSpace) { (server, name) = (space.server, space.realm) }
+    }
+
+    private var spaces: [ProtectionSpace: Int] = [:]
+    private var realms: Set<Realm> = []
+    /// How often a server has answered a credential with a challenge of another realm.
+    private var evasions: [AuthenticatingServer: Int] = [:]
+
+    /// The maximum number of realms on the way of one request. A server with more makes them up.
+    private static let mostEvasions = 2
+
+    /// Notes that a server has refused what was sent for a space.
+    ///
+    /// - Parameter offered: the realms of its new challenges. If that of the space is not among them, the credential
+    ///   may still be right for it.
+    mutating func note(_ space: ProtectionSpace, offering offered: [String?]) {
+        if offered.contains(space.realm) {
+            spaces[space, default: 0] += 1
+            realms.insert(Realm(space))
+        } else {
+            evasions[space.server, default: 0] += 1
+        }
+    }
+
+    /// How often credentials of a space were refused. If a server keeps changing its realm, all refusals count.
+    func count(in space: ProtectionSpace) -> Int {
+        let evaded = evasions[space.server] ?? 0
+        return (spaces[space] ?? 0) + (evaded > Self.mostEvasions ? evaded : 0)
+    }
+
+    /// Whether the server refused a credential for the space by any method. A weaker method is then not tried by
+    /// itself.
+    func isRefused(_ space: ProtectionSpace) -> Bool { realms.contains(Realm(space)) || count(in: space) > 0 }
 }

@@ -2,16 +2,16 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// What servers have asked for before, so that later requests are authorized at once. It holds no credentials: those
+/// Remembers the challenges of servers, so that later requests are authorized at once. It holds no credentials; they
 /// are chosen for each request.
 package final class AuthorizationMemory: Sendable {
-    /// One for the whole program.
+    /// The memory of the whole program.
     package static let shared = AuthorizationMemory()
 
-    /// A space that was entered.
+    /// A space whose challenge was answered successfully.
     struct Entry: Sendable {
         let space: ProtectionSpace
-        /// What belongs to the space: every path that begins with one of these (RFC 7617, section 2.2; the `domain` of
+        /// The space contains every path that begins with one of these prefixes (RFC 7617, section 2.2; the `domain` of
         /// RFC 7616, section 3.3).
         let prefixes: [String]
         /// The nonce for Digest.
@@ -20,7 +20,7 @@ package final class AuthorizationMemory: Sendable {
 
     private struct Table {
         var entries: [AuthenticatingServer: [Entry]] = [:]
-        /// The servers by age, the oldest first.
+        /// The servers in the order of their last change, the oldest first.
         var order: [AuthenticatingServer] = []
     }
 
@@ -32,13 +32,13 @@ package final class AuthorizationMemory: Sendable {
 
     package init() {}
 
-    /// Whether nothing was ever asked for. Costs one atomic read.
+    /// Whether the memory is empty. Costs one atomic read.
     package var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 
-    /// Whether a server has asked for anything.
+    /// Whether a server has an entry.
     package func knows(_ server: AuthenticatingServer) -> Bool { !isEmpty && table.withLock { $0.entries[server] != nil } }
 
-    /// The space of a request target: that with the longest prefix of it.
+    /// The entry for a request target: the one with its longest prefix.
     func entry(for uri: String, of server: AuthenticatingServer) -> Entry? {
         guard !isEmpty else { return nil }
         let path = Self.path(of: uri)
@@ -49,13 +49,13 @@ package final class AuthorizationMemory: Sendable {
         return entries.map { ($0, depth($0)) }.filter { $0.1 >= 0 }.max { $0.1 < $1.1 }?.0
     }
 
-    /// Remembers that a server has let a request with an answer to its challenge in.
+    /// Notes that a server has accepted the answer to its challenge.
     func note(_ space: ProtectionSpace, nonce: DigestNonce?, at uri: String, of server: AuthenticatingServer) {
         let path = Self.path(of: uri)
         let folder = String(decoding: path.prefix((path.lastIndex(of: UInt8(ascii: "/")) ?? 0) + 1), as: UTF8.self)
         table.withLock { table in
             var entries = table.entries[server] ?? []
-            // Most requests teach nothing new.
+            // Fast path: most requests change nothing.
             if let last = entries.last, last.space == space, last.nonce === nonce,
                 last.prefixes.contains(where: { path.starts(with: $0.utf8) })
             {
@@ -80,7 +80,7 @@ package final class AuthorizationMemory: Sendable {
         }
     }
 
-    /// Forgets a space whose answer was refused.
+    /// Removes a space whose answer was refused.
     func forget(_ space: ProtectionSpace, of server: AuthenticatingServer) {
         guard !isEmpty else { return }
         table.withLock { table in
@@ -97,14 +97,14 @@ package final class AuthorizationMemory: Sendable {
         Array(uri.utf8).prefix { $0 != UInt8(ascii: "?") }
     }
 
-    /// The paths that a `domain` names; those at other servers are left out.
+    /// The paths that a `domain` names, without those of other servers.
     private static func prefixes(of domain: [String], _ server: AuthenticatingServer) -> [String] {
-        // RFC 7616, section 3.3: it means nothing to a proxy.
+        // RFC 7616, section 3.3: a proxy ignores it.
         guard !server.isProxy else { return [""] }
         let paths = domain.compactMap { reference -> String? in
             if reference.hasPrefix("/"), !reference.hasPrefix("//") { return reference }
             guard let url = URL(string: reference), AuthenticatingServer(url) == server else { return nil }
-            // As it is sent: a slash that is encoded divides nothing.
+            // The encoded form, as an encoded slash is not a separator.
             let path = URLComponents(url: url, resolvingAgainstBaseURL: false)?.percentEncodedPath ?? url.path
             return path.isEmpty ? "/" : path
         }

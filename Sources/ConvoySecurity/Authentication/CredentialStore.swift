@@ -2,19 +2,19 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Credentials by the protection spaces in which they are valid. The counterpart of `URLCredentialStorage`, which on Linux
-/// finds none of what it was given.
+/// Stores credentials by the protection spaces in which they are valid. The counterpart of `URLCredentialStorage`,
+/// which on Linux does not find what was stored in it.
 ///
-/// It is asked for a space from the narrow to the wide: first for what was set for exactly this space, then for what was
-/// set for all realms of the server with the same method (a space whose realm is nil), then for what was set for the
-/// origin, then in ``netrc``. A credential for one server, port, scheme or method is never used for another, and one for
-/// a server never for a proxy.
+/// A look-up goes from the specific to the general: first the credentials of exactly this space, then those of all
+/// realms of the server with the same method (a space whose realm is nil), then those of the origin, then ``netrc``. A
+/// credential for one server, port, scheme or method is never used for another, and one for a server never for a proxy.
 ///
-/// It lives in memory: a credential of persistence `.permanent` is kept as long as one of `.forSession`, and one of
-/// persistence `.none` is not kept at all. All members can be used on any thread. There are no passwords in its
-/// description.
+/// It is kept in memory only: a credential of persistence `.permanent` is kept as long as one of `.forSession`, and one
+/// of persistence `.none` is not stored at all. All members can be used on any thread. The description contains no
+/// passwords.
 public final class CredentialStore: Sendable {
-    /// A store for those who are given it: managers have stores of their own, and what one was told, another does not send.
+    /// A store to share explicitly. By default each manager has a store of its own, so that one does not send the
+    /// credentials of another.
     public static let shared = CredentialStore()
 
     private struct Contents {
@@ -28,20 +28,20 @@ public final class CredentialStore: Sendable {
     /// An empty store.
     public init() {}
 
-    /// Where to look for servers for which nothing was set; nil, as it is at first, for nowhere.
+    /// The netrc file for servers that have no credentials in the store; nil by default, for none.
     ///
-    /// It is asked for servers only, not for proxies, and for the methods that need a user and a password: Basic, Digest
+    /// It is used for servers only, not for proxies, and for the methods that need a user and a password: Basic, Digest
     /// and NTLM.
     public var netrc: Netrc? {
         get { contents.withLock { $0.netrc } }
         set { contents.withLock { $0.netrc = newValue } }
     }
 
-    /// The credential to try first in a space: of all that are known the default one, or else the one that was set last.
+    /// The credential to try first in a space: the default one, or else the one that was set last.
     ///
     /// - Parameters:
-    ///   - space: who asks, for what.
-    ///   - user: the user whose credential it has to be; nil for any.
+    ///   - space: the space of the challenge.
+    ///   - user: the user whose credential to return; nil for any.
     public func credential(for space: ProtectionSpace, user: String? = nil) -> URLCredential? {
         contents.withLock { contents in
             for credentials in Self.known(for: space, in: contents) {
@@ -55,7 +55,7 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// All credentials that are valid in a space, by their users. Of two of the same user it is the narrower one.
+    /// All credentials that are valid in a space, by user name. The more specific one of a user counts.
     public func credentials(for space: ProtectionSpace) -> [String: URLCredential] {
         contents.withLock { contents in
             var all: [String: URLCredential] = [:]
@@ -69,23 +69,22 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// Adds a credential to a space, in place of one that the same user had there. One of persistence `.none` is not kept,
-    /// and changes nothing.
+    /// Adds a credential to a space, replacing one of the same user. One of persistence `.none` changes nothing.
     public func set(_ credential: URLCredential, for space: ProtectionSpace) {
         insert(credential) { contents, change in change(&contents.spaces[space, default: UserCredentials()]) }
     }
 
-    /// Adds a credential to a space, and makes it the one to try first, whatever is added later.
+    /// Adds a credential to a space and makes it the one to try first, even if others are added later.
     public func setDefaultCredential(_ credential: URLCredential, for space: ProtectionSpace) {
         insert(credential, asDefault: true) { contents, change in
             change(&contents.spaces[space, default: UserCredentials()])
         }
     }
 
-    /// Adds a credential for all realms of the server that a URL names, and for all methods: whatever the server asks
-    /// for, it gets. Set it for a ``ProtectionSpace`` where the password may not be sent as it is.
+    /// Adds a credential for all realms and methods of a URL's server. The server decides the method, so that it can be
+    /// sent in clear text by Basic; set it for a ``ProtectionSpace`` to restrict the method.
     ///
-    /// - Returns: false if the URL is not one of HTTP or HTTPS with a host; then nothing has changed.
+    /// - Returns: false, without a change, if the URL is not one of HTTP or HTTPS with a host.
     @discardableResult
     public func set(_ credential: URLCredential, forOriginOf url: URL) -> Bool {
         guard let origin = AuthenticatingServer(url) else { return false }
@@ -93,7 +92,8 @@ public final class CredentialStore: Sendable {
         return true
     }
 
-    /// Removes the credential that its user has in a space. Those of wider spaces, of the origin and of ``netrc`` stay.
+    /// Removes the credential of the same user from a space. Those of more general spaces, of the origin and of
+    /// ``netrc`` stay.
     public func remove(_ credential: URLCredential, for space: ProtectionSpace) {
         let user = credential.user ?? ""
         contents.withLock { contents in
@@ -102,13 +102,13 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// Removes all credentials that were set for the origin of a URL, but for those of its protection spaces.
+    /// Removes all credentials of the origin of a URL. Those of its protection spaces stay.
     public func removeCredentials(forOriginOf url: URL) {
         guard let origin = AuthenticatingServer(url) else { return }
         contents.withLock { $0.origins[origin] = nil }
     }
 
-    /// Removes all credentials that were set. ``netrc`` stays.
+    /// Removes all credentials. ``netrc`` stays.
     public func removeAll() {
         contents.withLock { ($0.spaces, $0.origins) = ([:], [:]) }
     }
@@ -120,18 +120,18 @@ extension CredentialStore {
         into change: (inout Contents, (inout UserCredentials) -> Void) -> Void
     ) {
         guard credential.persistence != .none else { return }
-        // Asked for here, as a subclass can override it, and no code of others runs while the lock is held.
+        // Read before the lock is taken, as a subclass of the user's can override it.
         let user = credential.user ?? ""
         contents.withLock { contents in
             change(&contents) { $0.insert(credential, of: user, asDefault: asDefault) }
         }
     }
 
-    /// What was set for a space, the narrow before the wide.
+    /// The credentials that apply to a space, from the specific to the general.
     private static func known(for space: ProtectionSpace, in contents: Contents) -> [UserCredentials] {
         var known = [contents.spaces[space]]
         if space.realm != nil { known.append(contents.spaces[space.forAllRealms]) }
-        // There are none for a proxy.
+        // A proxy has no origin credentials.
         known.append(contents.origins[space.server])
         return known.compactMap { $0 }
     }
@@ -148,7 +148,7 @@ extension CredentialStore {
 }
 
 extension CredentialStore: CustomStringConvertible {
-    /// For how many protection spaces and origins there are credentials.
+    /// The number of protection spaces and origins with credentials.
     public var description: String {
         contents.withLock { contents in
             let netrc = contents.netrc.map { ", \($0)" } ?? ""
@@ -161,4 +161,29 @@ extension CredentialStore: CustomStringConvertible {
 extension CredentialStore: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// The credentials of one space or origin, one for each user.
+struct UserCredentials {
+    /// In the order in which they were set. An array, as few programs have several users of one server.
+    private var all: [(user: String, credential: URLCredential)] = []
+    private var defaultUser: String?
+
+    var byUser: [String: URLCredential] { Dictionary(all.map { ($0.user, $0.credential) }) { $1 } }
+
+    /// The credential to try first; nil if there is none.
+    var first: URLCredential? { defaultUser.flatMap { self[$0] } ?? all.last?.credential }
+
+    subscript(user: String) -> URLCredential? { all.first { $0.user == user }?.credential }
+
+    mutating func insert(_ credential: URLCredential, of user: String, asDefault: Bool) {
+        all.removeAll { $0.user == user }
+        all.append((user, credential))
+        if asDefault { defaultUser = user }
+    }
+
+    mutating func remove(_ user: String) {
+        all.removeAll { $0.user == user }
+        if defaultUser == user { defaultUser = nil }
+    }
 }

@@ -5,15 +5,15 @@ extension DigestChallenge {
     /// The value of the `Authorization` or `Proxy-Authorization` field (RFC 7616, section 3.4).
     ///
     /// - Parameters:
-    ///   - method: the method of the request, in its letters.
-    ///   - uri: the target of the request as it is sent: a path with its query, for CONNECT host and port, to a proxy
-    ///     otherwise the whole URL.
-    ///   - body: the body, empty for none; nil if it cannot be hashed because it is a stream. It is not needed where the
+    ///   - method: the method of the request, case-sensitive.
+    ///   - uri: the request target as it is sent: path and query, host and port for CONNECT, or the whole URL for other
+    ///     requests to a proxy.
+    ///   - body: the body, empty for none; nil if it cannot be hashed because it is a stream. It is not needed if the
     ///     server offers `qop=auth`.
-    ///   - count: how many requests with this nonce there are, this one among them.
-    ///   - cnonce: the client's number: not empty, without quotes and control characters. See ``DigestNonce``.
-    /// - Returns: nil if the server wants the body in the hash and there is none, if the user's name or another text cannot
-    ///   be sent because of control characters in it, and if OpenSSL refuses the hash function.
+    ///   - count: the number of requests with this nonce, including this one.
+    ///   - cnonce: the client's nonce: not empty, without quotes and control characters. See ``DigestNonce``.
+    /// - Returns: nil if the server requires a hash of the body and the body is nil, if the user name or another text
+    ///   contains control characters, or if OpenSSL refuses the hash function.
     package func authorization(
         user: String, password: String, method: String, uri: String, body: Data?, count: UInt32, cnonce: String
     ) -> String? {
@@ -41,7 +41,7 @@ extension DigestChallenge {
         return "Digest " + parameters.joined(separator: ", ")
     }
 
-    /// What of a request, beside its contents, is in the hash.
+    /// The parts of the hash that depend on the use of the nonce.
     struct Use {
         /// nil for RFC 2069.
         let protection: Protection?
@@ -57,7 +57,7 @@ extension DigestChallenge {
 
     /// The hash that proves the password (RFC 7616, sections 3.4.1 to 3.4.3).
     ///
-    /// - Parameter request: the method, a colon and the target; without the method for what a server proves.
+    /// - Parameter request: the method, a colon and the target; without the method for the server's proof.
     func response(user: String, password: String, request: String, body: Data, use: Use) -> String? {
         let function = algorithm.function
         guard
@@ -80,11 +80,10 @@ extension DigestChallenge {
         return function.hexadecimalDigest(of: "\(key):\(middle):\(contentsHash)")
     }
 
-    /// A text as it is hashed: a server that says that it reads UTF-8 expects it in the normalization form C (RFC 7616,
-    /// section 4).
+    /// A text as it is hashed: for a server with `charset=UTF-8`, in normalization form C (RFC 7616, section 4).
     private func normalized(_ text: String) -> String { isUTF8 ? text.precomposedStringWithCanonicalMapping : text }
 
-    /// The parameter with the user name: as a hash, in the form of RFC 8187, or in quotes.
+    /// The parameter with the user name: hashed, in the form of RFC 8187, or in quotes.
     private func sentName(of user: String) -> String? {
         let user = normalized(user)
         if hashesUser {
@@ -94,7 +93,7 @@ extension DigestChallenge {
         return "username*=UTF-8''\(Self.percentEncoded(user))"
     }
 
-    /// RFC 8187, section 3.2.1.
+    /// Percent-encodes a text by RFC 8187, section 3.2.1.
     private static func percentEncoded(_ text: String) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
@@ -111,7 +110,7 @@ extension DigestChallenge {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// A quoted string (RFC 9110, section 5.6.4).
+    /// Writes a quoted string (RFC 9110, section 5.6.4).
     private static func quoted(_ text: String) -> String {
         var bytes = [UInt8(ascii: "\"")]
         for byte in text.utf8 {
@@ -121,4 +120,122 @@ extension DigestChallenge {
         bytes.append(UInt8(ascii: "\""))
         return String(decoding: bytes, as: UTF8.self)
     }
+}
+
+/// A server's nonce in use: counts the requests with it, and makes the client's nonces.
+///
+/// All requests that use the nonce share one object, on any thread, as a server refuses a count that it has seen.
+package final class DigestNonce: Sendable {
+    /// The challenge with the nonce.
+    package let challenge: DigestChallenge
+    private let uses = Locked<UInt32>(0)
+    /// The client's first nonce, which stays part of the key with a session algorithm.
+    private let firstCnonce = DigestNonce.randomText()
+
+    /// A nonce without any requests yet.
+    package init(_ challenge: DigestChallenge) {
+        self.challenge = challenge
+    }
+
+    /// The count for the next request: 1, 2, and so on (`nc`). After 2³² - 1 it is 1 again, which the server refuses with
+    /// a new nonce.
+    package func nextCount() -> UInt32 {
+        uses.withLock {
+            $0 = $0 == .max ? 1 : $0 + 1
+            return $0
+        }
+    }
+
+    /// The client's nonce for a request: 32 random hexadecimal digits, new for each request. With a session algorithm
+    /// it is always the same.
+    package func makeCnonce() -> String { challenge.algorithm.keepsKey ? firstCnonce : Self.randomText() }
+
+    /// 128 bits of the system's generator. A predictable nonce would let a server compute tables of passwords
+    /// beforehand.
+    private static func randomText() -> String {
+        var generator = SystemRandomNumberGenerator()
+        return [generator.next() as UInt64, generator.next()].map { number in
+            let digits = String(number, radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+    }
+}
+
+/// The content of `Authentication-Info` or `Proxy-Authentication-Info`, which a server or a proxy sends after a
+/// successful Digest authentication (RFC 7616, section 3.5).
+package struct DigestAuthenticationInfo: Sendable, Hashable {
+    /// The nonce to use from the next request on.
+    package let nextNonce: String?
+    /// What the server's own hash covers; nil if the field does not say.
+    package let protection: DigestChallenge.Protection?
+    /// The server's own hash, which proves that it knows the password.
+    package let response: String?
+    /// The client's nonce, sent back.
+    package let cnonce: String?
+    /// The nonce count of the request, sent back: eight hexadecimal digits.
+    package let count: String?
+
+    /// Parses the value of the field.
+    ///
+    /// - Returns: nil if it is not a list of parameters, or longer than 16 KiB.
+    package init?(_ fieldValue: String) {
+        guard let parameters = ParameterScanner.parameters(in: fieldValue) else { return nil }
+        nextNonce = parameters["nextnonce"].flatMap { $0.isEmpty || !HTTPSyntax.isFieldValue($0) ? nil : $0 }
+        protection = parameters["qop"].flatMap { DigestChallenge.Protection(rawValue: $0.lowercased()) }
+        response = parameters["rspauth"]
+        cnonce = parameters["cnonce"]
+        count = parameters["nc"]
+    }
+}
+
+extension DigestChallenge {
+    /// The challenge with the nonce of `nextnonce`. The nonce count begins anew.
+    package func replacingNonce(with nonce: String) -> DigestChallenge {
+        var challenge = self
+        challenge.nonce = nonce
+        return challenge
+    }
+
+    /// Whether a server has proved that it knows the password (`rspauth`).
+    ///
+    /// - Parameters:
+    ///   - uri: the request target; with `count` and `cnonce`, as in the request's authorization.
+    ///   - body: the body of the response, for a server that hashes it; nil if it was not kept.
+    /// - Returns: false if the proof is wrong; nil if there is none, or if it covers a body that was not kept.
+    package func verifies(
+        _ info: DigestAuthenticationInfo, user: String, password: String, uri: String, body: Data?, count: UInt32,
+        cnonce: String
+    ) -> Bool? {
+        guard let proof = info.response, let protection = info.protection else { return nil }
+        if protection == .authInt, body == nil { return nil }
+        let use = Use(protection: protection, count: count, cnonce: cnonce)
+        if let sent = info.cnonce, sent != cnonce { return false }
+        if let sent = info.count, !ASCII.equalIgnoringCase(sent.utf8, use.countText.utf8) { return false }
+        guard
+            let expected = response(
+                user: user, password: password, request: ":\(uri)", body: body ?? Data(), use: use)
+        else { return nil }
+        return ASCII.equalIgnoringCase(proof.utf8, expected.utf8)
+    }
+}
+
+/// A server accepted a Digest authentication, but its own proof (`rspauth`, RFC 7616, section 3.5) shows that it does
+/// not know the password: the response comes from another server.
+///
+/// The underlying error of a `URLError.badServerResponse`. No part of the body was delivered.
+public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The host of the server.
+    public let host: String
+    /// The realm of the challenge.
+    public let realm: String
+
+    /// The failure in a sentence.
+    public var description: String {
+        "The response of \(host) is not from a server that knows the password for \(realm.debugDescription): its proof (rspauth) is wrong."
+    }
+}
+
+extension ResponseAuthenticationFailure: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
 }

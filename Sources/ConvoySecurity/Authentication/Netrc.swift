@@ -7,14 +7,14 @@ import FoundationNetworking
 ///     machine api.example.com login ada password "two words"
 ///     default login anonymous password guest
 ///
-/// Words are separated by spaces and ends of lines. A word in double quotes can have spaces in it, and the escapes `\n`,
-/// `\r`, `\t`, `\"` and `\\`. What follows a `#` at the start of a word is a comment, so that a password that begins with
-/// one has to be in quotes. `account` is read over, as is `macdef` with all lines until an empty one. Passwords are in
-/// none of the texts that describe a value.
+/// Words are separated by spaces and line breaks. A word in double quotes can contain spaces, and the escapes `\n`,
+/// `\r`, `\t`, `\"` and `\\`. A `#` at the start of a word begins a comment, so that a password that begins with one
+/// must be in quotes. `account` is skipped, as is `macdef` with all lines until an empty one. The descriptions contain
+/// no passwords.
 public struct Netrc: Sendable {
-    /// What the file says of a host.
+    /// The entry of a host.
     struct Entry: Sendable {
-        /// As in a protection space; nil for `default`.
+        /// Normalized as in a ``ProtectionSpace``; nil for `default`.
         var host: String?
         var login: String?
         var password: String?
@@ -22,12 +22,12 @@ public struct Netrc: Sendable {
 
     let entries: [Entry]
 
-    /// The largest file, in bytes.
+    /// The maximum size of a file, in bytes.
     private static let limit = 1 << 20
 
-    /// Reads the text of a file.
+    /// Parses the text of a netrc file.
     ///
-    /// - Throws: `NetrcError.unterminatedQuote`, and `.tooLarge` with no file above 1 MiB.
+    /// - Throws: `NetrcError.unterminatedQuote`, or `.tooLarge` with an empty path for more than 1 MiB.
     public init(text: String) throws(NetrcError) {
         guard text.utf8.count <= Self.limit else { throw .tooLarge(file: "") }
         var parser = NetrcParser(text)
@@ -38,7 +38,7 @@ public struct Netrc: Sendable {
     ///
     /// - Parameters:
     ///   - file: the file, for instance ``standardLocation``.
-    ///   - allowingOthersToRead: whether a file that its group or everybody can read is fine.
+    ///   - allowingOthersToRead: whether to accept a file that its group or all users can read.
     /// - Throws: `NetrcError`.
     public init(contentsOf file: URL, allowingOthersToRead: Bool = false) throws(NetrcError) {
         let data = try Self.contents(of: file, allowingOthersToRead: allowingOthersToRead)
@@ -46,12 +46,12 @@ public struct Netrc: Sendable {
         try self.init(text: text)
     }
 
-    /// The file that the variable NETRC names, or else `.netrc` in the home directory, which the variable HOME names.
+    /// The file in the environment variable NETRC, or else `.netrc` in the home directory of the variable HOME.
     public static var standardLocation: URL { standardLocation(in: ProcessInfo.processInfo.environment) }
 
     static func standardLocation(in environment: [String: String]) -> URL {
         if let path = environment["NETRC"], !path.isEmpty { return URL(fileURLWithPath: path) }
-        // Foundation on Linux knows the home directory of the user only, not the one that the variable names.
+        // Foundation on Linux ignores the variable HOME.
         let home = environment["HOME"].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0) }
         return (home ?? FileManager.default.homeDirectoryForCurrentUser).appendingPathComponent(".netrc")
     }
@@ -60,9 +60,9 @@ public struct Netrc: Sendable {
     ///
     /// - Parameters:
     ///   - host: the name or address, in any case.
-    ///   - user: the user whose password is asked for; nil for the first one of the host.
-    /// - Returns: the first entry of the host that has no other user. Only for a host that has no entry at all it is
-    ///   `default`. What an entry does not say, user or password, is empty; nil if it says neither.
+    ///   - user: the user whose password is wanted; nil for the first one of the host.
+    /// - Returns: the first entry of the host with that user or none, or `default` for a host without any entry. A
+    ///   missing user or password is empty; nil if both are missing.
     public func credential(forHost host: String, user: String? = nil) -> URLCredential? {
         let host = ProtectionSpace.normalized(host: host)
         var candidates = entries.filter { $0.host == host }
@@ -109,4 +109,133 @@ extension Netrc: CustomStringConvertible, CustomDebugStringConvertible, CustomRe
 
     /// Nothing, so that `dump` prints no passwords.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Why a .netrc file cannot be used.
+public enum NetrcError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// There is no such file.
+    case notFound(file: String)
+    /// The file cannot be read, and the reason.
+    case unreadable(file: String, reason: String)
+    /// Other users can read the file, and with it the passwords: `chmod 600` it, or allow it.
+    case readableByOthers(file: String)
+    /// The file is larger than 1 MiB.
+    case tooLarge(file: String)
+    /// The file is not a text in UTF-8.
+    case notText(file: String)
+    /// A quoted word in this line does not end there; lines count from 1.
+    case unterminatedQuote(line: Int)
+
+    public var description: String {
+        switch self {
+        case .notFound(let file): "There is no file \(file)."
+        case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
+        case .readableByOthers(let file): "\(file) has passwords in it, and other users can read it."
+        case .tooLarge(""): "The text is larger than 1 MiB."
+        case .tooLarge(let file): "\(file) is larger than 1 MiB."
+        case .notText(let file): "\(file) is not a text in UTF-8."
+        case .unterminatedQuote(let line): "A quoted word in line \(line) of the netrc file does not end there."
+        }
+    }
+}
+
+extension NetrcError: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
+}
+
+/// Parses a .netrc file by the rules of curl's `lib/netrc.c`.
+struct NetrcParser {
+    private var rest: ArraySlice<UInt8>
+    /// The line of the next byte, counted from 1.
+    private var line = 1
+
+    init(_ text: String) {
+        let bytes = Array(text.utf8)
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        rest = bytes.starts(with: mark) ? bytes.dropFirst(mark.count) : bytes[...]
+    }
+
+    /// All entries, in their order. Unknown words are skipped.
+    mutating func entries() throws(NetrcError) -> [Netrc.Entry] {
+        var entries: [Netrc.Entry] = []
+        while let keyword = try word() {
+            switch keyword.lowercased() {
+            case "machine":
+                guard let host = try word() else { break }
+                entries.append(Netrc.Entry(host: ProtectionSpace.normalized(host: host)))
+            case "default": entries.append(Netrc.Entry(host: nil))
+            case "login":
+                guard let login = try word(), let last = entries.indices.last else { break }
+                entries[last].login = entries[last].login ?? login
+            case "password":
+                guard let password = try word(), let last = entries.indices.last else { break }
+                entries[last].password = entries[last].password ?? password
+            case "account": _ = try word()
+            case "macdef": skipMacro()
+            default: break
+            }
+        }
+        return entries
+    }
+
+    /// The next word, without quotes and escapes; nil at the end.
+    private mutating func word() throws(NetrcError) -> String? {
+        while let byte = rest.first {
+            if ASCII.isWhitespace(byte) {
+                advance()
+            } else if byte == UInt8(ascii: "#") {
+                skipLine()
+            } else if byte == UInt8(ascii: "\"") {
+                return try quotedWord()
+            } else {
+                let word = rest.prefix { !ASCII.isWhitespace($0) }
+                rest = rest[word.endIndex...]
+                return String(decoding: word, as: UTF8.self)
+            }
+        }
+        return nil
+    }
+
+    private mutating func quotedWord() throws(NetrcError) -> String {
+        advance()
+        var word: [UInt8] = []
+        while let byte = rest.first, byte != UInt8(ascii: "\n") {
+            advance()
+            switch byte {
+            case UInt8(ascii: "\""): return String(decoding: word, as: UTF8.self)
+            case UInt8(ascii: "\\"):
+                guard let escaped = rest.first, escaped != UInt8(ascii: "\n") else { break }
+                advance()
+                word.append(Self.unescaped(escaped))
+            default: word.append(byte)
+            }
+        }
+        throw .unterminatedQuote(line: line)
+    }
+
+    private static func unescaped(_ byte: UInt8) -> UInt8 {
+        switch byte {
+        case UInt8(ascii: "n"): UInt8(ascii: "\n")
+        case UInt8(ascii: "r"): UInt8(ascii: "\r")
+        case UInt8(ascii: "t"): UInt8(ascii: "\t")
+        default: byte
+        }
+    }
+
+    /// Skips a macro: the rest of its line, and all lines up to an empty one.
+    private mutating func skipMacro() {
+        repeat { skipLine() } while !rest.isEmpty && rest.first != UInt8(ascii: "\n") && rest.first != UInt8(ascii: "\r")
+    }
+
+    private mutating func skipLine() {
+        while let byte = rest.first {
+            advance()
+            if byte == UInt8(ascii: "\n") { return }
+        }
+    }
+
+    private mutating func advance() {
+        if rest.popFirst() == UInt8(ascii: "\n") { line += 1 }
+    }
 }

@@ -2,9 +2,9 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// An X.509 certificate (RFC 5280), as a value. The counterpart of `SecCertificate`.
+/// An X.509 certificate (RFC 5280). The counterpart of `SecCertificate`.
 ///
-/// Two are equal if their bytes are. It is coded as its DER in base64.
+/// Certificates are equal if their bytes are. It is coded as its DER in base64.
 public struct Certificate: Sendable, Hashable, CustomStringConvertible {
     let reference: X509Reference
 
@@ -21,15 +21,15 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: `CertificateError.notACertificate`, also if more bytes follow.
     public init(derData: Data) throws(CertificateError) {
-        try self.init(derData, hasNotes: false)
+        try self.init(derData, hasTrustSettings: false)
     }
 
-    /// A certificate in DER, followed by OpenSSL's notes about what it is trusted for, if there are any.
-    init(_ derData: Data, hasNotes: Bool) throws(CertificateError) {
+    /// A certificate in DER, followed by OpenSSL's trust settings if `hasTrustSettings` is true.
+    init(_ derData: Data, hasTrustSettings: Bool) throws(CertificateError) {
         let pointer = derData.withUnsafeBytes { bytes -> OpaquePointer? in
             var position = bytes.bindMemory(to: UInt8.self).baseAddress
             let end = position.map { $0 + bytes.count }
-            let parsed = hasNotes ? d2i_X509_AUX(nil, &position, bytes.count) : d2i_X509(nil, &position, bytes.count)
+            let parsed = hasTrustSettings ? d2i_X509_AUX(nil, &position, bytes.count) : d2i_X509(nil, &position, bytes.count)
             guard let certificate = parsed else { return nil }
             guard position == end else {
                 X509_free(certificate)
@@ -42,7 +42,7 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
         reference = X509Reference(owning: pointer)
     }
 
-    /// Whether OpenSSL's notes say that it is not to be trusted for servers.
+    /// Whether OpenSSL's trust settings reject the certificate for servers.
     var isRejected: Bool { X509_check_trust(reference.pointer, X509_TRUST_SSL_SERVER, 0) == X509_TRUST_REJECTED }
 
     /// The certificate in DER, as servers send it.
@@ -54,18 +54,18 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
             + "-----END CERTIFICATE-----\n"
     }
 
-    // MARK: What it says
+    // MARK: Contents
 
-    /// Whom it is about, as RFC 4514 writes names: "CN=example.com,O=Example".
+    /// The subject's name in the form of RFC 4514: "CN=example.com,O=Example".
     public var subject: String { Self.text(X509_get_subject_name(reference.pointer)) }
 
-    /// Who issued it.
+    /// The issuer's name in the same form.
     public var issuer: String { Self.text(X509_get_issuer_name(reference.pointer)) }
 
-    /// From when it is valid; nil for a date that cannot be read.
+    /// The start of its validity; nil for a date that cannot be read.
     public var notValidBefore: Date? { Self.date(X509_get0_notBefore(reference.pointer)) }
 
-    /// Until when it is valid; nil for a date that cannot be read.
+    /// The end of its validity; nil for a date that cannot be read.
     public var notValidAfter: Date? { Self.date(X509_get0_notAfter(reference.pointer)) }
 
     /// The hash of its public key, as it is pinned; nil if OpenSSL cannot encode the key.
@@ -77,18 +77,24 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
         return PublicKeyPin(ofKey: UnsafeRawBufferPointer(start: bytes, count: Int(count)))
     }
 
-    /// The DNS names of its subject alternative names, as they are there.
+    /// The DNS names among its subject alternative names, unchanged.
     public var dnsNames: [String] {
         alternativeNames(GEN_DNS).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The IP addresses of its subject alternative names: four bytes or sixteen.
+    /// The IP addresses among its subject alternative names, of four or sixteen bytes each.
     public var addresses: [Data] { alternativeNames(GEN_IPADD) }
 
-    /// In a line: the subject, the issuer, and the hash of the key.
+    /// The subject, the issuer, and the hash of the key, in one line.
     public var description: String {
         "\(subject.isEmpty ? "(no subject)" : subject), issued by \(issuer.isEmpty ? "(no name)" : issuer), "
             + "\(publicKeyPin?.description ?? "without a readable key")"
+    }
+
+    /// Whether the certificate names a host among its subject alternative names (RFC 9525): a DNS name, with a wildcard
+    /// for at most the whole first label, or an IP address. The common name does not count.
+    public func matches(host: String) -> Bool {
+        HostName(host)?.isNamed(by: reference.pointer) ?? false
     }
 
     private func alternativeNames(_ type: Int32) -> [Data] {
@@ -128,7 +134,7 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
 extension Certificate: Codable {
     /// Decodes a certificate from its DER.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` for bytes that are no certificate.
+    /// - Throws: `DecodingError.dataCorrupted` for bytes that are not a certificate.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -142,5 +148,147 @@ extension Certificate: Codable {
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(derData)
+    }
+}
+
+/// Reading certificates, in PEM or DER. Blocks while files are read.
+extension Certificate {
+    /// All certificates of a text in PEM, in their order, or the one of bytes in DER. Other content, such as keys and
+    /// comments, is skipped, and so are certificates that OpenSSL's trust settings reject for servers ("TRUSTED
+    /// CERTIFICATE").
+    ///
+    /// - Throws: `CertificateError.noCertificate`, `.damaged`.
+    public static func certificates(in data: Data) throws(CertificateError) -> [Certificate] {
+        try certificates(in: data, named: "")
+    }
+
+    /// All certificates of a file in PEM, in their order, or the one of a file in DER.
+    ///
+    /// - Throws: `CertificateError`, with the file's path.
+    public static func certificates(contentsOf file: URL) throws(CertificateError) -> [Certificate] {
+        let data = try read(file)
+        return try certificates(in: data, named: file.path)
+    }
+
+    /// The certificates of all files of a folder that are named `.cer`, `.crt`, `.der` or `.pem`, in the order of the
+    /// names, each once. Files in PEM that hold only other things, such as keys, are skipped; subfolders are not read. The
+    /// counterpart of `certificatesInBundle:`.
+    ///
+    /// - Throws: `CertificateError`, also if there is none at all.
+    public static func certificates(inDirectory folder: URL) throws(CertificateError) -> [Certificate] {
+        let names: [String]
+        do throws(FileContents.Failure) {
+            names = try FileReading.names(in: folder)
+        } catch {
+            throw .unreadable(file: folder.path, reason: error.reason)
+        }
+        var found: [Certificate] = []
+        for name in names where endings.contains((name as NSString).pathExtension.lowercased()) {
+            let file = folder.appendingPathComponent(name)
+            let data = try read(file)
+            let blocks = PEM.blocks(in: data)
+            guard blocks.isEmpty || blocks.contains(where: \.isCertificate) else { continue }
+            found += try certificates(in: data, named: file.path)
+        }
+        guard !found.isEmpty else { throw .noCertificate(in: folder.path) }
+        return found.unique
+    }
+
+    private static func read(_ file: URL) throws(CertificateError) -> Data {
+        do throws(FileContents.Failure) {
+            return try FileReading.data(of: file)
+        } catch {
+            throw .unreadable(file: file.path, reason: error.reason)
+        }
+    }
+
+    private static let endings: Set<String> = ["cer", "crt", "der", "pem"]
+
+    static func certificates(in data: Data, named file: String) throws(CertificateError) -> [Certificate] {
+        let blocks = PEM.blocks(in: data)
+        guard !blocks.isEmpty else {
+            guard data.first == PEM.sequenceTag, let certificate = try? Certificate(derData: data) else {
+                throw .noCertificate(in: file)
+            }
+            return [certificate]
+        }
+        var found: [Certificate] = []
+        var count = 0
+        for block in blocks where block.isCertificate {
+            count += 1
+            guard let der = block.derData, let certificate = try? Certificate(der, hasTrustSettings: block.hasTrustSettings)
+            else {
+                throw .damaged(file: file, number: count)
+            }
+            // The trust settings are dropped, as equal certificates must be interchangeable.
+            if !block.hasTrustSettings {
+                found.append(certificate)
+            } else if !certificate.isRejected {
+                found.append((try? Certificate(derData: certificate.derData)) ?? certificate)
+            }
+        }
+        guard !found.isEmpty else { throw .noCertificate(in: file) }
+        return found
+    }
+}
+
+extension Array where Element: Hashable {
+    /// The elements in their order, each once.
+    var unique: [Element] {
+        var seen: Set<Element> = []
+        return filter { seen.insert($0).inserted }
+    }
+}
+
+/// Why certificates could not be read.
+public enum CertificateError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The bytes are not a certificate in DER.
+    case notACertificate
+    /// There is no certificate; the text names the file or folder, or is empty for bytes in memory.
+    case noCertificate(in: String)
+    /// A certificate in a file cannot be read; its number counts from 1.
+    case damaged(file: String, number: Int)
+    /// A file or folder cannot be read, and the reason.
+    case unreadable(file: String, reason: String)
+
+    public var description: String {
+        switch self {
+        case .notACertificate: "The bytes are not a certificate in DER."
+        case .noCertificate(in: ""): "There is no certificate."
+        case .noCertificate(let file): "There is no certificate in \(file)."
+        case .damaged("", let number): "Certificate \(number) is damaged."
+        case .damaged(let file, let number): "Certificate \(number) of \(file) is damaged."
+        case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
+        }
+    }
+}
+
+extension CertificateError: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
+}
+
+/// A reference to OpenSSL's form of a certificate. It never changes, so that any thread can read it.
+final class X509Reference: @unchecked Sendable {
+    let pointer: OpaquePointer
+
+    /// Takes the caller's reference.
+    init(owning pointer: OpaquePointer) { self.pointer = pointer }
+
+    /// Adds a reference; nil if OpenSSL cannot.
+    init?(sharing pointer: OpaquePointer) {
+        guard X509_up_ref(pointer) == 1 else { return nil }
+        self.pointer = pointer
+    }
+
+    deinit { X509_free(pointer) }
+
+    /// The certificate in DER.
+    var derData: Data {
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(pointer, &bytes)
+        defer { convoy_free(bytes) }
+        guard count > 0, let bytes else { return Data() }
+        return Data(bytes: bytes, count: Int(count))
     }
 }

@@ -1,9 +1,10 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
-/// A certificate and its key in OpenSSL's form.
+/// A client's certificate and key, loaded into OpenSSL.
 final class LoadedIdentity: @unchecked Sendable {
-    /// The client's, then those that lead to the authority.
+    /// The client's certificate, then the intermediate ones.
     let certificates: [Certificate]
     /// An `EVP_PKEY`.
     let key: OpaquePointer
@@ -16,7 +17,8 @@ final class LoadedIdentity: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// Lets the connections of a context present it. False if OpenSSL refuses, for instance because the key is too short.
+    /// Sets the certificate and key of a context's connections. False if OpenSSL refuses, for instance because the key
+    /// is too short.
     func use(in sslContext: OpaquePointer) -> Bool {
         guard let first = certificates.first, let others = convoy_x509_stack_new() else { return false }
         defer { convoy_x509_stack_free(others) }
@@ -28,7 +30,7 @@ final class LoadedIdentity: @unchecked Sendable {
 }
 
 extension ClientIdentity {
-    /// Reads what is there. Blocks.
+    /// Loads the certificate and key. Blocks.
     func load() throws(ClientIdentityError) -> LoadedIdentity {
         defer { ERR_clear_error() }
         switch form {
@@ -41,7 +43,7 @@ extension ClientIdentity {
         switch source {
         case .data(let data): return data
         case .file(let file):
-            do throws(FileReading.Failure) {
+            do throws(FileContents.Failure) {
                 return try FileReading.data(of: file)
             } catch {
                 throw .unreadable(file: file.path, reason: error.reason)
@@ -138,7 +140,7 @@ extension ClientIdentity {
         }
         guard let parsed else { throw .notPKCS12(file: source.name) }
         defer { PKCS12_free(parsed) }
-        // OpenSSL opens none that could have been changed by anybody.
+        // OpenSSL does not open a file without a MAC, as anyone could have changed it.
         guard PKCS12_mac_present(parsed) == 1 else { throw .notPKCS12(file: source.name) }
         // Both forms of "no passphrase" are in use.
         let isOpen = PKCS12_verify_mac(parsed, nil, 0) == 1 || PKCS12_verify_mac(parsed, "", 0) == 1
@@ -147,7 +149,7 @@ extension ClientIdentity {
         var certificate: OpaquePointer?
         var others: OpaquePointer?
         guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
-            // With the right passphrase, the cipher may be one that OpenSSL 3 has no more, such as RC2.
+            // With the right passphrase, the cipher may be one that OpenSSL 3 has dropped, such as RC2.
             let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
             throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
         }

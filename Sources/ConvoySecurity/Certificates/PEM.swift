@@ -1,24 +1,25 @@
+import ConvoySupport
 import Foundation
 
-/// The textual encoding of keys and certificates (RFC 7468).
+/// Parses PEM, the textual encoding of keys and certificates (RFC 7468).
 enum PEM {
-    /// What is between two lines of dashes.
+    /// The content between a BEGIN and an END line.
     struct Block {
         let label: String
-        /// The text between the lines; the fields of an encrypted key of old included.
+        /// The text between the lines, including the header fields of a traditional encrypted key.
         let text: Substring
 
         var isCertificate: Bool {
             label == "CERTIFICATE" || label == "X509 CERTIFICATE" || label == "TRUSTED CERTIFICATE"
         }
 
-        /// Whether the certificate is followed by OpenSSL's notes about what it is trusted for.
-        var hasNotes: Bool { label == "TRUSTED CERTIFICATE" }
+        /// Whether OpenSSL's trust settings follow the certificate.
+        var hasTrustSettings: Bool { label == "TRUSTED CERTIFICATE" }
 
         /// The bytes; nil if the text is not base64.
         var derData: Data? {
-            // Foundation leaves out all that is no base64, and what follows the padding. So would be lost what follows a
-            // block whose last line is missing.
+            // Foundation ignores characters that are not base64, and everything after the padding. Without this check,
+            // a block whose END line is missing would silently swallow the next one.
             let rest = text.utf8.drop { $0 != UInt8(ascii: "=") }
             let isWhole = rest.allSatisfy { $0 == UInt8(ascii: "=") || $0 <= UInt8(ascii: " ") }
             guard isWhole, !text.utf8.contains(UInt8(ascii: "-")) else { return nil }
@@ -26,10 +27,10 @@ enum PEM {
         }
     }
 
-    /// The first byte of anything in DER that is kept in files.
+    /// The first byte of every DER structure that is kept in files.
     static let sequenceTag: UInt8 = 0x30
 
-    /// The blocks of a text. One that has no end is damaged, and comes with what is there.
+    /// The blocks of a text. One without an END line is damaged, and has an empty text.
     static func blocks(in data: Data) -> [Block] {
         guard data.range(of: Data("-----BEGIN ".utf8)) != nil else { return [] }
         let text = String(decoding: data, as: UTF8.self)
@@ -45,5 +46,35 @@ enum PEM {
             if let end { rest = rest[end.upperBound...] }
         }
         return blocks
+    }
+}
+
+/// Reads small files, including pipes, and the names in folders.
+enum FileReading {
+    /// The maximum size of a file of certificates or keys, in bytes.
+    private static let limit = 64 << 20
+
+    /// All bytes of a file. Blocks.
+    static func data(of file: URL) throws(FileContents.Failure) -> Data {
+        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system(SystemError()) }
+        defer { close(descriptor) }
+        return Data(try FileContents.read(descriptor, limit: limit))
+    }
+
+    /// The names of the files in a folder, sorted, without its subfolders. Blocks.
+    static func names(in folder: URL) throws(FileContents.Failure) -> [String] {
+        guard let directory = opendir(folder.path) else { throw .system(SystemError()) }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            var facts = stat()
+            guard fstatat(dirfd(directory), name, &facts, 0) != 0 || facts.st_mode & S_IFMT != S_IFDIR else { continue }
+            names.append(name)
+        }
+        return names.sorted()
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// The SHA-256 of a public key with its algorithm (the `SubjectPublicKeyInfo`), written as "sha256/" and base64, as
-/// OkHttp writes it and RFC 7469 computes it.
+/// The SHA-256 of a public key and its algorithm (the `SubjectPublicKeyInfo`), as RFC 7469 computes it. It is written
+/// as "sha256/" and base64, as by OkHttp.
 ///
 ///     openssl x509 -in server.pem -pubkey -noout | openssl pkey -pubin -outform der |
 ///         openssl dgst -sha256 -binary | base64
@@ -11,13 +11,13 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     /// The 32 bytes of the hash.
     public let digest: Data
 
-    /// A pin from its text: "sha256/" and base64. curl's form, with two slashes, is taken as well.
+    /// A pin from its text: "sha256/" and base64. curl's form, with two slashes, is accepted as well.
     ///
     /// - Throws: `PublicKeyPinError`.
     public init(_ text: String) throws(PublicKeyPinError) {
         guard text.hasPrefix("sha256/") else { throw PublicKeyPinError(text: text) }
         var encoded = text.dropFirst(7)
-        // The first character of the base64 can be a slash too: the length tells.
+        // The base64 may itself begin with a slash, so that the length decides.
         if encoded.utf8.count == Self.encodedCount + 1, encoded.hasPrefix("/") { encoded = encoded.dropFirst() }
         guard encoded.utf8.count == Self.encodedCount, let digest = Data(base64Encoded: String(encoded)),
             digest.count == 32
@@ -28,7 +28,7 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     /// How many characters the base64 of 32 bytes has.
     private static let encodedCount = 44
 
-    /// The pin of a key in DER; nil if OpenSSL has no SHA-256.
+    /// The pin of a key in DER; nil if OpenSSL cannot compute SHA-256.
     init?(ofKey der: UnsafeRawBufferPointer) {
         let digest = MessageDigest()
         digest.update(der)
@@ -57,7 +57,7 @@ extension PublicKeyPinError: LocalizedError {
 extension PublicKeyPin: Codable {
     /// Decodes a pin from its text.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` for a text that is no pin.
+    /// - Throws: `DecodingError.dataCorrupted` for a text that is not a pin.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {

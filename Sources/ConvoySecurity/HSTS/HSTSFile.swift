@@ -1,20 +1,20 @@
 import ConvoySupport
 import Foundation
 
-/// A file of known hosts, which several processes may share. All of it blocks.
+/// A file of known hosts, which several processes may share. All its methods block.
 ///
-/// Text: a first line that names the format, and a line for each host with its name, when it expires, when it was noted,
-/// and `s` for the names below it or `w` for withdrawn.
+/// The format is text: a first line that names the format, and a line for each host with its name, when it expires,
+/// when it was noted, and the flags `s` (includes subdomains) and `w` (withdrawn), or `-`.
 ///
-/// The path may be a link of this user's or root's: the file that it leads to is read and replaced.
+/// The path may be a symbolic link that belongs to this user or root: the file it leads to is read and replaced.
 struct HSTSFile: Sendable {
     let path: String
 
     private static let title = "Convoy-HSTS 1"
-    /// No file is larger, in bytes.
+    /// The maximum size of a file, in bytes.
     private static let limit = 16 << 20
 
-    /// What the file has; nothing if there is none, or if it is empty.
+    /// Reads the records of the file; none if it is missing or empty.
     func read() throws(HSTSStoreError) -> HSTSRecords {
         let descriptor: Int32
         do throws(PrivateFile.Failure) {
@@ -43,7 +43,7 @@ struct HSTSFile: Sendable {
     private func records(in bytes: [UInt8]) throws(HSTSStoreError) -> HSTSRecords {
         var records = HSTSRecords()
         guard !bytes.isEmpty else { return records }
-        // The last line ends, too, or the file was cut off.
+        // A file whose last line has no end was cut off.
         guard bytes.last == UInt8(ascii: "\n") else {
             throw .isDamaged(path, line: bytes.count { $0 == UInt8(ascii: "\n") } + 1)
         }
@@ -68,10 +68,10 @@ struct HSTSFile: Sendable {
         return records
     }
 
-    /// Adds records to those of the file, and returns all of them.
+    /// Adds records to the file, and returns all records of the file.
     ///
-    /// The file is locked meanwhile, so that nothing is lost that another process adds, and replaced as a whole, so that
-    /// nobody ever sees half of it. Only its owner may read it.
+    /// The file is locked meanwhile, so that nothing is lost that another process adds, and replaced as a whole, so
+    /// that other processes never see half of it. Only its owner may read it.
     func merge(_ own: HSTSRecords, at now: Int64) throws(HSTSStoreError) -> HSTSRecords {
         let target: String, lock: Int32
         do throws(PrivateFile.Failure) {
@@ -107,7 +107,7 @@ struct HSTSFile: Sendable {
         }
     }
 
-    /// The file, open and locked. It is made if there is none.
+    /// Opens and locks the file; creates it if needed.
     private func lockedFile(_ target: String) throws(PrivateFile.Failure) -> Int32 {
         while true {
             let descriptor = try PrivateFile.openOrCreate(target)

@@ -1,18 +1,18 @@
 import Foundation
 
-/// The known hosts, without I/O.
+/// The known hosts, as a value without I/O.
 struct HSTSRecords: Equatable {
     private(set) var records: [String: HSTSRecord] = [:]
-    /// How many there may be.
+    /// The maximum number of hosts.
     var limit: Int
 
     init(limit: Int = .max) { self.limit = limit }
 
-    /// Whether a host is to be reached over TLS only: it is known, or a name above it is that speaks for those below (RFC
-    /// 6797, section 8.2).
+    /// Whether a host requires TLS, by its own policy or one of a parent domain that includes subdomains (RFC 6797,
+    /// section 8.2).
     ///
     /// - Parameters:
-    ///   - host: in the form that ``HSTSRecords/name(of:)`` gives it.
+    ///   - host: as ``HSTSRecords/name(of:)`` returns it.
     ///   - now: seconds since 1970.
     func requiresTLS(_ host: String, at now: Int64) -> Bool {
         guard !records.isEmpty else { return false }
@@ -27,7 +27,7 @@ struct HSTSRecords: Equatable {
 
     private func isValid(_ record: HSTSRecord, _ now: Int64) -> Bool { !record.isWithdrawn && record.expires > now }
 
-    /// Takes what a host says. True if that changes anything.
+    /// Updates the record of a host. True if there is a change worth saving.
     mutating func note(_ policy: StrictTransportSecurity, of host: String, at milliseconds: Int64) -> Bool {
         let now = milliseconds / 1000
         let old = records[host]
@@ -43,12 +43,13 @@ struct HSTSRecords: Equatable {
             noted: max(milliseconds, (old?.noted ?? 0) + 1))
         records[host] = new
         makeRoom(at: now)
-        // A busy host says it with each response. What is a minute old is as good, and need not be written again.
+        // A busy host sends its policy with each response. A new expiry within a minute of the old one need not be
+        // saved.
         guard let old, !old.isWithdrawn else { return true }
         return old.includesSubdomains != new.includesSubdomains || abs(old.expires - new.expires) > 60
     }
 
-    /// Removes a host because the program says so.
+    /// Withdraws the policy of a host, as the program asked.
     mutating func withdraw(_ host: String, at milliseconds: Int64) {
         guard var record = records[host] else { return }
         record.isWithdrawn = true
@@ -56,7 +57,7 @@ struct HSTSRecords: Equatable {
         records[host] = record
     }
 
-    /// Takes what another process has noted later.
+    /// Takes over the records that another process has noted later.
     mutating func merge(_ other: HSTSRecords, at now: Int64) {
         for (host, record) in other.records where (records[host]?.noted ?? .min) < record.noted { records[host] = record }
         records = records.filter { $0.value.expires > now }
@@ -65,7 +66,7 @@ struct HSTSRecords: Equatable {
 
     mutating func insert(_ record: HSTSRecord, _ host: String) { records[host] = record }
 
-    /// Those that are valid, in the order of their names.
+    /// The hosts whose policy is valid, in the order of their names.
     func hosts(at now: Int64) -> [HSTSHost] {
         records.filter { isValid($0.value, now) }
             .map {
@@ -76,8 +77,8 @@ struct HSTSRecords: Equatable {
             .sorted { $0.name < $1.name }
     }
 
-    /// Removes an eighth where there are too many: what has expired, and then those of the domain that has most of them, so
-    /// that nobody with many names of his own can have others forgotten.
+    /// Removes an eighth of the hosts if there are too many: first expired ones, then hosts of the domain that has the
+    /// most, so that a domain with many names cannot displace others.
     private mutating func makeRoom(at now: Int64) {
         guard records.count > limit else { return }
         let target = limit - limit / 8
@@ -87,7 +88,7 @@ struct HSTSRecords: Equatable {
             .map { $0.value.sorted { ($0.value.noted, $0.key) > ($1.value.noted, $1.key) } }
         var surplus = records.count - target
         while surplus > 0 {
-            // A few of the largest at a time, the oldest first.
+            // Removes from the largest domain until it is no longer the largest; the oldest records go first.
             domains.sort { $0.count > $1.count }
             let next = domains.count > 1 ? domains[1].count : 0
             let count = min(surplus, max(1, domains[0].count - next))
@@ -102,9 +103,32 @@ struct HSTSRecords: Equatable {
         host.split(separator: ".").suffix(2).joined(separator: ".")
     }
 
-    /// A host as a key; nil for an IP address, which has no such policy (RFC 6797, section 8.1.1), and for what is no name.
+    /// A host as a key; nil for an IP address, which has no such policy (RFC 6797, section 8.1.1), and for an invalid
+    /// name.
     static func name(of host: String) -> String? {
         guard let name = HostName(host), case .name(let text) = name.kind else { return nil }
         return text
     }
+}
+
+/// A host that requires TLS (RFC 6797, section 5.3).
+public struct HSTSHost: Sendable, Hashable {
+    /// Its name in lower case, without a dot at the end.
+    public let name: String
+    /// Whether the policy includes all names below this one.
+    public let includesSubdomains: Bool
+    /// When the policy expires, unless the host renews it.
+    public let expires: Date
+}
+
+/// The policy of a host, as a store keeps it.
+struct HSTSRecord: Equatable {
+    var includesSubdomains: Bool
+    /// Seconds since 1970.
+    var expires: Int64
+    /// When the host sent the policy, in milliseconds since 1970: the later one of two processes' records counts.
+    var noted: Int64
+    /// Whether the host has withdrawn the policy. The record is kept until the old policy would have expired, so that
+    /// another process's copy does not restore it.
+    var isWithdrawn = false
 }

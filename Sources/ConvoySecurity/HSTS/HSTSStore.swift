@@ -1,18 +1,18 @@
 import ConvoySupport
 import Foundation
 
-/// Remembers which hosts have said that they are to be reached over TLS only, and for how long (RFC 6797).
+/// Remembers which hosts require TLS, and for how long (HTTP Strict Transport Security, RFC 6797).
 ///
-/// Given to a `ConnectionConfiguration`, it takes the `Strict-Transport-Security` field of responses over TLS, and
-/// requests to such hosts are sent over https, whatever their URL says. One store can serve any number of
+/// Connections of a `ConnectionConfiguration` with a store note the `Strict-Transport-Security` field of responses over
+/// TLS, and send requests to such hosts over https even if the URL says http. One store can serve any number of
 /// configurations, and its methods can be called from any thread.
 ///
-/// A store with a file writes it a moment after a change, on a thread of its own. Several processes can share the file:
-/// each adds what it has noted to what is there, and takes over what others have noted when it writes.
+/// A store with a file writes it 0.1 seconds after a change, on a queue of its own. Several processes can share the
+/// file: whenever a store writes, it merges its own records with those of the file.
 public final class HSTSStore: Sendable {
     private struct State {
         var records: HSTSRecords
-        /// Whether the file is about to be written.
+        /// Whether a write of the file is scheduled.
         var isScheduled = false
         var failure: HSTSStoreError?
     }
@@ -23,23 +23,24 @@ public final class HSTSStore: Sendable {
     /// Milliseconds since 1970.
     private let now: @Sendable () -> Int64
 
-    /// A store that is empty, and forgotten with its object.
+    /// An empty store that is kept in memory only.
     ///
-    /// - Parameter maximumHostCount: how many hosts are remembered. Where there are more, those go first whose domain has
-    ///   most of them.
+    /// - Parameter maximumHostCount: how many hosts are remembered. Beyond that, hosts of the domain that has the most
+    ///   are removed first.
     public convenience init(maximumHostCount: Int = 4096) {
         self.init(HSTSRecords(limit: max(1, maximumHostCount)), nil)
     }
 
-    /// A store with the hosts of a file, in which it keeps them.
+    /// A store that loads its hosts from a file and saves them there.
     ///
-    /// Reading the file blocks. It must be this user's or root's, and others must not be able to write to it. What is made
-    /// has the mode 0600 and replaces the file as a whole; it has a random name in the same directory until it is complete.
+    /// Reading the file blocks. It must belong to this user or root, and other users must not be able to write to it. A
+    /// save writes a new file with mode 0600 under a random name in the same directory, and then replaces the old one.
     ///
     /// - Parameters:
-    ///   - file: where; it need not be there, but its directory must be.
+    ///   - file: the file, which need not exist, but its directory must.
     ///   - maximumHostCount: how many hosts are remembered.
-    /// - Throws: `HSTSStoreError` for a file that cannot be read, is damaged or cannot be trusted. It is left as it is.
+    /// - Throws: `HSTSStoreError` for a file that cannot be read, is damaged or cannot be trusted. The file is not
+    ///   changed.
     public convenience init(file: URL, maximumHostCount: Int = 4096) throws(HSTSStoreError) {
         let file = HSTSFile(path: file.path)
         var records = HSTSRecords(limit: max(1, maximumHostCount))
@@ -58,23 +59,23 @@ public final class HSTSStore: Sendable {
 
     // MARK: Hosts
 
-    /// Whether a host is to be reached over TLS only: because it said so, or because a host did that speaks for all names
-    /// below its own. Never true for an IP address.
+    /// Whether a host requires TLS, by its own policy or by that of a parent domain that includes subdomains. Never
+    /// true for an IP address.
     public func requiresTLS(forHost host: String) -> Bool {
         guard let name = HSTSRecords.name(of: host) else { return false }
         let now = now() / 1000
         return state.withLock { $0.records.requiresTLS(name, at: now) }
     }
 
-    /// Takes what a host has said.
+    /// Notes the policy that a host has sent.
     ///
-    /// To be called only for a response over TLS whose certificate was validated: connections of a configuration with
-    /// this store see to that.
+    /// Call it only for a response over TLS whose certificate was validated, as connections of a configuration with
+    /// this store do.
     ///
     /// - Parameters:
-    ///   - value: of the first `Strict-Transport-Security` field of the response. `max-age=0` takes it back.
+    ///   - value: of the first `Strict-Transport-Security` field of the response. `max-age=0` withdraws the policy.
     ///   - host: of the URL.
-    /// - Returns: false for a value that is not valid, and for an IP address, which both change nothing.
+    /// - Returns: false for an invalid value or an IP address, which change nothing.
     @discardableResult
     public func note(_ value: String, fromHost host: String) -> Bool {
         guard let name = HSTSRecords.name(of: host), let policy = StrictTransportSecurity(value) else { return false }
@@ -87,8 +88,8 @@ public final class HSTSStore: Sendable {
         return true
     }
 
-    /// Forgets a host. It can be reached without TLS until it says again that it cannot, if no name above its own is
-    /// known that speaks for it.
+    /// Forgets the policy of a host. It can be reached without TLS until it sends a policy again, unless that of a
+    /// parent domain includes it.
     public func remove(host: String) {
         guard let name = HSTSRecords.name(of: host) else { return }
         let now = now()
@@ -99,7 +100,7 @@ public final class HSTSStore: Sendable {
         if isDue { saveLater() }
     }
 
-    /// The hosts that are known now, in the order of their names.
+    /// The hosts that require TLS now, in the order of their names.
     public var hosts: [HSTSHost] {
         let now = now() / 1000
         return state.withLock { $0.records.hosts(at: now) }
@@ -107,17 +108,16 @@ public final class HSTSStore: Sendable {
 
     // MARK: The file
 
-    /// Why the file could not be written the last time; nil if it could, or if there is none. What it lacks is written with
-    /// the next change.
+    /// Why the last write of the file failed; nil if it succeeded, or if there is no file. The next change writes what
+    /// is missing.
     public var savingFailure: HSTSStoreError? { state.withLock { $0.failure } }
 
-    /// Writes what is not in the file yet, and takes over what other processes have added. Blocks; of no effect without a
-    /// file.
+    /// Writes the file now, and takes over what other processes have added. Blocks; does nothing without a file.
     public func save() throws(HSTSStoreError) {
         if let failure = queue.sync(execute: { write() }) { throw failure }
     }
 
-    /// Whether the file must be written, and nobody is about to.
+    /// Marks a write of the file as scheduled; false if one already is.
     private static func schedule(_ state: inout State) -> Bool {
         defer { state.isScheduled = true }
         return !state.isScheduled
@@ -125,7 +125,7 @@ public final class HSTSStore: Sendable {
 
     private func saveLater() {
         guard file != nil else { return }
-        // The store is retained until then, so that nothing is lost with the last reference to it.
+        // The closure retains the store, so that releasing it does not lose the change.
         queue.asyncAfter(deadline: .now() + 0.1) { _ = self.write() }
     }
 
@@ -146,6 +146,30 @@ public final class HSTSStore: Sendable {
         } catch {
             state.withLock { $0.failure = error }
             return error
+        }
+    }
+}
+
+/// Why the file of an `HSTSStore` cannot be used.
+public enum HSTSStoreError: Error, Sendable, Hashable {
+    /// The system refuses to read the file: its path, and the reason.
+    case cannotRead(String, reason: String)
+    /// The system refuses to write the file: its path, and the reason.
+    case cannotWrite(String, reason: String)
+    /// The file is damaged or of another format: its path, and the number of the line.
+    case isDamaged(String, line: Int)
+    /// Another user may have written the file, or can change it: its path, and what is wrong. The file was not changed.
+    case isUnsafe(String, reason: String)
+}
+
+extension HSTSStoreError: CustomStringConvertible {
+    /// The reason in a sentence.
+    public var description: String {
+        switch self {
+        case .cannotRead(let path, let reason): "The hosts for TLS cannot be read from \(path): \(reason)"
+        case .cannotWrite(let path, let reason): "The hosts for TLS cannot be written to \(path): \(reason)"
+        case .isUnsafe(let path, let reason): "The hosts for TLS in \(path) cannot be trusted: \(reason)"
+        case .isDamaged(let path, let line): "The file \(path) is damaged in line \(line). Remove it to begin anew."
         }
     }
 }

@@ -3,29 +3,29 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// What the connections of equal settings share: the authorities and the client's certificate, once they are read, and a
-/// name that tells their connections from those of others.
+/// The state that connections with equal settings share: the loaded authorities and client's certificate, and a name
+/// that keeps libcurl from sharing their connections with others.
 package final class TLSContext: Sendable {
     package let settings: TLSSettings
-    /// A folder that cannot exist, of this context's own. libcurl compares it where it looks for a connection that can be
-    /// used again, and never finds a certificate there.
+    /// The path of a folder that cannot exist, unique to this context. libcurl compares it when it looks for a
+    /// connection to reuse, and never finds a certificate there.
     package let connectionKey: String
 
-    /// What was read.
+    /// The loaded files.
     struct Material: Sendable {
         let stores: [CertificateAuthorities: TrustStore]
         let identity: LoadedIdentity?
         /// The digest of the client's certificate.
         let certificateDigest: String?
-        /// By their files.
+        /// The revocation lists by their files.
         var lists: [[URL]: RevocationLists] = [:]
 
-        /// In seconds: revocation lists are read again after an hour, as others may have been put into their place.
+        /// Revocation lists are read again after an hour, as the files may have been replaced. In seconds.
         private static let longestUse: TimeInterval = 3600
-        /// And those that have expired, or cannot be read, after a minute.
+        /// Lists that have expired, or cannot be read, are read again after a minute. In seconds.
         private static let shortestUse: TimeInterval = 60
 
-        /// Until when it can be used without reading it again, in seconds of the system's clock.
+        /// When it must be read again, in seconds since 1970.
         func usableUntil(now: Date, wasReadNow: Bool) -> Int64 {
             guard !lists.isEmpty else { return .max }
             let end = lists.values.compactMap(\.nextUpdate).min() ?? .distantFuture
@@ -44,11 +44,11 @@ package final class TLSContext: Sendable {
 
     private struct State {
         var material: Material?
-        /// Who waits for it; nil if it is not being read.
+        /// The waiters for the current read; nil if there is none.
         var waiters: [Waiter]?
     }
     private let state = Locked(State())
-    /// Until when what was read can be used, in seconds of the system's clock: 0 before it was read, and `.max` for ever.
+    /// When the material must be read again, in seconds since 1970: 0 if it was never read, `.max` for never.
     private let usableUntil = Atomic<Int64>(0)
 
     private init(_ settings: TLSSettings) {
@@ -85,18 +85,18 @@ package final class TLSContext: Sendable {
 
     var material: Material? { state.withLock { $0.material } }
 
-    /// What tells the client's certificate from others, nil if there is none: its digest, once it is read. Before that it is
-    /// what tells the object from others. Nothing is read here, and nobody is asked for a passphrase.
+    /// Identifies the client's certificate; nil if there is none. It is the certificate's digest once it is loaded, and
+    /// before that the identity of the object. Reads no file, and asks for no passphrase.
     package var clientCertificate: String? {
         settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
     }
 
-    /// Reads the authorities, the client's certificate and the revocation lists, unless that was done, and calls back on any
-    /// thread. Revocation lists are read again when they may have changed.
+    /// Reads the authorities, the client's certificate and the revocation lists, unless they are loaded, and calls back
+    /// on any thread. Revocation lists are read again when they may have changed.
     ///
     /// - Parameters:
-    ///   - perform: runs what may block on a thread where it may.
-    ///   - waiter: called with what is wrong, or with nil.
+    ///   - perform: runs a closure on a thread that may block.
+    ///   - waiter: called with the error, or nil.
     package func prepare(on perform: (@escaping @Sendable () -> Void) -> Void, _ waiter: @escaping Waiter) {
         enum Next { case read, wait, ready }
         let next: Next = state.withLock { state in

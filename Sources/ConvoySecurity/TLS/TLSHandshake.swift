@@ -1,35 +1,33 @@
 import COpenSSL
 import Foundation
 
-/// One handshake, and what becomes of it. The trust of the server is decided in it, before anything of the request
-/// leaves.
+/// One TLS handshake. It decides whether to trust the server before any part of the request is sent.
 ///
-/// It belongs to OpenSSL's context of the connection, and is used on the network thread only.
+/// OpenSSL's context of the connection owns it. It is used on the network thread only.
 package final class TLSHandshake: @unchecked Sendable {
     private let context: TLSContext
     private let material: TLSContext.Material
     package let isWithProxy: Bool
-    /// The host of the URL; nil until the proxy has named itself by what is asked of it.
+    /// The host of the URL; nil for a proxy, whose name is read from the connection.
     private let host: String?
-    /// Whether the server was trusted, and why not; nil until it has presented its certificates.
+    /// The decision about the server; nil until it has presented its certificates.
     package private(set) var decision: TrustDecision?
-    /// What it presented, if it is not trusted.
+    /// The certificates that the server presented, if it is not trusted.
     package private(set) var trust: ServerTrust?
-    /// The number of the last alert that has come (RFC 8446, section 6).
+    /// The last error alert that was received (RFC 8446, section 6).
     package private(set) var alert: UInt8?
-    /// Whether the other side has ended the connection by TLS's own means (`close_notify`), so that nobody else has cut it
-    /// off.
+    /// Whether the other side has closed the connection with `close_notify`, which rules out a truncation by others.
     package private(set) var hasEnded = false
-    /// Whether the server asked for a certificate of the client's, and there was none.
+    /// Whether the server requested a client's certificate, and there was none.
     package private(set) var lacksIdentity = false
-    /// Whether the server asked for a certificate of the client's, and was sent it.
+    /// Whether the server requested the client's certificate, and received it.
     package private(set) var hasPresentedIdentity = false
 
     /// - Parameters:
-    ///   - context: ready for use; nil is returned if it is not.
+    ///   - context: must be ready; otherwise the initializer returns nil.
     ///   - host: of the URL.
-    ///   - isWithProxy: whether it is a handshake with a proxy. It is not shown the client's certificate, and is judged by
-    ///     the policy for proxies.
+    ///   - isWithProxy: whether it is a handshake with a proxy, which does not receive the client's certificate and is
+    ///     evaluated by the policy for proxies.
     package init?(context: TLSContext, host: String?, isWithProxy: Bool) {
         guard let material = context.material else { return nil }
         self.context = context
@@ -38,9 +36,9 @@ package final class TLSHandshake: @unchecked Sendable {
         self.isWithProxy = isWithProxy
     }
 
-    // MARK: Taking part
+    // MARK: Callbacks
 
-    /// Makes a connection's context ask this object, and sets what the settings say. False if OpenSSL refuses.
+    /// Installs the callbacks in a connection's context, and applies the settings. False if OpenSSL refuses.
     package func attach(to sslContext: OpaquePointer) -> Bool {
         guard Self.index >= 0 else { return false }
         let own = Unmanaged.passRetained(self)
@@ -60,7 +58,7 @@ package final class TLSHandshake: @unchecked Sendable {
         SSL_CTX_set_info_callback(sslContext) { connection, event, value in
             guard event == SSL_CB_READ_ALERT, let handshake = TLSHandshake.of(connection) else { return }
             let number = UInt8(truncatingIfNeeded: value)
-            // The first byte is 2 where the alert is an error.
+            // The first byte is 2 if the alert is an error.
             if value >> 8 == 2 { handshake.alert = number } else if number == 0 { handshake.hasEnded = true }
         }
         if !isWithProxy, !present(on: sslContext) { return false }
@@ -76,7 +74,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return true
     }
 
-    /// What an alert says, in OpenSSL's words.
+    /// OpenSSL's text for an alert.
     package static func text(ofAlert number: UInt8) -> String {
         SSL_alert_desc_string_long(Int32(number)).map { String(cString: $0) } ?? "alert \(number)"
     }
@@ -86,7 +84,7 @@ package final class TLSHandshake: @unchecked Sendable {
         convoy_ssl_context_maximum(sslContext) != 0
     }
 
-    /// Presents the client's certificate, if there is one.
+    /// Sets the client's certificate, if there is one.
     private func present(on sslContext: OpaquePointer) -> Bool {
         guard let identity = material.identity else {
             SSL_CTX_set_client_cert_cb(sslContext) { connection, _, _ in
@@ -95,7 +93,7 @@ package final class TLSHandshake: @unchecked Sendable {
             }
             return true
         }
-        // Called where the server asks, and only there.
+        // OpenSSL calls this only if the server requests a certificate.
         SSL_CTX_set_cert_cb(
             sslContext,
             { connection, _ in
@@ -105,7 +103,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return identity.use(in: sslContext)
     }
 
-    /// The slot of OpenSSL's contexts for this object. It is released with the context.
+    /// The slot for this object in OpenSSL's contexts, which release it when they are freed.
     private static let index = CRYPTO_get_ex_new_index(
         CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil,
         { _, own, _, _, _, _ in
@@ -119,9 +117,9 @@ package final class TLSHandshake: @unchecked Sendable {
         return Unmanaged<TLSHandshake>.fromOpaque(own).takeUnretainedValue()
     }
 
-    // MARK: Deciding
+    // MARK: Decisions
 
-    /// Whether the policy requires a stapled response, or may turn out to when the proxy has a name.
+    /// Whether the policy requires a stapled response, or may do so once the proxy's name is known.
     private var mayRequireStatus: Bool {
         let policy = policy(for: host)
         return policy.requiresStapledStatus
@@ -133,13 +131,13 @@ package final class TLSHandshake: @unchecked Sendable {
         return host.map { policy.policy(forHost: $0) } ?? policy
     }
 
-    /// Called by OpenSSL when the server has presented its certificates.
+    /// OpenSSL calls this when the server has presented its certificates.
     private func judge(_ presented: OpaquePointer) -> Bool {
         let trust = ServerTrust(chain: X509_STORE_CTX_get0_untrusted(presented))
         let decision = decide(trust, presented)
         self.decision = decision
         if !decision.isTrusted { self.trust = trust }
-        // From this number OpenSSL makes the alert that the server is sent.
+        // OpenSSL derives the alert to the server from this code.
         X509_STORE_CTX_set_error(presented, decision.failure?.openSSLCode ?? X509_V_OK)
         return decision.isTrusted
     }
@@ -160,8 +158,8 @@ package final class TLSHandshake: @unchecked Sendable {
             guard isWithProxy else {
                 return TrustDecision(failure: ServerTrustFailure(.wrongHost, "The URL has no host that can be validated."))
             }
-            // A proxy with an address has no name here. libcurl compares it with the certificate's, after this, but it
-            // must not come to compare the common name.
+            // A proxy that is configured by its address has no name here. libcurl compares the address afterwards, but
+            // without alternative names it would compare the common name.
             guard let leaf = trust.certificates.first, !leaf.dnsNames.isEmpty || !leaf.addresses.isEmpty else {
                 return TrustDecision(
                     failure: ServerTrustFailure(
@@ -171,13 +169,13 @@ package final class TLSHandshake: @unchecked Sendable {
         return policy.evaluate(trust, forDomain: host, at: Date(), store: store, lists: lists)
     }
 
-    /// The name that the other side was asked for.
+    /// The server name (SNI) that was sent to the other side.
     private static func serverName(_ connection: OpaquePointer?) -> String? {
         guard let connection, let name = SSL_get_servername(connection, TLSEXT_NAMETYPE_host_name) else { return nil }
         return String(cString: name)
     }
 
-    /// Called by OpenSSL after that, where a stapled response may be required.
+    /// OpenSSL calls this afterwards, if a stapled response may be required.
     private func judgeStatus(of connection: OpaquePointer) -> Bool {
         guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
@@ -194,7 +192,7 @@ package final class TLSHandshake: @unchecked Sendable {
 }
 
 extension ServerTrustFailure {
-    /// The nearest of OpenSSL's numbers.
+    /// The nearest of OpenSSL's codes.
     fileprivate var openSSLCode: Int32 {
         switch reason {
         case .expired: X509_V_ERR_CERT_HAS_EXPIRED

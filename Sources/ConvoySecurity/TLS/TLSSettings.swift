@@ -2,7 +2,8 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// What decides with whom and how TLS is spoken. Connections are used only by requests with equal settings.
+/// The settings of TLS: trust, client's certificate, versions and cipher suites. Only requests with equal settings
+/// share connections.
 package struct TLSSettings: Sendable, Hashable {
     package var policy = SecurityPolicy.default
     package var proxyPolicy = SecurityPolicy.default
@@ -13,7 +14,7 @@ package struct TLSSettings: Sendable, Hashable {
 
     package init() {}
 
-    /// The versions that are left, after the choice of cipher suites: those of TLS 1.3 are of no other version.
+    /// The versions that the cipher suites leave, as those of TLS 1.3 are of no other version; nil if none is left.
     var versions: ClosedRange<TLSVersion>? {
         let hasOld = cipherSuites.isEmpty || !oldCipherSuites.isEmpty
         let hasNew = cipherSuites.isEmpty || !newCipherSuites.isEmpty
@@ -26,19 +27,18 @@ package struct TLSSettings: Sendable, Hashable {
     var newCipherSuites: [String] { cipherSuites.filter { $0.hasPrefix("TLS_") } }
 }
 
-/// The settings of TLS as a part of other settings: copied at the cost of a reference, and ready for use by connections
-/// once for all copies.
+/// TLS settings with copy-on-write; all copies share one ``TLSContext``.
 package struct TLSConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: TLSSettings
         let isPinning: Bool
-        /// The context, retained, once it was asked for: nil as a number before that.
+        /// The retained context as a bit pattern; 0 before the first use.
         private let published = Atomic<UInt>(0)
 
         private let anonymous = Locked<Storage?>(nil)
 
         let trustsDefault: Bool
-        /// Of hosts, while they are few.
+        /// Cached digests of policies by host, at most 256.
         private let digests = Locked<[String: String]>([:])
 
         func policyDigest(forHost host: String) -> String {
@@ -46,7 +46,8 @@ package struct TLSConfiguration: Sendable, Hashable {
             let policy = settings.policy.policy(forHost: host)
             let encoder = JSONEncoder()
             encoder.outputFormatting = .sortedKeys
-            // What cannot be encoded, such as a date that is no number, is told from others for as long as the process runs.
+            // A policy that cannot be encoded, such as one with a NaN date, is identified by its hash, which is valid
+            // within this process.
             let text = (try? encoder.encode(policy)) ?? Data("\(policy.hashValue)".utf8)
             let digest = MessageDigest.sha256(text)?.hexadecimalString ?? text.base64EncodedString()
             digests.withLock { digests in
@@ -67,7 +68,7 @@ package struct TLSConfiguration: Sendable, Hashable {
                 .map { Unmanaged<TLSContext>.fromOpaque($0).release() }
         }
 
-        /// The same without the client's certificate.
+        /// The storage of the same settings without the client's certificate.
         var withoutIdentity: Storage {
             anonymous.withLock { anonymous in
                 if let anonymous { return anonymous }
@@ -79,7 +80,7 @@ package struct TLSConfiguration: Sendable, Hashable {
             }
         }
 
-        /// Read with every request, and so without a lock.
+        /// Lock-free, as every request reads it.
         var context: TLSContext {
             if let context = UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring)) {
                 return Unmanaged<TLSContext>.fromOpaque(context).takeUnretainedValue()
@@ -114,18 +115,18 @@ package struct TLSConfiguration: Sendable, Hashable {
         return copy
     }
 
-    /// What tells the policy that counts for a host from others; nil for the default one.
+    /// Identifies the policy for a host; nil for the default one.
     ///
-    /// - Parameter host: is asked for only if there are policies for some hosts.
+    /// - Parameter host: called only if there are policies of hosts.
     package func policyDigest(_ host: () -> String) -> String? {
         if storage.trustsDefault { return nil }
         return storage.policyDigest(forHost: storage.settings.policy.hostPolicies.isEmpty ? "" : host())
     }
 
-    /// Whether there is any host that may be trusted over TLS only.
+    /// Whether any policy pins something, so that a server can be trusted only over TLS.
     package var isPinning: Bool { storage.isPinning }
 
-    /// What connections with equal settings share.
+    /// The context that connections with equal settings share.
     package var context: TLSContext { storage.context }
 
     package static func == (left: TLSConfiguration, right: TLSConfiguration) -> Bool {
@@ -133,4 +134,15 @@ package struct TLSConfiguration: Sendable, Hashable {
     }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(context)) }
+}
+
+/// A version of TLS. Older ones are broken (RFC 8996) and never offered.
+public enum TLSVersion: Int, Sendable, Hashable, Codable, CaseIterable, Comparable {
+    /// RFC 5246.
+    case tls12 = 0x0303
+    /// RFC 8446.
+    case tls13 = 0x0304
+
+    /// Whether the left version is the older one.
+    public static func < (left: TLSVersion, right: TLSVersion) -> Bool { left.rawValue < right.rawValue }
 }

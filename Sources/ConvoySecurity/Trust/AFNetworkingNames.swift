@@ -1,9 +1,10 @@
-// AFNetworking's names of this module, so that a port is told what has become of them in place of "no such name".
+// AFNetworking's names in this module, marked unavailable: the compiler suggests the replacement to a ported program
+// instead of reporting an unknown name.
 
 /// The policy for server certificates.
 @available(*, unavailable, renamed: "SecurityPolicy", message: "A value: setSecurityPolicy(_:) gives it to a manager.")
 public final class AFSecurityPolicy: Sendable {
-    /// The policy that trusts what the system trusts.
+    /// The policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "SecurityPolicy.default")
     public static func defaultPolicy() -> AFSecurityPolicy { AFSecurityPolicy() }
 
@@ -26,7 +27,7 @@ public enum AFSSLPinningMode: UInt, Sendable {
 }
 
 extension SecurityPolicy {
-    /// The policy that trusts what the system trusts.
+    /// The policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "default")
     public static func defaultPolicy() -> SecurityPolicy { SecurityPolicy() }
 

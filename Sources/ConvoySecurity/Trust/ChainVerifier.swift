@@ -1,23 +1,23 @@
 import COpenSSL
 import Foundation
 
-/// Builds the chain of a certificate to one of a store, and checks it (RFC 5280, section 6; RFC 9525), by OpenSSL.
+/// Builds the chain from a certificate to one of a store, and verifies it with OpenSSL (RFC 5280, section 6; RFC 9525).
 struct ChainVerifier {
-    /// A thing that is wrong with a chain.
+    /// An error that OpenSSL reports for a chain.
     struct Problem: Equatable {
-        /// OpenSSL's number, `X509_V_ERR_…`.
+        /// OpenSSL's code, `X509_V_ERR_…`.
         let code: Int32
-        /// Which certificate of the chain: 0 is the server's.
+        /// The position of the certificate in the chain; the server's is 0.
         let depth: Int32
         let certificate: Certificate?
-        /// What a list says of it, if it was revoked.
+        /// The entry of a revocation list, if the certificate was revoked.
         var revocation: CertificateRevocation?
 
-        /// That there is more, which was not found out.
+        /// Stands for errors that were not recorded.
         static let unknown = Problem(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: nil)
     }
 
-    /// The result: everything that is wrong, and the chain as far as it could be built.
+    /// All errors, and the chain as far as it could be built.
     struct Result {
         var problems: [Problem]
         var chain: [Certificate]
@@ -25,29 +25,29 @@ struct ChainVerifier {
     }
 
     let store: TrustStore
-    /// The name to check; nil for no check.
+    /// The host that the server's certificate must name; nil for no check.
     let host: HostName?
     let date: Date
-    /// How many authorities may be between the first certificate of the chain and the last.
+    /// The maximum number of certificates between the first and the last of the chain.
     let depth: Int
-    /// Those that all but the last certificate must be in order by; nil for no check.
+    /// The lists by which all but the last certificate are checked for revocation; nil for no check.
     let lists: RevocationLists?
 
-    /// The same, with other certificates for a chain to end at.
+    /// A copy that verifies chains to another store.
     func with(_ store: TrustStore) -> ChainVerifier {
         ChainVerifier(store: store, host: host, date: date, depth: depth, lists: lists)
     }
 
-    /// Weaker than 112 bits of security is refused: RSA below 2,048 bits, SHA-1.
+    /// Level 2 requires 112 bits of security, and so refuses RSA below 2,048 bits, and SHA-1.
     private static let securityLevel: Int32 = 2
 
-    /// The seconds of the system's clock, within the years 1 to 9999, which are those that OpenSSL can compare.
+    /// Seconds since 1970, clamped to the years 1 to 9999, which OpenSSL can compare.
     private static func seconds(_ date: Date) -> time_t {
         let seconds = date.timeIntervalSince1970.rounded(.down)
         return time_t(exactly: min(max(seconds, -62_135_596_800), 253_402_300_799)) ?? 0
     }
 
-    /// Verifies the chain of the first certificate with the help of the others.
+    /// Verifies the first certificate; the others may be used to build its chain.
     func verify(_ certificates: [Certificate]) -> Result {
         guard let leaf = certificates.first, let others = convoy_x509_stack_new() else { return .impossible }
         defer { convoy_x509_stack_free(others) }
@@ -63,7 +63,7 @@ struct ChainVerifier {
         X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
         X509_VERIFY_PARAM_set_time(parameters, Self.seconds(date))
         X509_VERIFY_PARAM_set_depth(parameters, Int32(min(max(depth, 0), 100)))
-        // As in a store of Apple's, any certificate can be an anchor, also one that is not self-signed.
+        // As in Apple's API, any certificate can be an anchor, even one that is not self-signed.
         X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST))
         if let lists {
             X509_STORE_CTX_set0_crls(context, lists.pointer)
@@ -71,30 +71,31 @@ struct ChainVerifier {
         }
         if let host, !host.require(in: parameters) { return .impossible }
 
-        let notes = Notes()
-        return withExtendedLifetime((notes, lists)) {
-            X509_STORE_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(notes).toOpaque())
+        let log = ProblemLog()
+        return withExtendedLifetime((log, lists)) {
+            X509_STORE_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(log).toOpaque())
             X509_STORE_CTX_set_verify_cb(context) { isGood, context in
-                guard isGood == 0, let context, let notes = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
-                Unmanaged<Notes>.fromOpaque(notes).takeUnretainedValue().note(context)
-                // A key that is too short would be told once more in the place of the root that is missing.
+                guard isGood == 0, let context, let log = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
+                Unmanaged<ProblemLog>.fromOpaque(log).takeUnretainedValue().add(context)
+                // Otherwise OpenSSL would report a key that is too short a second time, in place of a missing root.
                 X509_STORE_CTX_set_error(context, X509_V_OK)
-                // All that is wrong is to be known, not only what is found first.
+                // Returning 1 continues, so that all errors are found and not only the first.
                 return 1
             }
             let isVerified = X509_verify_cert(context) == 1
             ERR_clear_error()
             let chain = ServerTrust(chain: X509_STORE_CTX_get0_chain(context)).certificates
             if !isVerified {
-                // OpenSSL gave up, for instance because of a key that it cannot read, and has checked nothing more.
+                // OpenSSL gave up without checking the rest, for instance because of a key that it cannot read.
                 let code = X509_STORE_CTX_get_error(context)
-                notes.problems.append(
-                    notes.problems.isEmpty && code != X509_V_OK
+                log.problems.append(
+                    log.problems.isEmpty && code != X509_V_OK
                         ? Problem(code: code, depth: 0, certificate: leaf) : .unknown)
             }
-            var problems = notes.problems
-            // What a chain ends at by the policy's word, or by its own, has no issuer whose list could be asked for. One that
-            // only lacks the certificates of its issuers has: else a server would escape its list by not sending them.
+            var problems = log.problems
+            // A trust anchor or a self-signed certificate has no issuer whose list could be required. A chain that ends
+            // because certificates of its issuers are missing does have one: otherwise a server could evade its list by
+            // not sending them.
             if let last = chain.last?.reference.pointer,
                 !problems.contains(where: { $0.reason == .unknownRoot }) || X509_check_issued(last, last) == X509_V_OK
             {
@@ -105,8 +106,8 @@ struct ChainVerifier {
         }
     }
 
-    /// OpenSSL compares the names of certificates with what their authorities may certify. A wildcard also names hosts
-    /// that they may not, so that the host itself is compared.
+    /// OpenSSL compares the names in the certificate with the constraints of its authorities. A wildcard can also stand
+    /// for hosts outside of these, so that the host itself is compared here.
     private func constraintProblem(in chain: [Certificate]) -> Problem? {
         guard let leaf = chain.first, let host, host.isNamed(by: leaf.reference.pointer) else { return nil }
         for authority in chain.dropFirst() {
@@ -116,14 +117,14 @@ struct ChainVerifier {
         return nil
     }
 
-    private final class Notes {
+    private final class ProblemLog {
         var problems: [Problem] = []
         private static let limit = 32
 
-        func note(_ context: OpaquePointer) {
-            // A chain of a hostile server may have any number of faults.
+        func add(_ context: OpaquePointer) {
+            // A hostile server's chain may have any number of errors.
             guard problems.count < Self.limit else {
-                // Those that are not kept may be worse than all that are.
+                // An error that is not recorded may be worse than all that are.
                 if problems.count == Self.limit { problems.append(.unknown) }
                 return
             }
@@ -141,9 +142,181 @@ struct ChainVerifier {
 }
 
 extension ChainVerifier.Result {
-    /// What is said when OpenSSL has no memory.
+    /// The result if OpenSSL has no memory.
     static var impossible: ChainVerifier.Result {
         ChainVerifier.Result(
             problems: [ChainVerifier.Problem(code: X509_V_ERR_OUT_OF_MEM, depth: 0, certificate: nil)], chain: [])
+    }
+}
+
+extension ChainVerifier.Problem {
+    var reason: ServerTrustFailure.Reason {
+        switch code {
+        case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_ERROR_IN_CERT_NOT_AFTER_FIELD: .expired
+        case X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_ERROR_IN_CERT_NOT_BEFORE_FIELD: .notYetValid
+        case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH: .wrongHost
+        case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+            X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+            X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_CERT_UNTRUSTED, X509_V_ERR_CERT_REJECTED:
+            .unknownRoot
+        case X509_V_ERR_CERT_SIGNATURE_FAILURE, X509_V_ERR_UNABLE_TO_DECRYPT_CERT_SIGNATURE,
+            X509_V_ERR_UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY, X509_V_ERR_SIGNATURE_ALGORITHM_MISMATCH:
+            .badSignature
+        case X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_CA_KEY_TOO_SMALL: .weakKey
+        case X509_V_ERR_CA_MD_TOO_WEAK: .weakSignature
+        case X509_V_ERR_INVALID_PURPOSE, X509_V_ERR_INVALID_CA, X509_V_ERR_KEYUSAGE_NO_CERTSIGN,
+            X509_V_ERR_PATH_LENGTH_EXCEEDED, X509_V_ERR_INVALID_NON_CA:
+            .wrongUsage
+        case X509_V_ERR_PERMITTED_VIOLATION, X509_V_ERR_EXCLUDED_VIOLATION, X509_V_ERR_SUBTREE_MINMAX,
+            X509_V_ERR_UNSUPPORTED_CONSTRAINT_TYPE, X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX,
+            X509_V_ERR_UNSUPPORTED_NAME_SYNTAX:
+            .nameConstraints
+        case X509_V_ERR_CERT_REVOKED: .revoked
+        case X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER, X509_V_ERR_CRL_HAS_EXPIRED,
+            X509_V_ERR_CRL_NOT_YET_VALID, X509_V_ERR_CRL_SIGNATURE_FAILURE, X509_V_ERR_UNABLE_TO_DECRYPT_CRL_SIGNATURE,
+            X509_V_ERR_ERROR_IN_CRL_LAST_UPDATE_FIELD, X509_V_ERR_ERROR_IN_CRL_NEXT_UPDATE_FIELD,
+            X509_V_ERR_KEYUSAGE_NO_CRL_SIGN, X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION, X509_V_ERR_DIFFERENT_CRL_SCOPE,
+            X509_V_ERR_CRL_PATH_VALIDATION_ERROR:
+            .noValidRevocationList
+        default: .invalidChain
+        }
+    }
+
+    /// OpenSSL's text for the error.
+    var text: String { String(cString: X509_verify_cert_error_string(Int(code))) }
+
+    /// Whether a policy that allows invalid certificates tolerates the error if a pinned key has certified the server's
+    /// certificate: it tolerates wrong dates, names and usages, but not wrong signatures.
+    var isTolerableWithPinnedKey: Bool {
+        switch reason {
+        case .expired, .notYetValid, .wrongHost: true
+        case .weakKey, .wrongUsage: depth == 0 && code != X509_V_ERR_INVALID_CA
+        default: false
+        }
+    }
+}
+
+extension ChainVerifier.Result {
+    /// In order of severity: an earlier error makes the later ones meaningless.
+    private static let order: [ServerTrustFailure.Reason] = [
+        .badSignature, .unknownRoot, .invalidChain, .revoked, .wrongUsage, .nameConstraints, .weakSignature, .weakKey,
+        .noValidRevocationList, .wrongHost, .expired, .notYetValid,
+    ]
+
+    /// The result for a certificate whose only relevant error is that it does not name the host.
+    static func wrongHost(_ leaf: Certificate) -> ChainVerifier.Result {
+        ChainVerifier.Result(
+            problems: [ChainVerifier.Problem(code: X509_V_ERR_HOSTNAME_MISMATCH, depth: 0, certificate: leaf)],
+            chain: [leaf])
+    }
+
+    /// The failure by revocation lists, which no policy that has lists tolerates; nil if there is none.
+    var revocationFailure: ServerTrustFailure? {
+        ChainVerifier.Result(
+            problems: problems.filter { [.revoked, .noValidRevocationList].contains($0.reason) }, chain: chain
+        ).failure(host: nil)
+    }
+
+    /// The failure, with all errors in its text; nil if the chain is valid.
+    func failure(host: String?) -> ServerTrustFailure? {
+        let reasons = Self.order.filter { reason in problems.contains { $0.reason == reason } }
+        guard let reason = reasons.first, let problem = problems.first(where: { $0.reason == reason }) else { return nil }
+        let certificate = problem.certificate
+        let others = reasons.dropFirst().map { " Also: \(Self.sentence($0, host, certificate, nil))" }.joined()
+        return ServerTrustFailure(
+            reason, "\(Self.sentence(reason, host, certificate, problem.revocation)) (\(problem.text))" + others,
+            certificate: certificate, reasons: reasons, revocation: problem.revocation)
+    }
+
+    private static func sentence(
+        _ reason: ServerTrustFailure.Reason, _ host: String?, _ certificate: Certificate?,
+        _ revocation: CertificateRevocation?
+    ) -> String {
+        let subject = certificate.map { "\"\($0.subject)\"" } ?? "the server"
+        switch reason {
+        case .expired:
+            return "The certificate of \(subject) expired\(certificate?.notValidAfter.map { " on \($0)" } ?? "")."
+        case .notYetValid:
+            return
+                "The certificate of \(subject) is not valid\(certificate?.notValidBefore.map { " until \($0)" } ?? " yet")."
+        case .wrongHost:
+            let names = certificate?.namesInShort ?? ""
+            return
+                "The server's certificate is not for \(host ?? "this host")\(names.isEmpty ? ", and names none" : ", but for \(names)")."
+        case .unknownRoot: return "The certificate of \(subject) does not lead to a trusted authority."
+        case .badSignature: return "The signature of the certificate of \(subject) is wrong."
+        case .weakKey: return "The key of \(subject) is too short."
+        case .weakSignature: return "The certificate of \(subject) is signed with a broken hash."
+        case .wrongUsage: return "The certificate of \(subject) is not for this use."
+        case .nameConstraints:
+            return "Its authority may not issue a certificate for \(subject)\(host.map { ", or not for \($0)" } ?? "")."
+        case .revoked: return "The certificate of \(subject) was revoked\(revocation.map { " \($0)" } ?? "")."
+        case .noValidRevocationList:
+            return "The policy has revocation lists, and none of them is valid for the certificate of \(subject)."
+        default: return "The server's certificate chain is invalid."
+        }
+    }
+}
+
+extension Certificate {
+    /// The first four names of the certificate.
+    fileprivate var namesInShort: String {
+        let names = dnsNames.map(Self.printable) + addresses.map { HostName.text(ofAddress: Array($0)) }
+        let shown = names.prefix(4).joined(separator: ", ")
+        return names.count > 4 ? "\(shown) and \(names.count - 4) more" : shown
+    }
+
+    /// A name from a server can contain anything, including control sequences for a terminal.
+    private static func printable(_ name: String) -> String {
+        String(String.UnicodeScalarView(name.unicodeScalars.prefix(100).map { (0x21...0x7e) ~= $0.value ? $0 : "?" }))
+    }
+}
+
+/// Checks one host against the name constraints of an authority (RFC 5280, section 4.2.1.10).
+enum NameConstraints {
+    /// OpenSSL's code for the constraint of an authority that a host violates; `X509_V_OK` if there is none.
+    ///
+    /// Addresses are not checked here: no wildcard stands for them, so that OpenSSL has already compared them.
+    static func code(of authority: Certificate, for host: HostName) -> Int32 {
+        guard case .name(let name) = host.kind,
+            convoy_x509_has_name_constraints(authority.reference.pointer) == 1
+        else { return X509_V_OK }
+        guard let constraints = convoy_x509_name_constraints(authority.reference.pointer) else {
+            return X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX
+        }
+        defer { NAME_CONSTRAINTS_free(constraints) }
+        let host = Array(name.utf8)
+        if subtrees(constraints, isExcluded: true).contains(where: { contains($0, host) }) {
+            return X509_V_ERR_EXCLUDED_VIOLATION
+        }
+        let permitted = subtrees(constraints, isExcluded: false)
+        return permitted.isEmpty || permitted.contains { contains($0, host) } ? X509_V_OK : X509_V_ERR_PERMITTED_VIOLATION
+    }
+
+    /// The subtrees of DNS names.
+    private static func subtrees(
+        _ constraints: UnsafePointer<NAME_CONSTRAINTS>, isExcluded: Bool
+    ) -> [UnsafeBufferPointer<UInt8>] {
+        (0..<convoy_name_constraints_count(constraints, isExcluded ? 1 : 0)).compactMap { index in
+            var count: Int32 = 0
+            let bytes = convoy_name_constraint(constraints, isExcluded ? 1 : 0, index, &count)
+            return bytes.map { UnsafeBufferPointer(start: $0, count: Int(count)) }
+        }
+    }
+
+    /// Whether a host, in lower case, is in a subtree: it is the name of the subtree, or has labels before it. As in
+    /// OpenSSL, a subtree that begins with a dot contains only names below it, and an empty one contains all names.
+    private static func contains(_ subtree: UnsafeBufferPointer<UInt8>, _ host: [UInt8]) -> Bool {
+        var base = subtree[...]
+        // A final dot does not change a name.
+        if base.last == UInt8(ascii: ".") { base = base.dropLast() }
+        guard !base.isEmpty else { return true }
+        guard host.count >= base.count else { return false }
+        let rest = host.count - base.count
+        guard zip(host[rest...], base).allSatisfy({ $0 == ((0x41...0x5A).contains($1) ? $1 | 0x20 : $1) }) else {
+            return false
+        }
+        if base.first == UInt8(ascii: ".") { return rest > 0 }
+        return rest == 0 || host[rest - 1] == UInt8(ascii: ".")
     }
 }

@@ -1,11 +1,12 @@
 import Foundation
 
-/// Which hosts a policy is for: `api.example.com`, `*.example.com` for any one label in place of the star, or
-/// `**.example.com` for the domain and everything below it.
+/// A pattern of hosts: `api.example.com`, `*.example.com` with any one label in place of the star, or `**.example.com`
+/// for the domain and everything below it.
 ///
 /// It is coded as its text.
 public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
-    /// The pattern in the one spelling that all of the same hosts have: in lower case, without a final dot or brackets.
+    /// The pattern in its normal form, in lower case, without a final dot or brackets: patterns of the same hosts have
+    /// the same text.
     public let description: String
     private let kind: Kind
     private let host: HostName.Kind
@@ -14,7 +15,7 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
 
     /// A pattern from its text.
     ///
-    /// - Throws: `HostPatternError` for a text that is no host, or has a star elsewhere.
+    /// - Throws: `HostPatternError` for a text that is not a host, or has a star elsewhere.
     public init(_ text: String) throws(HostPatternError) {
         let (kind, rest): (Kind, Substring) =
             if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
@@ -32,7 +33,7 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         self.kind = kind
     }
 
-    /// Whether it covers a host, as in a URL.
+    /// Whether the pattern covers a host, in the form that it has in a URL.
     public func covers(_ host: String) -> Bool {
         let other = HostName(host)?.kind ?? .name(Self.spelling(of: host))
         guard kind != .exact, case .name(let name) = self.host, case .name(let below) = other else {
@@ -44,19 +45,20 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         return !rest.isEmpty && (kind == .domain || !rest.utf8.contains(UInt8(ascii: ".")))
     }
 
-    /// A host that no certificate can name, such as one with a blank. It is compared too, so that no policy is evaded.
-    /// (`lowercased` would make letters of ASCII from some that are none.)
+    /// Normalizes a host that no certificate can name, such as one with a space. It is compared too, so that it cannot
+    /// evade a policy. (`lowercased()` would turn some other letters into ASCII ones.)
     private static func spelling(of host: String) -> String {
         let bytes = host.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
         return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
     }
 
-    /// How long the domain is that it names.
+    /// The length of the domain.
     private var length: Int {
         if case .name(let name) = host { name.utf8.count } else { 0 }
     }
 
-    /// The more specific first: a whole name, then one label, then more of a domain.
+    /// Whether the left pattern is more specific: a whole name comes before patterns, a longer domain before a shorter
+    /// one, and one label before all below.
     static func isMoreSpecific(_ left: HostPattern, than right: HostPattern) -> Bool {
         let ranks: [Kind: Int] = [.exact: 0, .label: 1, .domain: 2]
         let (first, second) = (ranks[left.kind] ?? 0, ranks[right.kind] ?? 0)
@@ -83,7 +85,7 @@ extension HostPatternError: LocalizedError {
 extension HostPattern: Codable {
     /// Decodes a pattern from its text.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` for a text that is no pattern.
+    /// - Throws: `DecodingError.dataCorrupted` for a text that is not a pattern.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {

@@ -1,12 +1,13 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
-/// Certificate revocation lists (RFC 5280, section 5), as OpenSSL searches them. Read once, then only searched; by any
-/// thread.
+/// Certificate revocation lists (RFC 5280, section 5), loaded into OpenSSL. They do not change after loading, so that
+/// any thread can search them.
 package final class RevocationLists: @unchecked Sendable {
-    /// OpenSSL's stack of them.
+    /// OpenSSL's stack of lists.
     let pointer: OpaquePointer
-    /// When the first of them expires; nil if none says when it does.
+    /// When the first list expires; nil if no list has an expiry.
     private(set) var nextUpdate: Date?
 
     private init?() {
@@ -16,7 +17,7 @@ package final class RevocationLists: @unchecked Sendable {
 
     deinit { convoy_crl_stack_free(pointer) }
 
-    /// Whether the lists of these files can be read. Blocks.
+    /// Throws if the lists of these files cannot be read. Blocks.
     package static func check(_ files: [URL]) throws(RevocationListError) { _ = try read(files) }
 
     /// The lists of these files; nil for no files. Blocks.
@@ -26,7 +27,7 @@ package final class RevocationLists: @unchecked Sendable {
         for file in files {
             guard let lists else { break }
             let data: Data
-            do throws(FileReading.Failure) {
+            do throws(FileContents.Failure) {
                 data = try FileReading.data(of: file)
             } catch {
                 throw .unreadable(file: file.path, reason: error.reason)
@@ -37,7 +38,7 @@ package final class RevocationLists: @unchecked Sendable {
         return lists
     }
 
-    /// Adds all lists of a text in PEM, of which other blocks are skipped, or the one of bytes in DER.
+    /// Adds all lists of a text in PEM, skipping other blocks, or the one of bytes in DER.
     private func add(_ data: Data, named file: String) throws(RevocationListError) {
         let blocks = PEM.blocks(in: data)
         guard !blocks.isEmpty else {
@@ -68,7 +69,7 @@ package final class RevocationLists: @unchecked Sendable {
     }
 
     private func add(_ list: OpaquePointer, _ number: Int, of file: String) throws(RevocationListError) {
-        // OpenSSL would pass over one, and what it revokes would count as good.
+        // OpenSSL ignores delta CRLs, so that certificates they revoke would count as good.
         guard X509_CRL_get_ext_by_NID(list, NID_delta_crl, -1) < 0 else {
             X509_CRL_free(list)
             throw .changesOnly(file: file, number: number)
@@ -85,11 +86,11 @@ package final class RevocationLists: @unchecked Sendable {
 public enum RevocationListError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A file has no list.
     case noList(in: String)
-    /// A list of a file, counted from 1, cannot be read.
+    /// A list in a file cannot be read; its number counts from 1.
     case damaged(file: String, number: Int)
-    /// A list of a file, counted from 1, has only the changes to another one (a delta CRL).
+    /// A list in a file is a delta CRL, which has only the changes to another one; its number counts from 1.
     case changesOnly(file: String, number: Int)
-    /// A file cannot be read, and why.
+    /// A file cannot be read, and the reason.
     case unreadable(file: String, reason: String)
 
     public var description: String {

@@ -2,22 +2,22 @@ import COpenSSL
 import Foundation
 
 extension SecurityPolicy {
-    /// Whether a server is trusted that presented these certificates. The counterpart of
+    /// Decides whether to trust a server that presented these certificates. The counterpart of
     /// `evaluateServerTrust:forDomain:`.
     ///
     /// In AFNetworking's order: a policy that allows invalid certificates and validates names without pins is refused;
     /// the chain and the name are verified, by the rules of RFC 5280 and RFC 9525; without pins that decides, unless
-    /// invalid certificates are allowed; with pins the chain that was verified must have them. A certificate that the
-    /// server only sent along, without which the chain is as valid, does not count.
+    /// invalid certificates are allowed; with pins the verified chain must contain one. A certificate that the server
+    /// sent in addition, and that is not part of the verified chain, does not count.
     ///
-    /// Blocks while the revocation lists are read, and the authorities, unless connections with the same ones have read
-    /// them.
+    /// Blocks while it reads the revocation lists, and the authorities, unless connections have already loaded the same
+    /// ones.
     ///
     /// - Parameters:
-    ///   - trust: what the server presented.
-    ///   - domain: the host of the URL; nil to leave out the check of the name. A policy of `hostPolicies` that covers it
+    ///   - trust: the certificates that the server presented.
+    ///   - domain: the host of the URL; nil to skip the check of the name. A policy in `hostPolicies` that covers it
     ///     decides in place of this one.
-    ///   - date: at which time.
+    ///   - date: the time at which the certificates must be valid.
     public func evaluate(_ trust: ServerTrust, forDomain domain: String?, at date: Date = Date()) -> TrustDecision {
         let policy = domain.map { self.policy(forHost: $0) } ?? self
         let store: TrustStore
@@ -35,10 +35,11 @@ extension SecurityPolicy {
         return policy.evaluate(trust, forDomain: domain, at: date, store: store, lists: lists)
     }
 
-    /// More than that are not looked at. A server sends its chain, and perhaps one or two other ways to a root.
+    /// A server that sends more certificates is refused. Servers send their chain, and perhaps one or two other ways to
+    /// a root.
     static let mostCertificates = 64
 
-    /// The same for the policy that counts for the host, with its authorities and revocation lists.
+    /// Evaluates this policy, without `hostPolicies`, with its loaded authorities and revocation lists.
     func evaluate(
         _ trust: ServerTrust, forDomain domain: String?, at date: Date, store: TrustStore, lists: RevocationLists?
     ) -> TrustDecision {
@@ -89,7 +90,7 @@ extension SecurityPolicy {
     private func matchCertificates(
         _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier, _ domain: String?
     ) -> TrustDecision {
-        // A pinned certificate of the server's own needs nobody above it. OpenSSL would look at these all the same.
+        // If the server's own certificate is pinned, it needs no issuer. OpenSSL would check the others all the same.
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
             return TrustDecision(
@@ -122,7 +123,7 @@ extension SecurityPolicy {
             } catch {
                 return TrustDecision(failure: error, chain: result.chain)
             }
-            // The pin vouches for a key, and says nothing of whose names it may serve.
+            // The pin only identifies a key; it does not say which hosts may use the key.
             if let host = verifier.host, let leaf = chain.first, !host.isNamed(by: leaf.reference.pointer) {
                 return TrustDecision(
                     failure: ChainVerifier.Result.wrongHost(leaf).failure(host: domain), chain: result.chain)
@@ -143,14 +144,15 @@ extension SecurityPolicy {
         return TrustDecision(chain: chain, usesBackupPin: !matching.contains(where: present.contains))
     }
 
-    /// Where the chain is invalid, and that is allowed: the server's certificate, if its key is pinned, or the way from it
-    /// to a certificate with a pinned key, by signatures that are right. Anybody can send a pinned certificate along.
+    /// For an invalid chain, if that is allowed: the server's certificate, if its key is pinned, or the chain of valid
+    /// signatures from it to a certificate with a pinned key. Any server could send a pinned certificate in addition to
+    /// its own.
     private func pathToPinnedKey(
         _ trust: ServerTrust, _ chain: [Certificate], _ pins: Set<PublicKeyPin>, _ verifier: ChainVerifier
     ) throws(ServerTrustFailure) -> [Certificate] {
         guard let leaf = trust.certificates.first else { throw .notPinned(trust) }
         if let key = leaf.publicKeyPin, pins.contains(key) { return [leaf] }
-        // The root is in the chain only, as servers do not send it.
+        // Servers do not send the root, so that it is only in the verified chain.
         let anchors =
             (trust.certificates.dropFirst() + chain.dropFirst()).filter { $0.publicKeyPin.map(pins.contains) ?? false }
             + pinnedCertificates.filter { $0 != leaf }

@@ -1,10 +1,9 @@
 import Foundation
 
-/// Which servers are trusted. The counterpart of `AFSecurityPolicy`: its three modes, its flags and the order in which it
-/// evaluates them.
+/// Decides which servers are trusted. The counterpart of `AFSecurityPolicy`, with its three modes, its flags and its
+/// order of evaluation.
 ///
-/// A value: a change of a copy changes nothing else, and connections that were made under one policy are never used
-/// under another.
+/// A value: copies are independent. A connection made under one policy is never used under another.
 ///
 /// ```swift
 /// var policy = try SecurityPolicy(publicKeyPins: ["sha256/…"], backupPins: ["sha256/…"])
@@ -22,8 +21,8 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         case certificate = 2
     }
 
-    /// What is pinned. Pins that are set while it is `none` are in force all the same, by their kind: where there are keys,
-    /// as in the mode `publicKey`, else as in the mode `certificate`. (`AFSecurityPolicy` ignores them.)
+    /// What is pinned. Pins that are set in the mode `none` are in force all the same: as in the mode `publicKey` if
+    /// there are keys, otherwise as in the mode `certificate`. (`AFSecurityPolicy` ignores them.)
     public var pinningMode: PinningMode
 
     /// The pinned certificates, each once, in their order. In the mode `publicKey` their keys are pinned.
@@ -34,20 +33,20 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Pinned keys, besides those of the pinned certificates. For the mode `publicKey`.
     public var publicKeyPins: Set<PublicKeyPin> = []
 
-    /// Keys that are pinned for the day when the server's must be replaced. They are as good as the others;
-    /// ``TrustDecision/usesBackupPin`` tells when one was needed.
+    /// Keys that are pinned for the day when the server's must be replaced. They are equal to the others;
+    /// ``TrustDecision/usesBackupPin`` is true when one was needed.
     public var backupPins: Set<PublicKeyPin> = []
 
-    /// From when on the pins no longer count, so that a program that nobody updates is not locked out for ever; nil for
-    /// never. The server then needs a valid chain and its name, whatever `allowInvalidCertificates` says.
+    /// When the pins expire, so that a program without updates is not locked out for ever; nil for never. After that
+    /// the server needs a valid chain and its name, even if `allowInvalidCertificates` is true.
     public var pinsExpire: Date?
 
     /// Whether a server with an invalid certificate is trusted: self-signed, of an unknown authority, expired.
     ///
-    /// With pins it is trusted only if they match: a pinned certificate must still be valid and lead to the server's, and
-    /// a pinned key must be the server's or have certified it; and only if it names the host, unless
-    /// `validatesDomainName` is false. Without pins anybody is trusted, and so `validatesDomainName` has to be false too.
-    /// What `revocationLists` refuse is refused. False by default.
+    /// With pins it is trusted only if they match: a pinned certificate must still be valid and lead to the server's,
+    /// and a pinned key must be the server's or have certified it; and only if it names the host, unless
+    /// `validatesDomainName` is false. Without pins every server is trusted, and so `validatesDomainName` must be false
+    /// too. A certificate that `revocationLists` revoke is refused in any case. False by default.
     public var allowInvalidCertificates = false
 
     /// Whether the certificate must name the host. True by default.
@@ -58,33 +57,33 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     public var validatesCertificateChain = false
 
     /// Whether the server must staple an OCSP response (RFC 6066, section 8) that says that its certificate is good.
-    /// False by default: it is then not asked for one.
+    /// False by default: the client then does not ask for one.
     public var requiresStapledStatus = false
 
-    /// Files of certificate revocation lists (RFC 5280, section 5), in PEM, with several in one, or in DER. Where there is
-    /// one, every certificate of a chain but the authority at its end needs a list of its issuer that is valid and does not
-    /// revoke it, as for `--crlfile` of the `curl` tool: a list that is missing, out of date or signed by another refuses
-    /// the server (``ServerTrustFailure/Reason/noValidRevocationList``). None by default.
+    /// Files of certificate revocation lists (RFC 5280, section 5), in PEM, with several in one, or in DER. If there
+    /// are any, every certificate of a chain but the authority at its end needs a valid list of its issuer that does
+    /// not revoke it, as with `--crlfile` of the `curl` tool: the server is refused if a list is missing, out of date
+    /// or signed by another issuer (``ServerTrustFailure/Reason/noValidRevocationList``). None by default.
     ///
-    /// They are read when the first connection needs them, and again when the first of them has expired, or after an hour.
-    /// Lists of changes (delta CRLs) are not supported, and refused when the file is read.
+    /// They are read when the first connection needs them, and again when the first of them has expired, or after an
+    /// hour. Delta CRLs are not supported, and refused when the file is read.
     public var revocationLists: [URL] = []
 
-    /// How many authorities may stand between a server's certificate and the one at which its chain ends; at most 100. 20
-    /// by default: longer chains do not occur, but to keep a client busy.
+    /// How many authorities may stand between a server's certificate and the one at which its chain ends; at most 100.
+    /// 20 by default; only attackers send longer chains, to keep a client busy.
     public var maximumChainDepth = Self.defaultChainDepth
 
     private static let defaultChainDepth = 20
 
-    /// At which certificates a chain may end. The system's by default.
+    /// The certificates that a chain may end at. The system's by default.
     ///
-    /// Files are read when the first connection needs them, and kept as long as the policy is in use.
+    /// Files are read when the first connection needs them, and cached as long as the policy is in use.
     public var certificateAuthorities = CertificateAuthorities.system
 
     /// Policies for some hosts, in place of this one.
     public private(set) var hostPolicies: [HostPattern: SecurityPolicy] = [:]
 
-    /// A policy with defaults for the rest; without arguments that of ``default``.
+    /// A policy with the given pins; without arguments it is equal to ``default``.
     ///
     /// - Parameters:
     ///   - pinningMode: what is pinned.
@@ -98,10 +97,10 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// A policy that pins keys by their hashes.
     ///
     /// - Parameters:
-    ///   - publicKeyPins: texts as "sha256/" and base64.
-    ///   - backupPins: those of keys that are not yet in use.
-    ///   - pinsExpire: from when on they no longer count; nil for never.
-    /// - Throws: `PublicKeyPinError` for a text that is none.
+    ///   - publicKeyPins: texts of the form "sha256/" and base64.
+    ///   - backupPins: the pins of keys that are not yet in use.
+    ///   - pinsExpire: when the pins expire; nil for never.
+    /// - Throws: `PublicKeyPinError` for a text that is not a pin.
     public init(
         publicKeyPins: [String], backupPins: [String] = [], pinsExpire: Date? = nil
     ) throws(PublicKeyPinError) {
@@ -114,7 +113,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Trusts what the system trusts.
     public static let `default` = SecurityPolicy()
 
-    /// All keys that are pinned.
+    /// All pinned keys, including those of backups and of pinned certificates.
     public var pinnedPublicKeys: Set<PublicKeyPin> {
         publicKeyPins.union(backupPins).union(pinnedCertificates.compactMap(\.publicKeyPin))
     }
@@ -124,7 +123,7 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Sets the policy of some hosts, in place of this one. Where several patterns cover a host, the most specific counts.
     ///
     /// - Parameters:
-    ///   - policy: its own policies of hosts are left out; nil removes that of the pattern.
+    ///   - policy: its own policies of hosts are dropped; nil removes that of the pattern.
     ///   - pattern: `api.example.com`, `*.example.com` or `**.example.com`; see ``HostPattern``.
     /// - Throws: `HostPatternError`.
     public mutating func setPolicy(_ policy: SecurityPolicy?, forHosts pattern: String) throws(HostPatternError) {
@@ -133,20 +132,20 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         hostPolicies[try HostPattern(pattern)] = policy
     }
 
-    /// The policy that counts for a host: that of the most specific pattern that covers it, or this one.
+    /// The policy for a host: that of the most specific pattern that covers it, or this one.
     public func policy(forHost host: String) -> SecurityPolicy {
         guard !hostPolicies.isEmpty else { return self }
         let covering = hostPolicies.filter { $0.key.covers(host) }
         return covering.min { HostPattern.isMoreSpecific($0.key, than: $1.key) }?.value ?? self
     }
 
-    /// Whether the policy that counts for a host pins something; this one, where there is no host.
+    /// Whether the policy for a host pins anything; without a host, whether this one does.
     package func isPinning(host: String?) -> Bool { (host.map(policy(forHost:)) ?? self).isPinning }
 
-    /// Whether servers can be trusted only over TLS: something is pinned.
+    /// Whether anything is pinned, so that a server can be trusted only over TLS.
     public var isPinning: Bool { effectivePinningMode != .none }
 
-    /// What is pinned in fact: pins count without a mode, too.
+    /// The mode in force: pins count in the mode `none`, too.
     package var effectivePinningMode: PinningMode {
         if pinningMode != .none { return pinningMode }
         if !publicKeyPins.isEmpty || !backupPins.isEmpty { return .publicKey }
@@ -161,7 +160,7 @@ extension SecurityPolicy {
             certificateAuthorities, hostPolicies
     }
 
-    /// Decodes a policy. What is missing has its default.
+    /// Decodes a policy. A missing value has its default.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -197,7 +196,7 @@ extension SecurityPolicy {
         }
     }
 
-    /// Encodes the policy. The pins are in the order of their texts, so that equal policies are coded alike.
+    /// Encodes the policy. The pins are sorted, so that equal policies are encoded alike.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(pinningMode, forKey: .pinningMode)

@@ -1,12 +1,12 @@
 import COpenSSL
 import Foundation
 
-/// A stapled OCSP response (RFC 6066, section 8; RFC 6960).
+/// Checks a stapled OCSP response (RFC 6066, section 8; RFC 6960).
 enum StapledStatus {
     /// How far the clocks of the responder and of this machine may differ, in seconds.
     private static let clockSkew = 300
-    /// How old a response may be that does not say until when it is valid, in seconds. Without a limit, one from before a
-    /// revocation would be good for ever.
+    /// The maximum age of a response without an expiry, in seconds. Without a limit, one from before a revocation would
+    /// be good for ever.
     private static let maximumAge = 86_400
 
     /// Whether a response says that the first certificate of a chain is good.
@@ -14,8 +14,8 @@ enum StapledStatus {
     /// - Parameters:
     ///   - response: in DER; nil if the server sent none.
     ///   - chain: the verified chain.
-    ///   - store: whom the signer of the response has to lead to.
-    /// - Returns: why not; nil if it does.
+    ///   - store: the authority to which the signer's chain must lead.
+    /// - Returns: the reason why it does not; nil if it does.
     static func failure(
         of response: UnsafeRawBufferPointer?, for chain: [Certificate], store: TrustStore
     ) -> ServerTrustFailure? {
@@ -45,7 +45,7 @@ enum StapledStatus {
         var (status, why): (Int32, Int32) = (0, 0)
         var revoked: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
         var (from, until): (UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?, UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?)
-        // Responders name certificates by a hash of their choice.
+        // A responder may identify the certificate by either hash.
         let isFound = [EVP_sha1(), EVP_sha256()].contains { digest in
             guard let name = OCSP_cert_to_id(digest, chain[0].reference.pointer, chain[1].reference.pointer) else {
                 return false

@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Certificate authorities, as OpenSSL searches them. Read once, then only searched; by any thread.
+/// Certificate authorities, loaded into OpenSSL. They do not change after loading, so that any thread can search them.
 final class TrustStore: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -22,14 +22,14 @@ final class TrustStore: @unchecked Sendable {
         certificates.allSatisfy { X509_STORE_add_cert(pointer, $0.reference.pointer) == 1 }
     }
 
-    /// The store of these authorities, read now unless it is in use elsewhere. Blocks while files are read.
+    /// The store of these authorities; shared with other users of the same ones. Blocks while it reads files.
     static func store(of authorities: CertificateAuthorities) throws(CertificateError) -> TrustStore {
         if let store = known.withLock({ $0[authorities]?.store }) { return store }
         let store = try read(authorities)
         return known.withLock { known in
             if let other = known[authorities]?.store { return other }
             known = known.filter { $0.value.store != nil }
-            // The system's takes some milliseconds to read, so that it is kept.
+            // Reading the system's authorities takes some milliseconds, so that they stay in memory.
             known[authorities] = authorities == .system ? .kept(store) : .used(Weak(store))
             return store
         }
@@ -68,7 +68,7 @@ final class TrustStore: @unchecked Sendable {
         return store
     }
 
-    /// Where distributions keep their bundle.
+    /// The paths of the bundle in common distributions.
     private static let bundles = [
         "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
         "/etc/ssl/cert.pem",
@@ -91,4 +91,19 @@ final class TrustStore: @unchecked Sendable {
         }
         return store
     }
+}
+
+/// The certificates that a trusted chain may end at.
+public enum CertificateAuthorities: Sendable, Hashable, Codable {
+    /// What the system trusts: the file that the environment variable `SSL_CERT_FILE` names, or else the system's
+    /// bundle, as for the `curl` tool.
+    case system
+    /// Only the certificates of a file, in PEM or DER.
+    case file(URL)
+    /// Only the certificates of a folder's files that are named `.cer`, `.crt`, `.der` or `.pem`.
+    case directory(URL)
+    /// Only these certificates.
+    case certificates([Certificate])
+    /// The system's, and these certificates.
+    case systemAnd([Certificate])
 }
