@@ -13,7 +13,7 @@ import Testing
         let url = server.url("/slow")
         let transfer = Transfer(
             id: nil, name: "slow", request: URLRequest(url: url), url: url,
-            body: BodyStream(path: nil, replaces: false, hashes: false))
+            body: BodyFile(path: nil, replaces: false, hashes: false))
         let queue = DispatchQueue(label: "busy"), group = DispatchGroup(), free = DispatchSemaphore(value: 0)
         transfer.attach(to: queue, group: group)
         nonisolated(unsafe) var outcome: Outcome?

@@ -13,7 +13,7 @@ extension Download {
         guard let parent = operation else { return }
         let part = HTTPRequestOperation(request: urlRequest(request))
         part.adoptSettings(of: parent, decoding: decodes)
-        part.outputStream = PartStream(download: self, id: request.id)
+        part.setBodySink(PartSink(of: self, id: request.id))
         part.setBodyAcceptance { [weak self, weak part] head in
             guard let self, let part else { return false }
             return self.accepts(head, for: request.id, of: part)

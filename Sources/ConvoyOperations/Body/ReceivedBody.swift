@@ -7,10 +7,10 @@ import FoundationNetworking
 struct ReceivedBody {
     /// Whether it was chosen where the bytes go: when the first attempt that comes so far is about to connect.
     private(set) var hasPlace = false
-    /// The output stream for the body; nil if the body goes to memory.
-    private(set) var stream: StreamSink?
+    /// The sink for the body; nil if the body goes to memory.
+    private(set) var sink: SinkQueue?
     private(set) var memory = MemoryBody()
-    /// The body of a response that does not go into the output stream, or does not continue the bytes already received.
+    /// The body of a response that does not go into the sink, or does not continue the bytes already received.
     private(set) var setAside: MemoryBody?
     /// The request of the last attempt, as it was before a range was asked for.
     private(set) var request: TransferRequest?
@@ -27,10 +27,10 @@ struct ReceivedBody {
     private var knownTotal: Int64?
     private var leastTotal: Int64 = 0
 
-    var isInMemory: Bool { stream == nil }
+    var isInMemory: Bool { sink == nil }
 
     /// How many bytes of the body are kept so far.
-    var offset: Int64 { stream?.offset ?? memory.count }
+    var offset: Int64 { sink?.offset ?? memory.count }
 
     /// How many bytes of the response there are.
     var count: Int64 { setAside?.count ?? offset }
@@ -40,8 +40,8 @@ struct ReceivedBody {
 
     // MARK: Requests
 
-    /// Lets the bytes go to a stream; nil for memory.
-    mutating func place(in stream: StreamSink?) { (self.stream, hasPlace) = (stream, true) }
+    /// Lets the bytes go to a sink; nil for memory.
+    mutating func place(in sink: SinkQueue?) { (self.sink, hasPlace) = (sink, true) }
 
     /// The request of an attempt that begins: for the rest of the body, where that can be had.
     mutating func begin(sending request: TransferRequest) -> TransferRequest {
@@ -93,7 +93,7 @@ struct ReceivedBody {
 
     // MARK: Bytes
 
-    /// Adds bytes that do not go into a stream.
+    /// Adds bytes that do not go into a sink.
     mutating func append(_ data: UnsafeRawBufferPointer) {
         if setAside == nil { memory.append(data) } else { setAside?.append(data) }
     }

@@ -114,7 +114,7 @@ extension HTTPRequestOperationManager {
         let operation = try makeOperation(
             ManagerCall(call.method, call.url, call.parameters, call.body, headers, call.timeout))
         operation.responseSerializer = HTTPResponseSerializer(statusesOf: responseSerializer)
-        operation.outputStream = PartialFileStream(fileURL: file)
+        operation.setBodySink(FileSink(replacing: file))
         return operation
     }
 }

@@ -51,7 +51,7 @@ extension Attempt {
         case .cancel:
             let error = URLError(.cancelled, url: body.request?.url, "The response was refused by its handler.")
             stop(connection, then: .fail(error))
-        case .divert(let box) where body.isInMemory: return divert(box, response, connection, operation)
+        case .divert(let sink) where body.isInMemory: return divert(to: sink, response, connection, operation)
         case .allow, .divert:
             if body.isInMemory || operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
@@ -62,19 +62,19 @@ extension Attempt {
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Lets the body go into a stream. The transfer waits until it is open.
+    /// Lets the body go into a sink. The transfer waits until it is open.
     private func divert(
-        _ box: OutputStreamBox, _ response: ResponseHead, _ connection: any Connection,
+        to sink: any BodySink, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
     ) {
         let carrier = carrier
-        let sink = StreamSink(stream: box.stream, url: body.request?.url) { carrier?.perform($0) }
-        diverted = sink
-        operation.set(own: \.outputStream, to: box)
+        let queue = SinkQueue(sink, url: body.request?.url) { carrier?.perform($0) }
+        diverted = queue
+        operation.setBodySink(sink)
         undecided = (connection, response)
         let call = BlockingCall()
-        sink.willOpen(as: call)
-        sink.open(as: call, on: { carrier?.perform($0) }) { [self] failure in
+        queue.willOpen(as: call)
+        queue.open(as: call, on: { carrier?.perform($0) }) { [self] failure in
             guard isLive, let (connection, response) = undecided.take() else { return }
             body.place(in: diverted.take())
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
@@ -113,16 +113,16 @@ extension Attempt {
 
     // MARK: A slow reader
 
-    /// Suspends the connection if the reader of the stream has enough for now.
-    func waitForRoom(in stream: StreamSink, _ connection: any Connection) {
-        if stream.waitsForRoom(then: lifting(.reader)) { hold(.reader, connection) }
+    /// Suspends the connection if the reader of the sink has enough for now.
+    func waitForRoom(in sink: any BodySink, _ connection: any Connection) {
+        if sink.waitsForRoom(then: lifting(.reader)) { hold(.reader, connection) }
     }
 
     // MARK: A slow sink
 
     /// Gives the sink a command, and suspends the connection until it is done.
     func command(
-        _ sink: StreamSink, for connection: any Connection, _ give: (@escaping (URLError?) -> Void) -> Void
+        _ sink: SinkQueue, for connection: any Connection, _ give: (@escaping (URLError?) -> Void) -> Void
     ) {
         give { [self] failure in
             if let failure {

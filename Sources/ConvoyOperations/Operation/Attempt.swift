@@ -48,7 +48,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The response that a delegate is to decide about, and its connection, which waits.
     @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
     /// The sink that a decision has chosen, while it is being opened.
-    @exclusivity(unchecked) var diverted: StreamSink?
+    @exclusivity(unchecked) var diverted: SinkQueue?
     /// The operation, while the sink is being closed: all but that is done.
     @exclusivity(unchecked) private var closing: URLConnectionOperation?
     /// The response that monitors know of, until the end of its request.
@@ -115,22 +115,22 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         succeed(isFinal: true)
     }
 
-    /// Notes that the stream is about to commit. Called under the operation's lock, so that the one who discards the attempt
+    /// Notes that the sink is about to commit. Called under the operation's lock, so that the one who discards the attempt
     /// finds the call.
-    func willCommit(as call: BlockingCall) { body.stream?.willCommit(as: call) }
+    func willCommit(as call: BlockingCall) { body.sink?.willCommit(as: call) }
 
-    /// Puts the bytes in the stream in their final place. Any thread.
+    /// Puts the bytes in the sink in their final place. Any thread.
     ///
     /// - Parameter then: called on a worker thread, unless the call is given up.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
-        body.stream?.commit(as: call, then: then)
+        body.sink?.commit(as: call, then: then)
     }
 
-    /// Closes the stream and releases the operation, which has finished.
+    /// Discards the sink and releases the operation, which has finished.
     func discard() {
         (operation, closing, waiting, undecided) = (nil, nil, nil, nil)
         diverted.take()?.discard()
-        body.stream?.discard()
+        body.sink?.discard()
     }
 
     // MARK: The connection's delegate
@@ -174,7 +174,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
                 return wait(for: delegate, toDecideAbout: response, of: operation, connection)
             }
-            // What comes with a question is kept, until it is clear that there is no answer, out of a stream that may not
+            // What comes with a question is kept, until it is clear that there is no answer, out of a sink that may not
             // be able to start over.
             if body.isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
@@ -200,27 +200,22 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     func startOver(with response: ResponseHead, _ connection: any Connection) {
         body.startOver(with: response)
-        guard let stream = body.stream else {
+        guard let sink = body.sink else {
             // So that no byte of it is fetched in vain.
             if let total = body.total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
             return body.startOverInMemory()
         }
-        command(stream, for: connection) { then in
-            stream.rewind { failure in
-                if failure == nil { stream.accept(response) }
-                then(failure)
-            }
-        }
+        command(sink, for: connection) { sink.begin(response, then: $0) }
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         guard afterCancel == nil, !hasConnectionEnded, let operation else { return }
         let received = body.count + Int64(data.count)
-        if let stream = body.stream, body.setAside == nil {
+        if let sink = body.sink, body.setAside == nil {
             if body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
-            command(stream, for: connection) { stream.write(data, then: $0) }
+            command(sink, for: connection) { sink.write(data, then: $0) }
             guard afterCancel == nil else { return }
-            if stream.isPaced { waitForRoom(in: stream, connection) }
+            if sink.sink.isPaced { waitForRoom(in: sink.sink, connection) }
         } else {
             if received > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
             if body.setAside == nil, body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
@@ -355,16 +350,16 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         end(with: .received(head, isFinal: isFinal))
     }
 
-    /// Closes the stream, or waits for it if it stays open until the response is accepted, and stores the response.
+    /// Closes the sink, or synchronizes one that is provisional until the response is accepted, and stores the response.
     func close(_ head: ResponseHead?, of operation: URLConnectionOperation) {
-        guard let stream = body.stream else {
+        guard let sink = body.sink else {
             return operation.finish(self, with: head, data: body.setAside?.data ?? body.memory.data)
         }
         var data = body.setAside?.data
-        // The operation accepts any status, so this body is its response, and replaces the partial body in the stream.
+        // The operation accepts any status, so this body is its response, and replaces the partial body in the sink.
         if let bytes = data, let head, operation.belongsIntoOutput(head) {
-            stream.rewind { _ in }
-            bytes.withUnsafeBytes { stream.write($0) { _ in } }
+            sink.begin(head) { _ in }
+            bytes.withUnsafeBytes { sink.write($0) { _ in } }
             data = nil
         }
         closing = operation
@@ -377,7 +372,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                 operation.finish(self, with: head, data: body)
             }
         }
-        if stream.commits { stream.flush(then: then) } else { stream.close(then: then) }
+        guard sink.sink.isProvisional else { return sink.close(then: then) }
+        // What is not in it is not committed.
+        if body == nil { sink.synchronize(then: then) } else { sink.flush(then: then) }
     }
 
     private var tooLarge: URLError {

@@ -155,7 +155,8 @@ struct OperationCore {
 
     /// Made when the first of it is set. Guarded by the operation's lock.
     final class Extras: @unchecked Sendable {
-        var outputStream: OutputStreamBox?
+        /// Where the body goes; nil for memory.
+        var place: BodyPlace?
         /// The error to fail with at the start, if the request could not be made.
         var presetFailure: (any Error)?
         /// What does the work, if it is not one transfer.
@@ -215,7 +216,7 @@ struct OperationCore {
         let own = common.values.holder.transports.next
         let isShared =
             common.values.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
-            && !isDecidedUpon && self.outputStream == nil
+            && !isDecidedUpon && self.place == nil
         let chosen = isShared ? own.coalescing : own
         attempt.carrier = chosen
         return chosen

@@ -100,8 +100,8 @@ package enum ResponseDecision: Sendable {
     case allow
     /// The operation fails with `URLError.cancelled`.
     case cancel
-    /// It goes into a stream, in place of memory.
-    case divert(OutputStreamBox)
+    /// It goes into a sink, in place of memory.
+    case divert(any BodySink)
 }
 
 extension URLConnectionOperation {

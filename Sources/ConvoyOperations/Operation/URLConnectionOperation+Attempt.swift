@@ -244,7 +244,7 @@ extension URLConnectionOperation {
         }
         let work = core.withLock { core -> AttemptWork in
             if let worker = core.worker { return .worker(worker) }
-            let isRead = core.outputStream?.stream is any PacedOutputStream
+            let isRead = core.place?.sink.isPaced == true
             if attempt.carrier == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
                 core.isDecidedUpon = true
             }
@@ -257,10 +257,8 @@ extension URLConnectionOperation {
             if core.redirects != nil { core.redirects = continuation?.redirects }
             let carrier = core.openCarrier(for: attempt)
             if !attempt.body.hasPlace {
-                attempt.body.place(
-                    in: core.outputStream.map { box in
-                        StreamSink(stream: box.stream, url: core.request.url) { carrier.perform($0) }
-                    })
+                let sink = core.place?.sink
+                attempt.body.place(in: sink.map { SinkQueue($0, url: core.request.url) { carrier.perform($0) } })
             }
             var configuration = core.common.values.connectionConfiguration
             configuration.addsUserAgent = core.common.values.holder.addsUserAgent
@@ -307,13 +305,13 @@ extension URLConnectionOperation {
         if record.mayBlock(plan.request, over: plan.configuration), plan.carrier.isOfLibrary {
             let carrier = NetworkThread.blocking
             plan.carrier = carrier
-            attempt.body.stream?.perform = { carrier.perform($0) }
+            attempt.body.sink?.perform = { carrier.perform($0) }
             core.withLock { _ in attempt.carrier = carrier }
         }
         return plan
     }
 
-    /// Connects, once the request's body can be read and the output stream is open. What may block for that runs on a worker
+    /// Connects, once the request's body can be read and the sink is open. What may block for that runs on a worker
     /// thread.
     private func open(_ attempt: Attempt, _ plan: AttemptPlan) {
         guard attempt.body.mayHaveSentBody, plan.request.bodyStream != nil else {
@@ -338,14 +336,14 @@ extension URLConnectionOperation {
     }
 
     private func open(_ attempt: Attempt, _ plan: AttemptPlan, _ request: TransferRequest) {
-        guard let stream = attempt.body.stream, !stream.isOpen else { return connect(attempt, plan, request) }
+        guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, plan, request) }
         let call = BlockingCall()
-        stream.willOpen(as: call)
+        sink.willOpen(as: call)
         guard advance(attempt, to: .preparing(call)) else {
-            stream.willOpen(as: nil)
+            sink.willOpen(as: nil)
             return end(attempt, with: .stopped)
         }
-        stream.open(as: call) { [self] failure in
+        sink.open(as: call) { [self] failure in
             if let failure { end(attempt, with: .failed(failure, nil)) } else { connect(attempt, plan, request) }
         }
     }
@@ -357,8 +355,8 @@ extension URLConnectionOperation {
             configuration.cache = ResponseCacheReference(HandledCache(cache) { handler(self, $0) })
         }
         // A body that goes to a file is expected to be a large one. What a reader does not read is to stay on its way.
-        if let stream = attempt.body.stream {
-            if stream.isPaced { configuration.closesWhenStopped = true } else { configuration.receiveBufferSize = 512 << 10 }
+        if let sink = attempt.body.sink?.sink {
+            if sink.isPaced { configuration.closesWhenStopped = true } else { configuration.receiveBufferSize = 512 << 10 }
         }
         if let limit = (request.bodyStream as? any ThrottledBodyStream)?.rateLimit {
             configuration.sendRateLimits.append(limit)

@@ -115,40 +115,40 @@ extension URLConnectionOperation {
     func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
         let parses = serializesResponse
         let isPlain = serializesPlainly
-        let (conclusion, output, phase) = core.withLock { core -> (Conclusion, OutputStreamBox?, AttemptPhase?) in
-            guard let phase = attempt.phase.end() else { return (.none, nil, nil) }
+        let (conclusion, commits, phase) = core.withLock { core -> (Conclusion, Bool, AttemptPhase?) in
+            guard let phase = attempt.phase.end() else { return (.none, false, nil) }
             core.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)
             core.isUndecoded = isLeftToTask
-            // If the body was set aside in memory, it is not in the stream.
-            let output = data == nil ? core.outputStream : nil
-            guard parses, !isLeftToTask else { return (.complete, output, phase) }
+            // If the body was set aside in memory, it is not in the sink.
+            let commits = data == nil && core.place?.sink.isProvisional == true
+            guard parses, !isLeftToTask else { return (.complete, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             let facts = core.common.values.serializer
             // The common case costs no hop and no Foundation response.
             if isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) {
                 core.object = ObjectBox(object: isHead ? nil : data)
-                return (.complete, output, phase)
+                return (.complete, commits, phase)
             }
             // A stop that came before has found nothing to give up; one that comes later does.
-            if lifecycle.value.isEnding { return (.stopped, nil, phase) }
+            if lifecycle.value.isEnding { return (.stopped, false, phase) }
             attempt.phase = .processing
-            return (.process(isHead: isHead), output, phase)
+            return (.process(isHead: isHead), commits, phase)
         }
         withExtendedLifetime(phase) {}
         switch conclusion {
         case .none: return
-        case .complete: commitOrComplete(attempt, output)
+        case .complete: complete(attempt, commits: commits)
         case .process(let isHead):
             CompletionOutbox.post(to: OperationQueues.processing) { [self] in
-                process(attempt, data: isHead ? nil : data, head: head, output: output)
+                process(attempt, data: isHead ? nil : data, head: head, commits: commits)
             }
         case .stopped: handle(.workStopped(attempt.number))
         }
     }
 
     /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
-    private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, output: OutputStreamBox?) {
+    private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, commits: Bool) {
         let object: ObjectBox
         var failure: (any Error)?
         do {
@@ -165,21 +165,19 @@ extension URLConnectionOperation {
             return true
         }
         guard isCurrent else { return }
-        if failure == nil { commitOrComplete(attempt, output) } else { handle(.workCompleted(attempt.number)) }
+        if failure == nil { complete(attempt, commits: commits) } else { handle(.workCompleted(attempt.number)) }
     }
 
     // MARK: Committing
 
-    /// Completes an attempt whose response is accepted, after a committing stream has put its bytes in their final place.
-    private func commitOrComplete(_ attempt: Attempt, _ output: OutputStreamBox?) {
-        guard let output, output.stream is any CommittingOutputStream else {
-            return handle(.workCompleted(attempt.number))
-        }
+    /// Completes an attempt whose response is accepted, after a provisional sink has put its bytes in their final place.
+    private func complete(_ attempt: Attempt, commits: Bool) {
+        guard commits else { return handle(.workCompleted(attempt.number)) }
         core.withLock { $0.commitsOutput = true }
         handle(.workCanCommit(attempt.number))
     }
 
-    /// Lets the output stream commit. What becomes of that becomes of the operation. One that has ended meanwhile has no
+    /// Lets the sink commit. What becomes of that becomes of the operation. One that has ended meanwhile has no
     /// attempt any more.
     func commit(_ number: Lifecycle.TryNumber) {
         let call = BlockingCall()

@@ -67,8 +67,8 @@ extension URLConnectionOperation {
     /// `FileOutputStream` to a file on a local disk is written on the network thread. Unlike in AFNetworking, only the
     /// return value of `write` counts; `hasSpaceAvailable` is not used.
     public final var outputStream: OutputStream? {
-        get { core.withLock { $0.outputStream }?.stream }
-        set { set(own: \.outputStream, to: newValue.map(OutputStreamBox.init(stream:))) }
+        get { core.withLock { $0.place }?.stream }
+        set { set(own: \.place, to: newValue.map { BodyPlace($0) }) }
     }
 
     /// Called with the bytes that have arrived, on `completionQueue`. Calls are combined if the queue cannot keep up.

@@ -3,11 +3,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The bytes of a response on their way from the network thread to the task that reads them.
+/// The bytes of a response on their way from the network thread to the task that reads them. It starts over only as long as
+/// that has got nothing.
 ///
 /// It holds at most ``capacity`` bytes, and one block more; the transfer waits while it is full. The reader gets all that
 /// is there at once.
-final class ResponsePipe: Sendable {
+final class ResponsePipe: BodySink {
     /// How many bytes wait for the reader before the transfer waits for it.
     static let capacity = 128 << 10
 
@@ -36,16 +37,23 @@ final class ResponsePipe: Sendable {
 
     // MARK: The transfer
 
-    /// A response has come whose body follows.
-    func accept(_ response: ResponseHead) { change { $0.head = response } }
+    var isImmediate: Bool { true }
+    var isPaced: Bool { true }
 
-    func append(_ block: UnsafeRawBufferPointer) {
+    func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
+        guard count == 0 || takeBack() else {
+            let cause = ResponseBytesError.cannotStartOver
+            throw URLError(.resourceUnavailable, url: nil, "\(cause)", underlying: cause)
+        }
+        change { $0.head = response }
+    }
+
+    func write(_ block: UnsafeRawBufferPointer) {
         change { state in
             if !state.isAbandoned { state.bytes.append(contentsOf: block) }
         }
     }
 
-    /// Whether the transfer is to wait; `then` is called when it need not any more.
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             guard state.bytes.count >= Self.capacity, !state.isAbandoned else { return false }
@@ -55,7 +63,7 @@ final class ResponsePipe: Sendable {
     }
 
     /// Takes back what has come. False if the reader has some of it already.
-    func takeBack() -> Bool {
+    private func takeBack() -> Bool {
         state.withLock { state in
             guard !state.hasGivenOut else { return false }
             state.bytes = Data()

@@ -20,11 +20,10 @@ extension URLConnectionOperation {
     /// - Throws: ``ResponseBytesError/hasBegun``, or ``ResponseBytesError/goesElsewhere``.
     public final func bytes() throws -> ResponseBytes {
         let pipe = ResponsePipe()
-        let box = OutputStreamBox(stream: ResponsePipeStream(pipe: pipe))
         let refusal = core.withLock { core -> ResponseBytesError? in
             if core.hasBegun || core.isFinished { return .hasBegun }
-            if core.outputStream != nil || core.worker != nil { return .goesElsewhere }
-            core.outputStream = box
+            if core.place != nil || core.worker != nil { return .goesElsewhere }
+            core.place = BodyPlace(pipe)
             return nil
         }
         if let refusal { throw refusal }

@@ -149,7 +149,7 @@ final class EventFeed: @unchecked Sendable {
         let parser = EventStreamParser(
             lastEventID: lastEventID, maximumLineLength: settings.maximumLineLength,
             maximumEventLength: settings.maximumEventLength)
-        connection.outputStream = EventBodyStream(feed: self, number: number, parser: parser)
+        connection.setBodySink(EventBody(of: self, number: number, parser: parser))
         connection.setBodyAcceptance { [weak self, weak connection] head in
             guard let self, let connection else { return false }
             return self.accepts(head, of: connection, number)

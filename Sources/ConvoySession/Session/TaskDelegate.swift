@@ -116,7 +116,7 @@ final class TaskDelegate: OperationDelegate {
         }
         let file = session.files.newFile()
         return .divert(
-            .file(at: file, preparing: session.files.prepare) { [weak operation] in
+            FileSink(replacing: file, preparing: session.files.prepare) { [weak operation] in
                 guard let operation else { return }
                 // On a thread that may block.
                 let isPlaced = DispatchSemaphore(value: 0)

@@ -26,6 +26,8 @@ package final class FileWriter {
     private var hasLock = false
     /// Whether it was closed, and must not be opened again.
     private var isOver = false
+    /// Whether all that was written is on the disk.
+    private var isSynchronized = false
 
     package var isOpen: Bool { descriptor >= 0 }
 
@@ -62,15 +64,14 @@ package final class FileWriter {
 
     // MARK: Opening
 
-    /// Opens the file, or creates it.
+    /// Opens the file, which is emptied, or creates it.
     ///
-    /// - Parameter keepsContents: whether a file that is written in place keeps its contents, which are then
-    ///   overwritten. A partial file never keeps them.
-    package func open(keepsContents: Bool = false) throws(FileWritingError) {
+    /// - Parameter waits: whether to wait for the reader, where a pipe lies in the place of a file that is written in place.
+    package func open(waits: Bool = true) throws(FileWritingError) {
         guard !isOpen else { return }
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
         guard partialPath != nil else {
-            descriptor = try opened(path, keepsContents ? 0 : O_TRUNC)
+            descriptor = try opened(path, waits ? O_TRUNC : O_TRUNC | O_NONBLOCK)
             return
         }
         if replaces { try followLink() }
@@ -81,6 +82,27 @@ package final class FileWriter {
             discard()
             throw error
         }
+    }
+
+    /// Opens a file that is written in place, and leaves it as it is. False if it is not there, and can be made.
+    package func openExisting() throws(FileWritingError) -> Bool {
+        guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
+        do throws(FileWritingError) {
+            descriptor = try opened(path, 0, creates: false)
+            return true
+        } catch {
+            guard error.cause.code == ENOENT, !path.isEmpty else { throw error }
+            // What is behind a link is not known.
+            guard isLink || access(PathText.directory(of: path), W_OK | X_OK) == 0 else {
+                throw failure(.cannotCreate, path)
+            }
+            return false
+        }
+    }
+
+    private var isLink: Bool {
+        var information = stat()
+        return lstat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFLNK
     }
 
     /// Lets the partial file be beside the file that a link leads to, which may be on another disk than the link.
@@ -140,8 +162,8 @@ package final class FileWriter {
         FileWritingError(.partialIsShared, path, EBUSY)
     }
 
-    private func opened(_ path: String, _ flags: Int32) throws(FileWritingError) -> Int32 {
-        let flags = flags | O_WRONLY | O_CREAT | O_CLOEXEC
+    private func opened(_ path: String, _ flags: Int32, creates: Bool = true) throws(FileWritingError) -> Int32 {
+        let flags = flags | O_WRONLY | (creates ? O_CREAT : 0) | O_CLOEXEC
         var opened: Int32
         repeat { opened = calls.open(path, flags, mode) } while opened < 0 && errno == EINTR
         if opened < 0 { throw failure(.cannotCreate, path) }
@@ -152,6 +174,7 @@ package final class FileWriter {
 
     /// Writes as many of the bytes as one call takes, and returns how many those are.
     package func writeSome(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) -> Int {
+        isSynchronized = false
         while true {
             let count = calls.write(descriptor, bytes)
             if count >= 0 { return count }
@@ -179,6 +202,7 @@ package final class FileWriter {
 
     /// Truncates the file, and continues writing at its start.
     package func rewind() throws(FileWritingError) {
+        isSynchronized = false
         guard calls.empty(descriptor) == 0 else { throw failure(.cannotWrite, writtenPath) }
     }
 
@@ -196,8 +220,7 @@ package final class FileWriter {
         try open()
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
-        // A power cut must not leave the new name with other bytes, where there was an old file.
-        try synchronize(descriptor, partialPath)
+        try synchronize()
         // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
         // Nobody else knows the name of a private one.
         let held = isPrivate ? -1 : calls.duplicate(descriptor)
@@ -208,12 +231,16 @@ package final class FileWriter {
         if isPrivate { synchronizeDirectory() }
     }
 
-    private func synchronize(_ descriptor: Int32, _ path: String) throws(FileWritingError) {
-        while (isPrivate ? calls.synchronize : calls.synchronizeData)(descriptor) != 0 {
+    /// Waits until what was written is on the disk, which `commit()` does too: a power cut must not leave the new name with
+    /// other bytes, where there was an old file.
+    package func synchronize() throws(FileWritingError) {
+        try open()
+        while !isSynchronized, (isPrivate ? calls.synchronize : calls.synchronizeData)(descriptor) != 0 {
             // Some file systems have nothing to wait for.
-            if [EINVAL, ENOSYS, ENOTSUP, EROFS].contains(errno) { return }
-            if errno != EINTR { throw failure(.cannotWrite, path) }
+            if [EINVAL, ENOSYS, ENOTSUP, EROFS].contains(errno) { break }
+            if errno != EINTR { throw failure(.cannotWrite, writtenPath) }
         }
+        isSynchronized = true
     }
 
     /// Without it a power cut may bring the old file back, which is no reason to report the new one as not written.
@@ -258,4 +285,12 @@ package final class FileWriter {
     /// Whether an open file is a regular file on a local disk or in memory, so that writing does not wait for another
     /// program or another machine.
     package var isOnLocalDisk: Bool { plainSize != nil && FileSystem.isLocal(descriptor) }
+
+    /// The same of a file that is not there yet.
+    package var isFolderOnLocalDisk: Bool {
+        let folder = calls.open(PathText.directory(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+        guard folder >= 0 else { return false }
+        defer { _ = calls.close(folder) }
+        return !isLink && FileSystem.isLocal(folder)
+    }
 }

@@ -164,7 +164,7 @@ struct GetCommand {
         let request = try headers.request(for: url)
         let transfer = Transfer(
             id: nil, name: FileNames.name(for: url), request: DownloadOperation.askingForIdentity(request), url: url,
-            body: DescriptorStream(path: path, patience: settings.speed.maximumTime))
+            body: DescriptorSink(path: path, patience: settings.speed.maximumTime))
         var configuration = headers.configuration
         configuration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: request)
         try settings.apply(to: transfer, configuration, number: 1)

@@ -63,7 +63,7 @@ enum RunCommand {
         let transfers = try manifest.requests.enumerated().map { index, request throws(ToolError) in
             let transfer = Transfer(
                 id: request.id, name: request.id, request: request.request, url: request.url,
-                body: BodyStream(
+                body: BodyFile(
                     path: request.output.map { PathText.join(directory, $0) }, replaces: replaces, hashes: hashes))
             transfer.operation.dependencyFailurePolicy = .cancel
             let configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)

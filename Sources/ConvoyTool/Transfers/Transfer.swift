@@ -7,11 +7,11 @@ import Synchronization
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
     /// Where the body goes.
-    private enum Destination {
+    private enum Destination: Sendable {
         /// A file that is continued.
         case download(DownloadOperation)
-        /// A stream, to a file or to standard output, or one that drops the body.
-        case stream(any BodyCounting)
+        /// A file or standard output, or nowhere.
+        case sink(any BodyCounting)
     }
 
     /// Its id in the manifest; nil for a download.
@@ -23,37 +23,34 @@ final class Transfer: Sendable {
     let clock = TransferClock()
     let timings = Timings()
     private let wanted = Mutex<String?>(nil)
-    private let box: Box
+    private let destination: Destination
 
-    /// Streams are not Sendable; everything that is used of this one is behind its lock.
-    private struct Box: @unchecked Sendable { let destination: Destination }
-
-    /// A request whose body goes into a stream.
+    /// A request whose body goes into a sink.
     ///
     /// - Parameter url: with the user and the password, which are not in the request.
     init(id: String?, name: String, request: URLRequest, url: URL, body: some BodyCounting) {
         self.id = id
         self.name = name
         self.url = url
-        box = Box(destination: .stream(body))
+        destination = .sink(body)
         operation = HTTPRequestOperation(request: request)
-        operation.outputStream = body
+        operation.setBodySink(body)
         operation.setSupervisor(clock)
     }
 
     /// A download into a file.
     init(name: String, url: URL, download: DownloadOperation) {
         (id, self.name, self.url) = (nil, name, url)
-        box = Box(destination: .download(download))
+        destination = .download(download)
         operation = download
         operation.setSupervisor(clock)
     }
 
     /// The path of its file, if that is known.
     var path: String? {
-        switch box.destination {
+        switch destination {
         case .download(let download): download.fileURL?.relativePath
-        case .stream(let body): body.path
+        case .sink(let body): body.path
         }
     }
 
@@ -64,9 +61,9 @@ final class Transfer: Sendable {
 
     /// How many bytes have come over the network: of a continued download, fewer than there are.
     func fetchedByteCount(_ progress: TransferProgress) -> Int64 {
-        switch box.destination {
+        switch destination {
         case .download(let download): download.fetchedByteCount
-        case .stream: progress.bytesReceived
+        case .sink: progress.bytesReceived
         }
     }
 
@@ -81,8 +78,8 @@ final class Transfer: Sendable {
         var outcome = Outcome(id: id, url: Redaction.url(url.absoluteString), status: operation.statusCode)
         outcome.seconds = clock.seconds
         outcome.timings = timings.all
-        switch box.destination {
-        case .stream(let body): conclude(body, error, &outcome)
+        switch destination {
+        case .sink(let body): conclude(body, error, &outcome)
         case .download(let download): conclude(download, error, &outcome)
         }
         if let error = error.map(better) {
@@ -92,9 +89,9 @@ final class Transfer: Sendable {
         return outcome
     }
 
-    /// An error in the words of the stream, where it has better ones.
+    /// An error in the words of the sink, where it has better ones.
     private func better(_ error: any Error) -> any Error {
-        if case .stream(let body) = box.destination, let failure = body.failure { return failure }
+        if case .sink(let body) = destination, let failure = body.failure { return failure }
         return error
     }
 
@@ -105,8 +102,8 @@ final class Transfer: Sendable {
             outcome.sha256 = body.sha256
             return
         }
-        // The engine closes the stream too, but does not wait for that.
-        body.close()
+        // The engine does it too, but does not wait for that.
+        body.discard()
         outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
         // Cancelled at the last moment, after the commit.
         if body.isCommitted { outcome.file = body.path }
@@ -126,8 +123,8 @@ final class Transfer: Sendable {
     }
 }
 
-/// A stream for a body, which knows what has become of it.
-protocol BodyCounting: OutputStream {
+/// A sink for a body, which knows what has become of it. All of it may be used on any thread.
+protocol BodyCounting: BodySink {
     /// How many bytes have come.
     var count: Int64 { get }
     /// The path of the file; nil if there is none.

@@ -27,6 +27,12 @@ extension URLError {
         self.init(code, describedBy: userInfo)
     }
 
+    /// The same error, about a URL, if it names none.
+    package func about(_ url: URL?) -> URLError {
+        guard userInfo[NSURLErrorFailingURLErrorKey] == nil, let shown = url?.withoutAnyUserInfo else { return self }
+        return URLError(code, describedBy: userInfo.merging([NSURLErrorFailingURLErrorKey: shown]) { $1 })
+    }
+
     /// The same error, whose text hides what this classifier finds in place of the standard one.
     package func hiding(_ secrets: SecretClassifier) -> URLError {
         guard secrets != .standard else { return self }

@@ -16,8 +16,8 @@ import Testing
 
         var isOfStream: Bool {
             switch self {
-            case .open, .write, .rewind, .close, .commit: true
-            case .prepare, .traceContext, .replay, .serializer: false
+            case .open, .write, .rewind, .close: true
+            case .prepare, .traceContext, .replay, .commit, .serializer: false
             }
         }
     }
@@ -38,8 +38,9 @@ import Testing
     func `an operation ends although a user's code does not return`(place: Place, ending: Ending) throws {
         let block = Block()
         defer { block.letThrough() }
-        let stream = place == .commit ? BlockingCommittingStream(at: place, block) : BlockingStream(at: place, block)
-        let probe = probe(blockedAt: place, block, stream)
+        let stream = BlockingStream(at: place, block)
+        let sink = ProvisionalSink(onCommit: block.enter)
+        let probe = probe(blockedAt: place, block, stream, sink)
         if ending == .timeout || ending == .pauseAndTimeout { probe.operation.totalTimeout = 1 }
         let after = Probe(server.url("/file"))
         after.operation.addDependency(probe.operation)
@@ -60,15 +61,17 @@ import Testing
         block.letThrough()
         if place.isOfStream { try eventually("the stream is closed") { stream.calls.contains("close") } }
         #expect(stream.calls.filter { $0 == "close" }.count <= 1, "\(calls), then \(stream.calls)")
-        #expect(stream.calls.contains("commit") == (place == .commit))
+        if place == .commit { #expect(sink.discarded.wait(within: 30)) }
+        #expect(sink.calls == (place == .commit ? ["open", "synchronize", "commit", "discard"] : []))
         #expect((probe.operation.error as? URLError)?.code == code)
         #expect(probe.operation.responseObject == nil)
     }
 
-    private func probe(blockedAt place: Place, _ block: Block, _ stream: BlockingStream) -> Probe {
+    private func probe(blockedAt place: Place, _ block: Block, _ stream: BlockingStream, _ sink: ProvisionalSink) -> Probe {
         let path = place == .rewind ? "/cut" : "/file"
         let probe = Probe(
-            server.url(path), method: place == .replay ? "PUT" : "GET", output: place.isOfStream ? stream : nil)
+            server.url(path), method: place == .replay ? "PUT" : "GET", output: place.isOfStream ? stream : nil,
+            into: place == .commit ? sink : nil)
         let operation = probe.operation
         switch place {
         case .prepare: operation.prepare = { _ in block.enter() }
@@ -149,7 +152,7 @@ private final class Block: Sendable {
     let entered = Signal()
     private let gate = DispatchSemaphore(value: 0)
 
-    func enter() {
+    @Sendable func enter() {
         entered.fire()
         gate.wait()
         gate.signal()
@@ -198,7 +201,7 @@ private final class BlockingBody: InputStream, ReplayableBodyStream {
 }
 
 /// A user's stream that blocks in one of its methods, the first time that it is called.
-private class BlockingStream: OutputStream, RewindableOutputStream {
+private final class BlockingStream: OutputStream, RewindableOutputStream {
     private struct State {
         var calls: [String] = []
         var bytes = Data()
@@ -257,11 +260,4 @@ private class BlockingStream: OutputStream, RewindableOutputStream {
         enter("rewind", .rewind)
         state.withLock { $0.bytes = Data() }
     }
-
-    final func enterCommit() { enter("commit", .commit) }
-}
-
-/// The same, whose bytes are provisional until the response is accepted.
-private final class BlockingCommittingStream: BlockingStream, CommittingOutputStream {
-    func commit() { enterCommit() }
 }

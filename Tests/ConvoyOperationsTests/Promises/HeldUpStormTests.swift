@@ -89,7 +89,9 @@ import Testing
             let place = ObstinateStream.Place.blocking.randomElement(using: &random) ?? .write
             return Subject(kind, probe("/file", ObstinateStream(place, blocker)), release: blocker.letThrough)
         case .blockedCommit:
-            return Subject(kind, probe("/file", ObstinateCommittingStream(.commit, blocker)), release: blocker.letThrough)
+            let probe = probe("/file")
+            probe.operation.setBodySink(ProvisionalSink(onCommit: blocker.enter))
+            return Subject(kind, probe, release: blocker.letThrough)
         case .blockedPreparation:
             let probe = probe("/file")
             probe.operation.prepare = { _ in blocker.enter() }
@@ -173,6 +175,8 @@ import Testing
         case "success":
             if let stream = operation.outputStream as? ObstinateStream {
                 #expect(stream.bytes == Self.body, "\(subject.kind): \(stream.bytes.count) bytes")
+            } else if let sink = operation.core.withLock({ $0.place?.sink }) as? ProvisionalSink {
+                #expect(sink.count == Self.size)
             } else if subject.kind != .pipe {
                 #expect(operation.responseData == Self.body, "\(subject.kind): \(operation.responseData?.count ?? -1) bytes")
             }
@@ -188,7 +192,7 @@ import Testing
 private final class Blocker: Sendable {
     private let gate = DispatchSemaphore(value: 0)
 
-    func enter() {
+    @Sendable func enter() {
         gate.wait()
         gate.signal()
     }
@@ -197,9 +201,9 @@ private final class Blocker: Sendable {
 }
 
 /// A user's stream that blocks in one of its methods until it is let through, and is slow in the others.
-private class ObstinateStream: OutputStream, RewindableOutputStream {
+private final class ObstinateStream: OutputStream, RewindableOutputStream {
     enum Place {
-        case nowhere, open, write, close, commit
+        case nowhere, open, write, close
         static let blocking = [Place.open, .write, .close]
     }
 
@@ -220,7 +224,7 @@ private class ObstinateStream: OutputStream, RewindableOutputStream {
 
     var bytes: Data { state.withLock { $0.bytes } }
 
-    final func come(to place: Place) {
+    private func come(to place: Place) {
         if place == self.place { blocker.enter() } else { sched_yield() }
     }
 
@@ -245,10 +249,6 @@ private class ObstinateStream: OutputStream, RewindableOutputStream {
     }
 
     func rewind() { state.withLock { $0.bytes = Data() } }
-}
-
-private final class ObstinateCommittingStream: ObstinateStream, CommittingOutputStream {
-    func commit() { come(to: .commit) }
 }
 
 /// A connection that nobody reads: a write blocks in the kernel once its buffer is full, until the reader hangs up.

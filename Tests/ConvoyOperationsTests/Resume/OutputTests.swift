@@ -127,6 +127,38 @@ import Testing
         #expect(contents("out") == "")
     }
 
+    @Test func `a new file is made when a response is accepted, and not before`() throws {
+        server.route("GET", "/missing", .text("not here", status: 404))
+        server.route("GET", "/empty", .bytes(Data()))
+        for (path, isMade) in [("/missing", false), ("/empty", true)] {
+            let file = directory.file("new")
+            let probe = Probe(server.url(path), output: FileOutputStream(fileURL: file))
+            probe.operation.start()
+            #expect(probe.outcome()?.last == "completion")
+            #expect(FileManager.default.fileExists(atPath: file.path) == isMade, "\(path)")
+        }
+    }
+
+    @Test func `a pipe that appears in the place of a new file holds up no other transfer`() throws {
+        let pipe = directory.file("pipe")
+        server.route("GET", "/late") { _ in
+            mkfifo(pipe.path, 0o600) == 0 ? .text("late") : .text("", status: 500)
+        }
+        let probe = Probe(server.url("/late"), output: FileOutputStream(fileURL: pipe))
+        probe.operation.start()
+        #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
+    }
+
+    @Test func `nothing is sent for a file that cannot be made`() throws {
+        server.route("POST", "/fine", .text("fine"))
+        let file = directory.file("nowhere").appendingPathComponent("out")
+        let probe = Probe(server.url("/fine"), method: "POST", output: FileOutputStream(fileURL: file))
+        probe.operation.start()
+        #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
+        #expect((probe.operation.error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? POSIXError == POSIXError(.ENOENT))
+        #expect(server.requests.isEmpty)
+    }
+
     @Test func `a cancel while the request is prepared leaves the output alone`() throws {
         server.route("GET", "/file", .text("new"))
         _ = try directory.write(Data("old".utf8), to: "out")

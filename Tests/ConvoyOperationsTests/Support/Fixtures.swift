@@ -16,13 +16,17 @@ final class Probe: Sendable {
     private let log = Mutex<[String]>([])
     private let done = DispatchSemaphore(value: 0)
 
-    init(_ url: URL, method: String = "GET", output: OutputStream? = nil, timeout: TimeInterval = 60) {
+    init(
+        _ url: URL, method: String = "GET", output: OutputStream? = nil, into sink: (any BodySink)? = nil,
+        timeout: TimeInterval = 60
+    ) {
         var request = URLRequest(url: url)
         request.httpMethod = method
         request.timeoutInterval = timeout
         operation = HTTPRequestOperation(request: request)
         operation.completionQueue = testQueue
         operation.outputStream = output
+        if let sink { operation.setBodySink(sink) }
         operation.setCompletionHandler(
             success: { [self] _, _ in log.withLock { $0.append("success") } },
             failure: { [self] _, error in log.withLock { $0.append("failure \((error as NSError).code)") } })

@@ -1,25 +1,30 @@
+import Convoy
+import ConvoyOperations
 import ConvoySupport
+import ConvoyTransport
 import Foundation
+import FoundationNetworking
 import Synchronization
 
 /// Writes the body of a response to standard output, a device or a pipe. What is written cannot be taken back, so that a
 /// try that would have to start over fails.
 ///
 /// The engine opens it and writes on a worker thread: the reader of a pipe may be slow, or not be there yet.
-final class DescriptorStream: OutputStream, BodyCounting {
+final class DescriptorSink: BodyCounting {
     private struct Receipt {
-        var status = Stream.Status.notOpen
-        var descriptor: Int32
+        /// -1 before it is opened, and after it was closed.
+        var descriptor: Int32 = -1
         var count: Int64 = 0
         /// Whether a write is under way, which closes the descriptor at its end, if that is to be: another file may get its
         /// number.
         var isWriting = false
+        var isClosed = false
         /// When it gives up waiting for a reader.
         var end: MonotonicTime?
         var failure: ToolError?
     }
 
-    private let receipt: Mutex<Receipt>
+    private let receipt = Mutex(Receipt())
     /// nil for standard output.
     let path: String?
 
@@ -27,29 +32,23 @@ final class DescriptorStream: OutputStream, BodyCounting {
     private let patience: TimeInterval?
 
     /// - Parameter path: of a device or a pipe; nil for standard output.
-    init(path: String?, patience: TimeInterval? = nil) {
-        (self.path, self.patience) = (path, patience)
-        receipt = Mutex(Receipt(descriptor: path == nil ? STDOUT_FILENO : -1))
-        super.init(toMemory: ())
-    }
-
-    required convenience init(toMemory: ()) { self.init(path: nil) }
+    init(path: String?, patience: TimeInterval? = nil) { (self.path, self.patience) = (path, patience) }
 
     deinit { release() }
 
-    override var streamStatus: Stream.Status { receipt.withLock { $0.status } }
-    override var streamError: (any Error)? { receipt.withLock { $0.failure } }
-    override var hasSpaceAvailable: Bool { streamStatus == .open }
+    // MARK: For the engine
 
-    override func open() {
-        guard streamStatus == .notOpen else { return }
+    var isOpen: Bool { false }
+
+    func open() throws(URLError) {
+        guard receipt.withLock({ $0.descriptor }) < 0 else { return }
         if let patience, patience > 0 { receipt.withLock { $0.end = MonotonicClock.now + UInt64(patience * 1e9) } }
         do throws(ToolError) {
             // Not under the lock: a pipe waits for its reader.
             let opened = try path.map { path throws(ToolError) in try open(path) } ?? STDOUT_FILENO
-            receipt.withLock { ($0.descriptor, $0.status) = (opened, .open) }
+            receipt.withLock { $0.descriptor = opened }
         } catch {
-            receipt.withLock { ($0.failure, $0.status) = (error, .error) }
+            throw fail(error)
         }
     }
 
@@ -68,58 +67,60 @@ final class DescriptorStream: OutputStream, BodyCounting {
         }
     }
 
-    /// Why nobody waits for a reader any more; nil as long as somebody does.
-    private var reasonToStop: ToolError? {
-        if Interruption.shared.status != nil || streamStatus == .closed {
-            return ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
-        }
-        guard let end = receipt.withLock({ $0.end }), MonotonicClock.now > end else { return nil }
-        return ToolError(text: "nobody has read \(shownPath) in time (--max-time)", status: .failed(.timeout))
-    }
-
     private func isPipe(_ path: String) -> Bool {
         var information = stat()
         return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFIFO
     }
 
-    override func close() {
-        let isWriting = receipt.withLock { receipt in
-            if receipt.status != .error || receipt.isWriting { receipt.status = .closed }
-            return receipt.isWriting
+    /// Why a reader is no longer waited for; nil as long as it is.
+    private var reasonToStop: ToolError? {
+        let (isClosed, end) = receipt.withLock { ($0.isClosed, $0.end) }
+        if Interruption.shared.status != nil || isClosed {
+            return ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
         }
-        if !isWriting { release() }
+        guard let end, MonotonicClock.now > end else { return nil }
+        return ToolError(text: "nobody has read \(shownPath) in time (--max-time)", status: .failed(.timeout))
+    }
+
+    func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
+        guard count > 0 else { return }
+        throw URLError(
+            .cannotWriteToFile, url: nil,
+            "The response must be fetched from its start again, and the output stream cannot start over.")
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        let descriptor = receipt.withLock { receipt in
+            receipt.isWriting = true
+            return receipt.isClosed ? -1 : receipt.descriptor
+        }
+        defer { endWriting() }
+        guard descriptor >= 0 else { throw fail(reasonToStop ?? .disk("cannot write \(shownPath): it is not open")) }
+        do throws(SystemError) {
+            // Not under the lock: it may wait for a reader.
+            try StandardStreams.write(bytes, to: descriptor) { reasonToStop == nil }
+        } catch {
+            throw fail(reasonToStop ?? .disk("cannot write \(shownPath): \(error.text)"))
+        }
+        receipt.withLock { $0.count += Int64(bytes.count) }
     }
 
     private func endWriting() {
         let isClosed = receipt.withLock { receipt in
             receipt.isWriting = false
-            return receipt.status == .closed
+            return receipt.isClosed
         }
         if isClosed { release() }
     }
 
-    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
-        guard hasSpaceAvailable else { return -1 }
-        let descriptor = receipt.withLock { receipt in
-            receipt.isWriting = true
-            return receipt.descriptor
+    func close() { discard() }
+
+    func discard() {
+        let isWriting = receipt.withLock { receipt in
+            receipt.isClosed = true
+            return receipt.isWriting
         }
-        defer { endWriting() }
-        do throws(SystemError) {
-            // Not under the lock: it may wait for a reader.
-            try StandardStreams.write(UnsafeRawBufferPointer(start: buffer, count: length), to: descriptor) {
-                reasonToStop == nil
-            }
-        } catch {
-            let failure = reasonToStop ?? .disk("cannot write \(shownPath): \(error.text)")
-            receipt.withLock { receipt in
-                receipt.failure = receipt.failure ?? failure
-                if receipt.status == .open { receipt.status = .error }
-            }
-            return -1
-        }
-        receipt.withLock { $0.count += Int64(length) }
-        return length
+        if !isWriting { release() }
     }
 
     private func release() {
@@ -130,7 +131,15 @@ final class DescriptorStream: OutputStream, BodyCounting {
         if descriptor > STDERR_FILENO { Glibc.close(descriptor) }
     }
 
+    /// Notes the first failure. Returns the engine's error for it.
+    private func fail(_ failure: ToolError) -> URLError {
+        receipt.withLock { $0.failure = $0.failure ?? failure }
+        return URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
+    }
+
     private var shownPath: String { path.map { Printable.line($0) } ?? "standard output" }
+
+    // MARK: For the transfer
 
     var count: Int64 { receipt.withLock { $0.count } }
     var sha256: String? { nil }

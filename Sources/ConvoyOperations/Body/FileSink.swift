@@ -1,0 +1,173 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// A file for a body: one that is written in place, or one beside its place, which it takes when the response is accepted.
+///
+/// Nothing is made or changed before the first byte of an accepted response, or the end of an empty one. One in place is
+/// written at once if it is on a local disk.
+package final class FileSink: BodySink, @unchecked Sendable {
+    package let fileURL: URL
+    package let isProvisional: Bool
+    let file: FileWriter
+    private let prepare: (@Sendable () throws -> Void)?
+    private let didCommit: (@Sendable () throws -> Void)?
+    /// The first error.
+    package private(set) var failure: FileWritingError?
+    package private(set) var isOpen = false
+    package private(set) var isImmediate = false
+    private(set) var isClosed = false
+    /// Whether the body of a response begins with the next byte.
+    private var begins = false
+    /// Whether the file has bytes that are not of that body.
+    private var hasOldContents = false
+
+    /// A file that is written in place.
+    convenience init(inPlace fileURL: URL) {
+        self.init(fileURL, FileWriter(inPlace: fileURL.path), isProvisional: false)
+    }
+
+    /// A file that is written beside its place, under a name of its own, so that it is no other's and not too long.
+    ///
+    /// - Parameters:
+    ///   - preparing: called before the request is sent.
+    ///   - didCommit: called when the file has its name; an error that it throws fails the operation. Both on a thread that
+    ///     may block.
+    package convenience init(
+        replacing fileURL: URL, calls: FileCalls = FileCalls(), preparing: (@Sendable () throws -> Void)? = nil,
+        didCommit: (@Sendable () throws -> Void)? = nil
+    ) {
+        let name = ".convoy-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
+        let partial = fileURL.deletingLastPathComponent().appendingPathComponent(name)
+        let file = FileWriter(path: fileURL.path, partialPath: partial.path, replaces: true, calls: calls)
+        self.init(fileURL, file, isProvisional: true, preparing: preparing, didCommit: didCommit)
+    }
+
+    package init(
+        _ fileURL: URL, _ file: FileWriter, isProvisional: Bool, preparing: (@Sendable () throws -> Void)? = nil,
+        didCommit: (@Sendable () throws -> Void)? = nil
+    ) {
+        (self.fileURL, self.file, self.isProvisional) = (fileURL, file, isProvisional)
+        (prepare, self.didCommit) = (preparing, didCommit)
+    }
+
+    package func open() throws(URLError) {
+        guard !isOpen else { return }
+        guard !isClosed else { throw URLError(.cannotWriteToFile, url: nil, "The output stream is closed.") }
+        try attempt { () throws(FileWritingError) in
+            do {
+                try prepare?()
+            } catch {
+                throw FileWritingError(
+                    .cannotCreate, fileURL.path, (error as? POSIXError)?.code.rawValue ?? EACCES)
+            }
+            guard !isProvisional else { return }
+            let isThere = try file.openExisting()
+            isImmediate = isThere ? file.isOnLocalDisk : file.isFolderOnLocalDisk
+            hasOldContents = (file.plainSize ?? 0) > 0
+        }
+        isOpen = true
+    }
+
+    /// Makes a file in place, or truncates it, whatever the response is.
+    func openEmpty() throws(URLError) {
+        guard !isOpen, !isClosed else { return }
+        try attempt { () throws(FileWritingError) in try file.open() }
+        (isOpen, isImmediate) = (true, file.isOnLocalDisk)
+    }
+
+    package func begin(_ response: ResponseHead, discarding count: Int64) {
+        begins = true
+        if count > 0 { hasOldContents = true }
+    }
+
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        try attempt { () throws(FileWritingError) in
+            try makeEmpty()
+            try file.write(bytes)
+        }
+    }
+
+    /// Writes as many of the bytes as one call takes, and returns how many those are.
+    func writeSome(_ bytes: UnsafeRawBufferPointer) throws(URLError) -> Int {
+        var count = 0
+        try attempt { () throws(FileWritingError) in count = try file.writeSome(bytes) }
+        return count
+    }
+
+    /// Makes the file, or discards what is in it, if that has not been done for the body that begins.
+    private func makeEmpty() throws(FileWritingError) {
+        guard begins else { return }
+        if !file.isOpen {
+            // On the network thread, perhaps, and something else may be there by now.
+            try file.open(waits: !isImmediate)
+            isImmediate = isImmediate && file.isOnLocalDisk
+        } else if hasOldContents {
+            try file.rewind()
+        }
+        (begins, hasOldContents) = (false, false)
+    }
+
+    /// Discards all bytes.
+    func rewind() throws(URLError) { try attempt { () throws(FileWritingError) in try file.rewind() } }
+
+    package func synchronize() throws(URLError) {
+        try attempt { () throws(FileWritingError) in
+            try makeEmpty()
+            try file.synchronize()
+        }
+    }
+
+    package func commit() throws {
+        try attempt { () throws(FileWritingError) in
+            try makeEmpty()
+            try file.commit()
+        }
+        isClosed = true
+        try didCommit?()
+    }
+
+    package func close() throws(URLError) {
+        isClosed = true
+        try attempt(.cannotCloseFile) { () throws(FileWritingError) in
+            try makeEmpty()
+            try file.close()
+        }
+    }
+
+    package func discard() {
+        isClosed = true
+        file.discard()
+    }
+
+    /// Does something with the file, and notes its failure.
+    private func attempt(
+        _ code: URLError.Code = .cannotWriteToFile, _ body: () throws(FileWritingError) -> Void
+    ) throws(URLError) {
+        do throws(FileWritingError) {
+            try body()
+        } catch {
+            failure = failure ?? error
+            throw URLError(code, writing: fileURL, url: nil, underlying: error.posixError)
+        }
+    }
+}
+
+extension FileWritingError {
+    /// What the system said.
+    package var posixError: POSIXError { POSIXError(POSIXErrorCode(rawValue: cause.code) ?? .EIO) }
+}
+
+extension URLError {
+    /// The error of a file that cannot be written, which it names.
+    ///
+    /// - Parameter url: where the bytes come from.
+    package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
+        // Foundation's text for it begins with a phrase that says nothing.
+        let reason = (underlying as? POSIXError).map { SystemError(code: $0.code.rawValue).text }
+        self.init(
+            code, url: url, "The file \(file.path) could not be written: \(reason ?? underlying.localizedDescription)",
+            underlying: underlying)
+    }
+}

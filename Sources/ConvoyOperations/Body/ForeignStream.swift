@@ -1,0 +1,98 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// An output stream that can discard what was written to it and start over, which Foundation's streams cannot.
+///
+/// Needed for a response that must be fetched again from its first byte, because the server cannot resume it or the
+/// resource has changed.
+public protocol RewindableOutputStream: OutputStream {
+    /// Discards all bytes that were written since the stream was opened. Called on one of the library's threads.
+    ///
+    /// - Throws: the system's error.
+    func rewind() throws
+}
+
+/// The sink of an `OutputStream` that is not the library's own. All of its methods are a user's code.
+final class ForeignStream: BodySink, @unchecked Sendable {
+    private let stream: OutputStream
+    private var position: Int64 = 0
+    /// The furthest position ever written: bytes beyond the end of the final body must not remain.
+    private var furthest: Int64 = 0
+
+    init(_ stream: OutputStream) { self.stream = stream }
+
+    var isOpen: Bool { false }
+
+    func open() throws(URLError) {
+        if stream.streamStatus == .notOpen { stream.open() }
+        switch stream.streamStatus {
+        case .error: throw failure
+        case .closed: throw URLError(.cannotWriteToFile, url: nil, "The output stream is closed.")
+        default: break
+        }
+    }
+
+    func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
+        guard count > 0 else { return }
+        if let stream = stream as? any RewindableOutputStream {
+            do {
+                try stream.rewind()
+            } catch let error as URLError {
+                throw error
+            } catch {
+                throw URLError(
+                    .cannotWriteToFile, url: nil, "The output stream cannot start over: \(error)", underlying: error)
+            }
+            furthest = 0
+        } else {
+            // An appending stream has no position. One that has a position is moved back to 0, and `close()` checks it.
+            guard type(of: stream) == OutputStream.self, stream.property(forKey: .fileCurrentOffsetKey) != nil,
+                stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
+            else {
+                throw URLError(
+                    .cannotWriteToFile, url: nil,
+                    "The response must be fetched from its start again, and the output stream cannot start over.")
+            }
+        }
+        position = 0
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        guard var next = bytes.bindMemory(to: UInt8.self).baseAddress else { return }
+        var left = bytes.count
+        while left > 0 {
+            let count = stream.write(next, maxLength: left)
+            guard count != 0 else {
+                throw URLError(.cannotWriteToFile, url: nil, "The output stream has no space left.")
+            }
+            guard count > 0 else { throw failure }
+            // A faulty stream may claim to have written more than it was given.
+            let taken = min(count, left)
+            next += taken
+            left -= taken
+        }
+        position += Int64(bytes.count)
+        furthest = max(furthest, position)
+    }
+
+    func close() throws(URLError) {
+        stream.close()
+        if stream.streamStatus == .error { throw failure }
+        guard position < furthest else { return }
+        // It could not be truncated.
+        throw URLError(
+            .cannotWriteToFile, url: nil,
+            "The output stream holds \(furthest - position) bytes of an earlier, longer response behind the end.")
+    }
+
+    func discard() { stream.close() }
+
+    private var failure: URLError {
+        // Foundation's `streamError` getter crashes if there is no error.
+        let cause = stream.streamStatus == .error ? stream.streamError ?? POSIXError(.EIO) : POSIXError(.EIO)
+        return URLError(
+            .cannotWriteToFile, url: nil, "The output stream failed: \((cause as NSError).localizedDescription)",
+            underlying: cause)
+    }
+}

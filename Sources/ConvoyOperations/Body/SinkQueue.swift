@@ -1,0 +1,253 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Gives a ``BodySink`` its commands, each of which begins when the one before has ended.
+///
+/// A sink may be a user's code, a pipe that is not read, or a file on an unreachable server. So it is opened, written and
+/// closed on a worker thread, while the transfer waits. Only a command that does not block is carried out at once, which
+/// saves two thread hops per block.
+///
+/// `then` of a command is called synchronously if there was nothing to wait for, otherwise later on the network thread.
+/// A command that fails takes the ones behind it along: they end with its error. ``discard()`` ends the queue, whatever the
+/// sink is doing, and no `then` is called any more.
+///
+/// The queue belongs to the thread that begins a try, then to the network thread, then to the one that discards it; the
+/// operation orders them.
+final class SinkQueue {
+    /// Returns how many bytes are in the sink afterwards, of those that were in it before.
+    private typealias Job = @Sendable (any BodySink, Int64) throws(URLError) -> Int64
+
+    private struct Command {
+        let job: Job
+        var closes = false
+        /// Called with the error of the command; nil if it has succeeded.
+        let then: (URLError?) -> Void
+    }
+
+    let sink: any BodySink
+    private let url: URL?
+    /// Set while no try is under way.
+    var perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// How many bytes of the body have been written so far.
+    private(set) var offset: Int64 = 0
+    /// The commands that wait for the one that a worker carries out.
+    private var commands = Backlog<Command>()
+    /// What a worker carries out.
+    private var call: BlockingCall?
+    /// What the first command has failed with.
+    private var failure: URLError?
+    private var isDiscarded = false
+    /// Whether the sink was asked to commit, by `call`.
+    private var hasCommitted = false
+    private(set) var isOpen: Bool
+    /// Whether a command has not ended yet.
+    var isBusy: Bool { call != nil || !commands.isEmpty }
+
+    /// - Parameters:
+    ///   - url: where the bytes come from, for errors.
+    ///   - perform: runs a block on the network thread.
+    init(_ sink: any BodySink, url: URL?, perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
+        (self.sink, self.url, self.perform) = (sink, url, perform)
+        isOpen = sink.isOpen
+    }
+
+    // MARK: Opening and committing
+
+    /// Runs what is left to do after a call: at once, on the worker thread that has made it, or on another thread.
+    typealias Executor = @Sendable (@escaping @Sendable () -> Void) -> Void
+
+    /// Notes that the sink is about to be opened by a call, or is not after all, with nil.
+    func willOpen(as call: BlockingCall?) { self.call = call }
+
+    /// Opens the sink. Called before each try, and before every other command.
+    ///
+    /// - Parameters:
+    ///   - call: by which the opening can be given up; announced by ``willOpen(as:)``.
+    ///   - executor: where the queue is used next.
+    ///   - then: called there.
+    func open(
+        as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
+    ) {
+        let owner = Owner(queue: self)
+        BlockingWorkers.shared.perform(call) { [sink, url] in
+            let failure = Self.failure(url) { () throws(URLError) in try sink.open() }
+            guard call.finish() else { return sink.discard() }
+            executor { owner.queue.didOpen(failure, then) }
+        }
+    }
+
+    private func didOpen(_ failure: URLError?, _ then: (URLError?) -> Void) {
+        call = nil
+        isOpen = true
+        if isDiscarded { return discardUnused() }
+        then(failure)
+    }
+
+    /// Notes that the sink is about to commit: nothing else is under way, and only ``discard()`` follows.
+    func willCommit(as call: BlockingCall) {
+        self.call = call
+        hasCommitted = true
+    }
+
+    /// Lets the sink commit. Any thread.
+    ///
+    /// - Parameters:
+    ///   - call: by which the commit can be given up.
+    ///   - then: called on a worker thread.
+    func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
+        BlockingWorkers.shared.perform(call) { [sink] in
+            var failure: (any Error)?
+            do { try sink.commit() } catch { failure = error }
+            if call.finish() { then(failure) } else { sink.discard() }
+        }
+    }
+
+    // MARK: Commands
+
+    /// Begins the body of a response, and discards the bytes of another.
+    func begin(_ response: ResponseHead, then: @escaping (URLError?) -> Void) {
+        let begin: Job = { (sink, offset) throws(URLError) in
+            try sink.begin(response, discarding: offset)
+            return 0
+        }
+        if offset == 0, !isBusy { carryOut(begin, then) } else { append(Command(job: begin, then: then)) }
+    }
+
+    /// Writes bytes.
+    func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
+        if !isBusy, failure == nil, sink.isImmediate {
+            failure = Self.failure(url) { () throws(URLError) in try sink.write(bytes) }
+            if failure == nil { offset += Int64(bytes.count) }
+            return then(failure)
+        }
+        let copy = Data(bytes)
+        append(
+            Command(
+                job: { (sink, offset) throws(URLError) in
+                    try copy.withUnsafeBytes { bytes in Result { () throws(URLError) in try sink.write(bytes) } }.get()
+                    return offset + Int64(copy.count)
+                }, then: then))
+    }
+
+    /// Waits for everything that was asked for. `then` is told whether all of it succeeded.
+    func flush(then: @escaping (URLError?) -> Void) {
+        if isBusy { commands.append(Command(job: { $1 }, then: then)) } else { then(failure) }
+    }
+
+    /// Synchronizes the sink behind everything that was asked for. `then` is told whether all of it succeeded.
+    func synchronize(then: @escaping (URLError?) -> Void) {
+        append(
+            Command(
+                job: { (sink, offset) throws(URLError) in
+                    try sink.synchronize()
+                    return offset
+                }, then: then))
+    }
+
+    /// Closes the sink behind everything that was asked for. `then` is told whether all of it succeeded.
+    func close(then: @escaping (URLError?) -> Void) {
+        guard isOpen, failure == nil else { return then(failure) }
+        // A stream that compresses or encrypts writes its last bytes when it is closed.
+        let close: Job = { (sink, offset) throws(URLError) in
+            try sink.close()
+            return offset
+        }
+        append(Command(job: close, closes: true, then: then))
+    }
+
+    /// Ends the queue, and discards the sink once it is not in use: at once, or when what was begun returns.
+    func discard() {
+        guard !isDiscarded else { return }
+        isDiscarded = true
+        commands = Backlog()
+        if let call {
+            if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
+            // Otherwise the one who uses the sink discards it.
+            guard call.isWithdrawn || hasCommitted && !call.isAbandoned else { return }
+        }
+        discardUnused()
+    }
+
+    private func discardUnused() {
+        guard isOpen else { return }
+        isOpen = false
+        // The stream of a user may take its time, and say nothing.
+        if sink.isImmediate { sink.discard() } else { BlockingWorkers.shared.perform { [sink] in sink.discard() } }
+    }
+
+    private struct Owner: @unchecked Sendable { let queue: SinkQueue }
+
+    /// Carries out a command behind everything that was asked for before: at once, if it does not block, otherwise on a
+    /// worker thread. Goes on on the network thread.
+    private func append(_ command: Command) {
+        guard !isDiscarded else { return }
+        if !isBusy, sink.isImmediate {
+            if command.closes { isOpen = false }
+            return carryOut(command.job, command.then)
+        }
+        commands.append(command)
+        if call == nil { beginNext() }
+    }
+
+    /// Does what does not block.
+    private func carryOut(_ job: Job, _ then: (URLError?) -> Void) {
+        if failure == nil {
+            failure = Self.failure(url) { () throws(URLError) in offset = try job(sink, offset) }
+        }
+        then(failure)
+    }
+
+    private func beginNext() {
+        while call == nil, let command = commands.popFirst() {
+            guard let failure else { return begin(command) }
+            let isLast = commands.isEmpty
+            command.then(failure)
+            // With the end of the last one, the queue may belong to another thread.
+            if isLast { return }
+        }
+    }
+
+    private func begin(_ command: Command) {
+        struct Step: @unchecked Sendable {
+            let queue: SinkQueue
+            let then: (URLError?) -> Void
+        }
+        let call = BlockingCall()
+        self.call = call
+        let step = Step(queue: self, then: command.then)
+        BlockingWorkers.shared.perform(call) { [sink, url, offset, perform, job = command.job, closes = command.closes] in
+            var after = offset
+            let failure = Self.failure(url) { () throws(URLError) in after = try job(sink, offset) }
+            if call.finish() {
+                perform { [after] in step.queue.didEnd(failure, after, hasClosed: closes, step.then) }
+            } else if !closes {
+                sink.discard()
+            }
+        }
+    }
+
+    private func didEnd(_ failure: URLError?, _ offset: Int64, hasClosed: Bool, _ then: (URLError?) -> Void) {
+        call = nil
+        self.offset = offset
+        if hasClosed { isOpen = false }
+        // It has returned just before it would have been given up.
+        if isDiscarded { return discardUnused() }
+        if self.failure == nil { self.failure = failure }
+        let isLast = commands.isEmpty
+        then(failure)
+        // What `then` has asked for has begun already.
+        if !isLast { beginNext() }
+    }
+
+    /// What a command fails with, about the URL of the body, if it names none; nil if it succeeds.
+    private static func failure(_ url: URL?, _ command: () throws(URLError) -> Void) -> URLError? {
+        do throws(URLError) {
+            try command()
+            return nil
+        } catch {
+            return error.about(url)
+        }
+    }
+}

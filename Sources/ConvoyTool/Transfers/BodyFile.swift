@@ -1,0 +1,107 @@
+import Convoy
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Receives the body of a response: counts it, hashes it, and writes it to a partial file if there is one.
+///
+/// The file is created with the first byte, so that an error response leaves no file, and gets its final name before the
+/// operation finishes, so that dependents find it there.
+final class BodyFile: BodyCounting {
+    /// Used only under the lock.
+    private struct Receipt: @unchecked Sendable {
+        var file: FileWriter?
+        var digest: MessageDigest?
+        var count: Int64 = 0
+        var failure: ToolError?
+        var isCommitted = false
+        var isOver = false
+
+        /// Does something with the file, and notes its failure.
+        mutating func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
+            do throws(FileWritingError) {
+                try body(&self)
+            } catch {
+                let failure = FileProblem.error(error)
+                (self.failure, isOver) = (failure, true)
+                throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
+            }
+        }
+    }
+
+    private let receipt: Locked<Receipt>
+    let path: String?
+
+    /// - Parameter path: where the body goes; nil to drop it.
+    init(path: String?, replaces: Bool, hashes: Bool) {
+        self.path = path
+        receipt = Locked(
+            Receipt(
+                file: path.map { FileWriter(path: $0, partialPath: FileNames.partial(of: $0), replaces: replaces) },
+                digest: hashes ? MessageDigest() : nil))
+    }
+
+    // MARK: For the engine
+
+    var isProvisional: Bool { true }
+
+    func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
+        guard count > 0 else { return }
+        try attempt { (receipt) throws(FileWritingError) in
+            if let file = receipt.file, file.isOpen { try file.rewind() }
+            if receipt.digest != nil { receipt.digest = MessageDigest() }
+            receipt.count = 0
+        }
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        try attempt { (receipt) throws(FileWritingError) in
+            try receipt.file?.open()
+            try receipt.file?.write(bytes)
+            receipt.digest?.update(bytes)
+            receipt.count += Int64(bytes.count)
+        }
+    }
+
+    func synchronize() throws(URLError) {
+        try attempt { (receipt) throws(FileWritingError) in try receipt.file?.synchronize() }
+    }
+
+    /// Gives the file of the complete body its final name.
+    func commit() throws {
+        try attempt { (receipt) throws(FileWritingError) in
+            try receipt.file?.commit()
+            (receipt.isOver, receipt.isCommitted) = (true, true)
+        }
+    }
+
+    /// Without an earlier `commit()`, the partial file is removed. Later writes fail.
+    func discard() {
+        receipt.withLock { receipt in
+            receipt.file?.discard()
+            receipt.isOver = true
+        }
+    }
+
+    private func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
+        try receipt.withLock { receipt throws(URLError) in
+            guard !receipt.isOver else { throw URLError(.cancelled, url: nil, Outcome.cancelled) }
+            try receipt.attempt(body)
+        }
+    }
+
+    // MARK: For the transfer
+
+    var count: Int64 { receipt.withLock { $0.count } }
+
+    /// Whether the file has its final name.
+    var isCommitted: Bool { receipt.withLock { $0.isCommitted } }
+
+    /// Why writing failed, with a better message than the engine's.
+    var failure: ToolError? { receipt.withLock { $0.failure } }
+
+    /// The SHA-256 of all bytes, in hexadecimal digits.
+    var sha256: String? { receipt.withLock { $0.digest?.value()?.hexadecimalString } }
+}
