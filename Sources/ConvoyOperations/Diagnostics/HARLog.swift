@@ -171,126 +171,88 @@ public struct HARTimings: Sendable, Hashable {
 // The members of HAR 1.2, by their names. Those that are not of the format begin with an underscore.
 
 extension HARLog: Encodable {
-    private enum Key: String, CodingKey {
-        case log, version, creator, pages, entries, name, id, title, startedDateTime, pageTimings, onLoad, pageref, time,
-            request,
-            response, cache, timings, serverIPAddress, connection, comment
-        case cacheUse = "_cacheUse"
-    }
-
     /// Encodes the log as the object that a file in HAR has.
     public func encode(to encoder: any Encoder) throws {
-        var root = encoder.container(keyedBy: Key.self)
-        var log = root.nestedContainer(keyedBy: Key.self, forKey: .log)
-        try log.encode("1.2", forKey: .version)
-        var creator = log.nestedContainer(keyedBy: Key.self, forKey: .creator)
-        try creator.encode("Convoy", forKey: .name)
-        try creator.encode("1.0", forKey: .version)
-        var pages = log.nestedUnkeyedContainer(forKey: .pages)
-        for page in self.pages {
-            var object = pages.nestedContainer(keyedBy: Key.self)
-            try object.encode(page.id, forKey: .id)
-            try object.encode(page.title, forKey: .title)
-            try object.encode(HARDate.text(page.startedDate), forKey: .startedDateTime)
-            var timings = object.nestedContainer(keyedBy: Key.self, forKey: .pageTimings)
-            try timings.encode(page.duration ?? -1, forKey: .onLoad)
+        let pages = pages.map { page in
+            HARObject([
+                "id": page.id, "title": page.title, "startedDateTime": HARDate.text(page.startedDate),
+                "pageTimings": HARObject(["onLoad": page.duration ?? -1]),
+            ])
         }
-        var entries = log.nestedUnkeyedContainer(forKey: .entries)
-        for entry in self.entries {
-            var object = entries.nestedContainer(keyedBy: Key.self)
-            try object.encode(entry.page, forKey: .pageref)
-            try object.encode(HARDate.text(entry.startedDate), forKey: .startedDateTime)
-            try object.encode(entry.timings.total, forKey: .time)
-            try object.encode(entry.request, forKey: .request)
-            try object.encode(entry.response, forKey: .response)
-            _ = object.nestedContainer(keyedBy: Key.self, forKey: .cache)
-            try object.encode(entry.timings, forKey: .timings)
-            try object.encodeIfPresent(entry.serverAddress, forKey: .serverIPAddress)
-            try object.encodeIfPresent(entry.connection, forKey: .connection)
-            try object.encodeIfPresent(entry.cacheUse, forKey: .cacheUse)
-            try object.encodeIfPresent(entry.comment, forKey: .comment)
+        let entries = entries.map { entry in
+            HARObject([
+                "pageref": entry.page, "startedDateTime": HARDate.text(entry.startedDate), "time": entry.timings.total,
+                "request": entry.request, "response": entry.response, "cache": HARObject([:]), "timings": entry.timings,
+                "serverIPAddress": entry.serverAddress, "connection": entry.connection, "_cacheUse": entry.cacheUse,
+                "comment": entry.comment,
+            ])
         }
+        let log = HARObject([
+            "version": "1.2", "creator": HARObject(["name": "Convoy", "version": "1.0"]), "pages": pages, "entries": entries,
+        ])
+        try HARObject(["log": log]).encode(to: encoder)
     }
 }
 
 extension HARRequest: Encodable {
-    private enum Key: String, CodingKey {
-        case method, url, httpVersion, cookies, headers, queryString, headersSize, bodySize, postData, mimeType, text
-    }
-
     /// Encodes the request as HAR has it.
     public func encode(to encoder: any Encoder) throws {
-        var object = encoder.container(keyedBy: Key.self)
-        try object.encode(method, forKey: .method)
-        try object.encode(url, forKey: .url)
-        try object.encode(httpVersion, forKey: .httpVersion)
-        try object.encode(cookies, forKey: .cookies)
-        try object.encode(headers, forKey: .headers)
-        try object.encode(queryString, forKey: .queryString)
-        try object.encode(headersSize, forKey: .headersSize)
-        try object.encode(bodySize, forKey: .bodySize)
-        guard let bodyType else { return }
-        var body = object.nestedContainer(keyedBy: Key.self, forKey: .postData)
-        try body.encode(bodyType, forKey: .mimeType)
-        try body.encode("", forKey: .text)
+        try HARObject([
+            "method": method, "url": url, "httpVersion": httpVersion, "cookies": cookies, "headers": headers,
+            "queryString": queryString, "headersSize": headersSize, "bodySize": bodySize,
+            "postData": bodyType.map { HARObject(["mimeType": $0, "text": ""]) },
+        ]).encode(to: encoder)
     }
 }
 
 extension HARResponse: Encodable {
-    private enum Key: String, CodingKey {
-        case status, statusText, httpVersion, cookies, headers, content, redirectURL, headersSize, bodySize, size, mimeType,
-            compression
-        case error = "_error"
-    }
-
     /// Encodes the response as HAR has it, its content within.
     public func encode(to encoder: any Encoder) throws {
-        var object = encoder.container(keyedBy: Key.self)
-        try object.encode(status, forKey: .status)
-        try object.encode(statusText, forKey: .statusText)
-        try object.encode(httpVersion, forKey: .httpVersion)
-        try object.encode(cookies, forKey: .cookies)
-        try object.encode(headers, forKey: .headers)
-        try object.encode(redirectURL, forKey: .redirectURL)
-        try object.encode(headersSize, forKey: .headersSize)
-        try object.encode(bodySize, forKey: .bodySize)
-        try object.encodeIfPresent(error, forKey: .error)
-        var content = object.nestedContainer(keyedBy: Key.self, forKey: .content)
-        try content.encode(contentSize, forKey: .size)
-        try content.encode(mimeType, forKey: .mimeType)
-        if bodySize >= 0, contentSize != bodySize { try content.encode(contentSize - bodySize, forKey: .compression) }
+        let saved = bodySize >= 0 && contentSize != bodySize ? contentSize - bodySize : nil
+        try HARObject([
+            "status": status, "statusText": statusText, "httpVersion": httpVersion, "cookies": cookies, "headers": headers,
+            "redirectURL": redirectURL, "headersSize": headersSize, "bodySize": bodySize, "_error": error,
+            "content": HARObject(["size": contentSize, "mimeType": mimeType, "compression": saved]),
+        ]).encode(to: encoder)
     }
 }
 
 extension HARCookie: Encodable {
-    private enum Key: String, CodingKey { case name, value, path, domain, expires, httpOnly, secure }
-
     /// Encodes the cookie as HAR has it.
     public func encode(to encoder: any Encoder) throws {
-        var object = encoder.container(keyedBy: Key.self)
-        try object.encode(name, forKey: .name)
-        try object.encode(value, forKey: .value)
-        try object.encodeIfPresent(path, forKey: .path)
-        try object.encodeIfPresent(domain, forKey: .domain)
-        try object.encodeIfPresent(expires.map(HARDate.text), forKey: .expires)
-        try object.encode(isHTTPOnly, forKey: .httpOnly)
-        try object.encode(isSecure, forKey: .secure)
+        try HARObject([
+            "name": name, "value": value, "path": path, "domain": domain, "expires": expires.map(HARDate.text),
+            "httpOnly": isHTTPOnly, "secure": isSecure,
+        ]).encode(to: encoder)
     }
 }
 
 extension HARTimings: Encodable {
-    private enum Key: String, CodingKey { case blocked, dns, connect, ssl, send, wait, receive }
-
     /// Encodes the timings as HAR has them, with -1 for what there was not.
     public func encode(to encoder: any Encoder) throws {
-        var object = encoder.container(keyedBy: Key.self)
-        try object.encode(blocked ?? -1, forKey: .blocked)
-        try object.encode(dns ?? -1, forKey: .dns)
-        try object.encode(connect ?? -1, forKey: .connect)
-        try object.encode(ssl ?? -1, forKey: .ssl)
-        try object.encode(send, forKey: .send)
-        try object.encode(wait, forKey: .wait)
-        try object.encode(receive, forKey: .receive)
+        try HARObject([
+            "blocked": blocked ?? -1, "dns": dns ?? -1, "connect": connect ?? -1, "ssl": ssl ?? -1, "send": send,
+            "wait": wait, "receive": receive,
+        ]).encode(to: encoder)
+    }
+}
+
+/// An object by the names of its members; those that are nil are left out.
+private struct HARObject: Encodable {
+    private struct Name: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    private let members: KeyValuePairs<String, (any Encodable)?>
+
+    init(_ members: KeyValuePairs<String, (any Encodable)?>) { self.members = members }
+
+    func encode(to encoder: any Encoder) throws {
+        var object = encoder.container(keyedBy: Name.self)
+        for case (let name, let value?) in members { try object.encode(value, forKey: Name(stringValue: name)) }
     }
 }
 

@@ -252,25 +252,20 @@ extension ProgressView {
         _ fraction: @escaping @Sendable (TransferProgress) -> Double?
     ) -> ViewBinding {
         let view = WeakView<any ProgressView>(self)
-        let newest = NewestProgress()
+        let newest = Locked(TransferProgress())
         let binding = ViewBinding(of: self, .progress, on: queue) {
-            let progress = newest.value.withLock { $0 }
+            let progress = newest.withLock { $0 }
             view.view?.setProgress(fraction(progress), of: progress)
         }
         let end = operation.followProgress(
             ProgressFollower(
                 move: { progress in
-                    newest.value.withLock { $0 = progress }
+                    newest.withLock { $0 = progress }
                     binding.refresh()
                 }, end: { binding.finish() }))
         binding.setEnd(end)
         return binding
     }
-}
-
-/// How far the transfer is, as a view shows or will show it.
-private final class NewestProgress: Sendable {
-    let value = Locked(TransferProgress())
 }
 
 extension TransferProgress {
