@@ -17,20 +17,15 @@ enum InputFile {
 
     /// What is left to read from a descriptor, which stays open.
     ///
-    /// - Throws: as the other one does.
+    /// - Throws: as ``contents(of:called:limit:)`` of a path.
     static func contents(of descriptor: Int32, called what: String, limit: Int) throws(ToolError) -> Data {
-        var data = Data()
-        var block = [UInt8](repeating: 0, count: 1 << 18)
-        while true {
-            let count = read(descriptor, &block, block.count)
-            if count == 0 { return data }
-            guard count > 0 else {
-                let error = SystemError()
-                if error.code == EINTR { continue }
-                throw .usage("cannot read \(what): \(error.text)")
+        do throws(FileContents.Failure) {
+            return Data(try FileContents.read(descriptor, limit: limit))
+        } catch {
+            switch error {
+            case .system(let cause): throw .usage("cannot read \(what): \(cause.text)")
+            case .tooLarge(let limit): throw .usage("\(what): it has more than \(limit) bytes")
             }
-            data.append(contentsOf: block[..<count])
-            guard data.count <= limit else { throw .usage("\(what): it has more than \(limit) bytes") }
         }
     }
 }
