@@ -18,22 +18,10 @@ struct CurlCommand {
     var includesSecrets: Bool
 
     /// What cannot be said in the command, for a comment behind it.
-    private var remarks: [String] = []
+    var remarks: [String] = []
     var words: [String] = []
     /// The command whose output is the body.
-    private var source: String?
-
-    init(
-        _ request: URLRequest, configuration: ConnectionConfiguration, addsUserAgent: Bool, totalTimeout: TimeInterval?,
-        credential: URLCredential?, includesSecrets: Bool
-    ) {
-        self.request = request
-        self.configuration = configuration
-        self.addsUserAgent = addsUserAgent
-        self.totalTimeout = totalTimeout
-        self.credential = credential
-        self.includesSecrets = includesSecrets
-    }
+    var source: String?
 
     /// The command, in one line unless the body has more.
     mutating func text() -> String {
@@ -300,7 +288,7 @@ extension URLConnectionOperation {
         var request = (authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain).urlRequest
         if let field = values.cookies?.keeper.field(for: request) { request.setValue(field, forHTTPHeaderField: "Cookie") }
         var command = CurlCommand(
-            request, configuration: values.connectionConfiguration, addsUserAgent: values.holder.addsUserAgent,
+            request: request, configuration: values.connectionConfiguration, addsUserAgent: values.holder.addsUserAgent,
             totalTimeout: values.totalTimeout, credential: credential, includesSecrets: includingSecrets)
         return command.text()
     }

@@ -44,14 +44,14 @@ final class CoalescingTransport: Transport {
     }
 
     private let base: any Transport
-    private let flights = Locked<[Key: Flight]>([:])
+    private let transfers = Locked<[Key: SharedTransfer]>([:])
 
     init(base: any Transport) { self.base = base }
 
     var isOfLibrary: Bool { base.isOfLibrary }
 
-    /// How many transfers are in flight.
-    var flightCount: Int { flights.withLock { $0.count } }
+    /// How many transfers are under way.
+    var transferCount: Int { transfers.withLock { $0.count } }
 
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
@@ -60,12 +60,12 @@ final class CoalescingTransport: Transport {
             request.httpBodyStream == nil
         else { return base.connection(for: request, configuration: configuration, delegate: delegate) }
         let key = Key(request, url, configuration)
-        // A key that contains a NaN does not equal itself: its flight could be neither found nor removed.
+        // A key that contains a NaN does not equal itself: its transfer could be neither found nor removed.
         guard key == key else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)
         }
-        return Passenger(request: request, delegate: delegate, base: base) { [self] passenger in
-            board(passenger, key: key, configuration: configuration)
+        return Subscriber(request: request, delegate: delegate, base: base) { [self] subscriber in
+            join(subscriber, key: key, configuration: configuration)
         }
     }
 
@@ -73,43 +73,40 @@ final class CoalescingTransport: Transport {
 
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
 
-    /// Joins a flight or begins one. On the network thread.
-    private func board(_ passenger: Passenger, key: Key, configuration: ConnectionConfiguration) {
-        if let flight = flights.withLock({ $0[key] }), flight.take(passenger) { return }
-        let flight = Flight(collectsMetrics: configuration.collectsMetrics) { [weak self] flight in
-            self?.flights.withLock { flights in
-                if flights[key] === flight { flights[key] = nil }
+    /// Joins a transfer or begins one. On the network thread.
+    private func join(_ subscriber: Subscriber, key: Key, configuration: ConnectionConfiguration) {
+        if let transfer = transfers.withLock({ $0[key] }), transfer.add(subscriber) { return }
+        let transfer = SharedTransfer(collectsMetrics: configuration.collectsMetrics) { [weak self] transfer in
+            self?.transfers.withLock { transfers in
+                if transfers[key] === transfer { transfers[key] = nil }
             }
         }
-        flights.withLock { $0[key] = flight }
-        flight.begin(with: passenger, base: base, configuration: configuration)
+        transfers.withLock { $0[key] = transfer }
+        transfer.begin(with: subscriber, base: base, configuration: configuration)
     }
 }
 
 /// One operation's connection. Its calls are carried out on the network thread, in order.
-private final class Passenger: Connection, @unchecked Sendable {
+private final class Subscriber: Connection, @unchecked Sendable {
     // All mutable members belong to the network thread.
     let originalRequest: URLRequest
     private(set) var delegate: (any URLConnectionDelegate)?
-    private let onStart: @Sendable (Passenger) -> Void
+    private let onStart: @Sendable (Subscriber) -> Void
     private let base: any Transport
-    weak var flight: Flight?
+    weak var transfer: SharedTransfer?
     private var isSuspended = false
     private let suspensionCount = Atomic<UInt32>(0)
     /// The bytes that have come while the connection was suspended.
     private var pending = Data()
     /// The end that has come behind them.
-    private var pendingEnd: ((Passenger, any URLConnectionDelegate) -> Void)?
+    private var pendingEnd: SharedTransfer.Report?
     private var isCancelled = false
 
     init(
         request: URLRequest, delegate: any URLConnectionDelegate, base: any Transport,
-        onStart: @escaping @Sendable (Passenger) -> Void
+        onStart: @escaping @Sendable (Subscriber) -> Void
     ) {
-        originalRequest = request
-        self.delegate = delegate
-        self.onStart = onStart
-        self.base = base
+        (originalRequest, self.delegate, self.base, self.onStart) = (request, delegate, base, onStart)
     }
 
     func start() {
@@ -128,8 +125,7 @@ private final class Passenger: Connection, @unchecked Sendable {
             guard !isCancelled else { return }
             isCancelled = true
             if pendingEnd != nil { return end { $0.connectionDidCancel(self) } }
-            guard let flight else { return }
-            guard flight.leave(self) else { return }
+            guard let transfer, transfer.remove(self) else { return }
             end { $0.connectionDidCancel(self) }
         }
     }
@@ -163,77 +159,71 @@ private final class Passenger: Connection, @unchecked Sendable {
         }
     }
 
+    /// Passes something to the delegate.
+    func take(_ report: SharedTransfer.Report) { if let delegate { report(self, delegate) } }
+
     /// The shared transfer has ended. The end is told behind the last byte.
-    func transferDidEnd(_ tell: @escaping (Passenger, any URLConnectionDelegate) -> Void) {
-        flight = nil
+    func transferDidEnd(_ tell: @escaping SharedTransfer.Report) {
+        transfer = nil
         if pending.isEmpty { end { tell(self, $0) } } else { pendingEnd = tell }
     }
 
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         let told = delegate
-        delegate = nil
-        flight = nil
-        pendingEnd = nil
+        (delegate, transfer, pendingEnd) = (nil, nil, nil)
         if let told { tell(told) }
     }
 }
 
 /// The transfer that several operations' connections share. Belongs to the network thread.
-private final class Flight: URLConnectionDelegate, @unchecked Sendable {
-    /// How much of the body is kept for late joiners. Beyond that, nobody can join.
+private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
+    /// How much of the body is kept for subscribers that come late. Beyond that, none can join.
     private static let memory = 4 << 20
 
+    typealias Report = (Subscriber, any URLConnectionDelegate) -> Void
+
     private var connection: (any Connection)?
-    private var passengers: [Passenger] = []
-    private var head: ResponseHead?
-    /// What late joiners are told of the requests so far, in its order.
-    private var story: [Chapter] = []
-    private var heard: Data? = Data()
+    private var subscribers: [Subscriber] = []
+    /// What subscribers that come late are told, in its order, before the bytes that have been received.
+    private var reports: [Report] = []
+    private var received: Data? = Data()
     private let collectsMetrics: Bool
-    private let onEnd: (Flight) -> Void
+    private let onEnd: (SharedTransfer) -> Void
 
-    private enum Chapter {
-        case request(RequestHead)
-        case redirect(RedirectEvent)
-        case metrics(TransactionMetrics)
+    init(collectsMetrics: Bool, onEnd: @escaping (SharedTransfer) -> Void) {
+        (self.collectsMetrics, self.onEnd) = (collectsMetrics, onEnd)
     }
 
-    init(collectsMetrics: Bool, onEnd: @escaping (Flight) -> Void) {
-        self.collectsMetrics = collectsMetrics
-        self.onEnd = onEnd
-    }
-
-    func begin(with passenger: Passenger, base: any Transport, configuration: ConnectionConfiguration) {
-        passengers = [passenger]
-        passenger.flight = self
+    func begin(with subscriber: Subscriber, base: any Transport, configuration: ConnectionConfiguration) {
+        subscribers = [subscriber]
+        subscriber.transfer = self
         let connection = base.connection(
-            for: passenger.originalRequest, configuration: configuration, delegate: self)
+            for: subscriber.originalRequest, configuration: configuration, delegate: self)
         self.connection = connection
         connection.start()
     }
 
-    /// Adds a passenger, and passes it what it has missed. False if that is no longer possible.
-    func take(_ passenger: Passenger) -> Bool {
-        guard connection != nil, let heard else { return false }
-        passengers.append(passenger)
-        passenger.flight = self
-        for chapter in story { tell(chapter, to: passenger) }
-        if let head { passenger.delegate?.connection(passenger, didReceive: head) }
-        if !heard.isEmpty { heard.withUnsafeBytes { passenger.receive($0) } }
+    /// Adds a subscriber, and passes it what it has missed. False if that is no longer possible.
+    func add(_ subscriber: Subscriber) -> Bool {
+        guard connection != nil, let received else { return false }
+        subscribers.append(subscriber)
+        subscriber.transfer = self
+        for report in reports { subscriber.take(report) }
+        if !received.isEmpty { received.withUnsafeBytes { subscriber.receive($0) } }
         return true
     }
 
-    /// Lets a passenger go. False if it has to wait for the end of the transfer, which is being cancelled: to hear what that
-    /// took.
-    func leave(_ passenger: Passenger) -> Bool {
-        guard passengers.allSatisfy({ $0 === passenger }) else {
-            passengers.removeAll { $0 === passenger }
+    /// Removes a subscriber. False if it has to wait for the end of the transfer, which is being cancelled: for the metrics
+    /// of that.
+    func remove(_ subscriber: Subscriber) -> Bool {
+        guard subscribers.allSatisfy({ $0 === subscriber }) else {
+            subscribers.removeAll { $0 === subscriber }
             return true
         }
-        // No passenger may join a transfer that is being cancelled.
-        heard = nil
+        // None may join a transfer that is being cancelled.
+        received = nil
         onEnd(self)
-        if !collectsMetrics { passengers = [] }
+        if !collectsMetrics { subscribers = [] }
         connection?.cancel()
         return !collectsMetrics
     }
@@ -241,57 +231,51 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     // MARK: The transfer's delegate
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
-        head = response
-        for passenger in passengers { passenger.delegate?.connection(passenger, didReceive: response) }
+        tell { $1.connection($0, didReceive: response) }
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
-        if let count = heard?.count {
-            if count + data.count <= Self.memory { heard?.append(contentsOf: data) } else { heard = nil }
+        if let count = received?.count {
+            if count + data.count <= Self.memory { received?.append(contentsOf: data) } else { received = nil }
         }
-        for passenger in passengers { passenger.receive(data) }
+        for subscriber in subscribers { subscriber.receive(data) }
     }
 
-    func connection(_ connection: any Connection, willSend request: RequestHead) { tell(.request(request)) }
-
-    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) { tell(.redirect(redirect)) }
-
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) { tell(.metrics(metrics)) }
-
-    private func tell(_ chapter: Chapter) {
-        story.append(chapter)
-        for passenger in passengers { tell(chapter, to: passenger) }
+    func connection(_ connection: any Connection, willSend request: RequestHead) {
+        tell { $1.connection($0, willSend: request) }
     }
 
-    private func tell(_ chapter: Chapter, to passenger: Passenger) {
-        guard let delegate = passenger.delegate else { return }
-        switch chapter {
-        case .request(let request): delegate.connection(passenger, willSend: request)
-        case .redirect(let redirect): delegate.connection(passenger, didHandle: redirect)
-        case .metrics(var metrics):
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
+        tell { $1.connection($0, didHandle: redirect) }
+    }
+
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+        tell { [unowned self] subscriber, delegate in
+            var metrics = metrics
             // One of all that share a request has made it.
-            metrics.isShared = passenger !== passengers.first
-            delegate.connection(passenger, didCollect: metrics)
+            metrics.isShared = subscriber !== subscribers.first
+            delegate.connection(subscriber, didCollect: metrics)
         }
     }
 
-    func connectionDidFinish(_ connection: any Connection) {
-        end { passenger, delegate in delegate.connectionDidFinish(passenger) }
+    private func tell(_ report: @escaping Report) {
+        reports.append(report)
+        for subscriber in subscribers { subscriber.take(report) }
     }
+
+    func connectionDidFinish(_ connection: any Connection) { end { $1.connectionDidFinish($0) } }
 
     func connection(_ connection: any Connection, didFailWith error: URLError) {
-        end { passenger, delegate in delegate.connection(passenger, didFailWith: error) }
+        end { $1.connection($0, didFailWith: error) }
     }
 
-    func connectionDidCancel(_ connection: any Connection) {
-        end { passenger, delegate in delegate.connectionDidCancel(passenger) }
-    }
+    func connectionDidCancel(_ connection: any Connection) { end { $1.connectionDidCancel($0) } }
 
-    private func end(_ tell: @escaping (Passenger, any URLConnectionDelegate) -> Void) {
+    private func end(_ report: @escaping Report) {
         connection = nil
         onEnd(self)
-        let aboard = passengers
-        passengers = []
-        for passenger in aboard { passenger.transferDidEnd(tell) }
+        let last = subscribers
+        subscribers = []
+        for subscriber in last { subscriber.transferDidEnd(report) }
     }
 }

@@ -116,7 +116,7 @@ import Testing
         let ended = Signal()
         let connection = transport.connection(for: request, configuration: configuration, delegate: Ended(ended))
         connection.start()
-        #expect(ended.wait() && transport.flightCount == 0)
+        #expect(ended.wait() && transport.transferCount == 0)
     }
 
     private final class Ended: URLConnectionDelegate {
