@@ -159,6 +159,37 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
+    @Test func `what was written to an open file before the operation stays before the body`() throws {
+        server.route("GET", "/body", .text("body"))
+        let stream = FileOutputStream(fileURL: directory.file("out"))
+        stream.open()
+        #expect(stream.write(Array("head ".utf8), maxLength: 5) == 5)
+        let probe = Probe(server.url("/body"), output: stream)
+        #expect(probe.operation.outputStream === stream)
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(contents("out") == "head body")
+        #expect(stream.streamStatus == .closed && stream.streamError == nil)
+    }
+
+    @Test func `a file stream is a stream of its own, too`() throws {
+        let stream = FileOutputStream(fileURL: try directory.write(Data("old".utf8), to: "out"))
+        #expect(stream.streamStatus == .notOpen && stream.write([1], maxLength: 1) == -1)
+        #expect(throws: POSIXError.self) { try stream.rewind() }
+        stream.open()
+        #expect(stream.streamStatus == .open && contents("out") == "")
+        #expect(stream.write(Array("wrong".utf8), maxLength: 5) == 5)
+        try stream.rewind()
+        #expect(stream.write(Array("new".utf8), maxLength: 3) == 3)
+        stream.close()
+        stream.open()
+        #expect(stream.streamStatus == .closed && stream.write([1], maxLength: 1) == -1 && contents("out") == "new")
+        for unusable in [FileOutputStream(fileURL: directory.url), FileOutputStream(toMemory: ())] {
+            unusable.open()
+            #expect(unusable.streamStatus == .error && unusable.streamError is POSIXError)
+        }
+    }
+
     @Test func `a cancel while the request is prepared leaves the output alone`() throws {
         server.route("GET", "/file", .text("new"))
         _ = try directory.write(Data("old".utf8), to: "out")
