@@ -14,7 +14,7 @@ extension DownloadQueue {
         case paused
         case running
         case finished
-        /// Its operation has failed. See ``DownloadQueue/retry(_:)``.
+        /// Its operation has failed for good: no retry is left, or none can help. It is kept. See ``DownloadQueue/retry(_:)``.
         case failed
         /// The process has ended, or the connection was lost, while it was sent, and it must not be sent again without being
         /// asked for: see ``OutboxRequest/sendsAgainWhenUnknown``.
@@ -55,8 +55,10 @@ extension DownloadQueue {
         public let file: URL?
         /// The key by which a server recognizes that a request comes again; nil for a download.
         public let idempotencyKey: String?
-        /// Why it has failed, without secrets; nil if it has not.
+        /// Why its last attempt has failed, without secrets; nil if it has not.
         public let errorDescription: String?
+        /// When the next attempt is due after one that has failed; nil for an entry that waits for no retry.
+        public let nextAttemptAt: Date?
         /// The status of the response, if there was one.
         public let statusCode: Int?
         /// When it was enqueued.
@@ -141,6 +143,7 @@ extension DownloadQueue.Entry {
         (errorDescription, statusCode) = (status.error, status.statusCode.map { Int(clamping: $0) })
         enqueuedAt = Self.date(row.enqueued)
         changedAt = Self.date(status.changed)
+        nextAttemptAt = status.next.map(Self.date)
         switch row.request.work {
         case .download(let download):
             kind = .download

@@ -28,8 +28,15 @@ import Foundation
 /// Each entry that is not over has an operation, which runs in the manager's queue when its dependencies have finished. The
 /// operation can be awaited, paused and cancelled like any other: that pauses the entry, and removes it. An operation has
 /// the manager's settings, and the plain `HTTPResponseSerializer`. What it has beyond that, the `configure` block of the
-/// initializer sets, the same for those that are new and those that come back: handlers, another serializer, a retry policy,
-/// and secrets, which are not stored.
+/// initializer sets, the same for those that are new and those that come back: handlers, another serializer, and
+/// secrets, which are not stored.
+///
+/// ### Retries
+/// An entry that fails in a way that is likely to be temporary, as its `RetryPolicy` says, waits, and is tried again by the
+/// same operation, whose handlers run when it has succeeded or failed for good. The time of the next attempt and the count
+/// of retries are stored: the next process waits for the rest of the time, and counts on. What has failed for good stays as
+/// ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``; what depends on it stays ``State/blocked``, and runs when it has
+/// succeeded after all.
 ///
 /// ### Secrets
 /// Not stored are the values of `Authorization`, `Cookie`, `Proxy-Authorization` and other header fields that hold secrets by
@@ -57,13 +64,23 @@ public final class DownloadQueue: Sendable {
     ///   - directory: where it is kept; made if it is not there.
     ///   - manager: whose settings, credentials and queue the operations have.
     ///   - operationQueue: where they run, if not in the manager's queue.
+    ///   - retryPolicy: when a failed entry is tried again; nil for the manager's, as a rule not at all.
     ///   - configure: changes each operation that is made, also for entries that come back.
     /// - Throws: ``DownloadQueueError``. A database that is damaged, or not of this kind, is left as it is.
     public init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
-        configure: @escaping Configure = { _, _ in }
+        retryPolicy: RetryPolicy? = DownloadQueue.standardRetryPolicy, configure: @escaping Configure = { _, _ in }
     ) throws(DownloadQueueError) {
-        core = try QueueCore.open(directory, manager, operationQueue, configure)
+        core = try QueueCore.open(directory, manager, operationQueue, retryPolicy, configure)
+    }
+
+    /// A policy for what has time: at most 30 retries in a row that bring nothing, with delays of at most 2, 4, 8 seconds and so
+    /// on up to an hour, so that they end after half a day on average; and a retry as soon as a network comes back.
+    public static var standardRetryPolicy: RetryPolicy {
+        var policy = RetryPolicy(maximumRetryCount: 30)
+        (policy.initialDelay, policy.maximumDelay) = (2, 3600)
+        policy.retriesWhenNetworkReturns = true
+        return policy
     }
 
     /// Closes the queue, without waiting for that.
@@ -169,8 +186,8 @@ public final class DownloadQueue: Sendable {
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func cancel(_ id: UUID) throws(DownloadQueueError) { try core.cancel(id) }
 
-    /// Tries an entry again that has failed, or of which nobody knows whether it has arrived; or lets one that is blocked run
-    /// without the dependencies that have failed. A request that sends has the same `Idempotency-Key` as before.
+    /// Tries an entry again that has failed, or of which it is unknown whether it has arrived; at once one that waits for its
+    /// next attempt; or lets one that is blocked run without the dependencies that have failed. A request that sends has the same `Idempotency-Key` as before.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)``, ``DownloadQueueError/cannotRetry(_:)``,
     ///   ``DownloadQueueError/bodyMissing(_:)`` or ``DownloadQueueError/closed``.

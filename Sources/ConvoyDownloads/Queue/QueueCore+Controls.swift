@@ -149,6 +149,7 @@ extension QueueCore {
             throw state.withLock({ $0.isClosing }) ? .closed : .unknownEntry(id)
         }
         let state = record.state
+        if state == .waiting, record.row.status.next != nil { return retryNow(id) }
         guard state == .failed || state == .outcomeUnknown || record.isBlocked else { throw .cannotRetry(id) }
         guard !record.isBlocked else { return forgetFailedDependencies(of: id) }
         let secrets = self.state.withLock { $0.secrets[id] ?? [] }
@@ -164,6 +165,7 @@ extension QueueCore {
                 (record.row.status.error, record.row.status.statusCode, record.row.status.file) = (nil, nil, nil)
                 // The user knows what that means.
                 record.row.status.mayHaveBeenSent = false
+                record.row.status.retries = 0
                 record.row.status.changed = Self.now
             }
             store(id, state)
@@ -171,6 +173,16 @@ extension QueueCore {
         }
         guard isCurrent else { return endUnstarted(operation) }
         attach([(id, operation)])
+    }
+
+    /// Ends the wait for the next attempt.
+    private func retryNow(_ id: UUID) {
+        endDelay(of: id)
+        // A resumed operation waits for nothing but its slot.
+        guard let operation = state.withLock({ $0.operations[id] }), operation.state == .ready, operation.retryCount > 0
+        else { return }
+        operation.pauseNow()
+        applyPauses(id)
     }
 
     private func forgetFailedDependencies(of id: UUID) {

@@ -9,7 +9,7 @@ extension QueueCore {
     /// the entries that are not over. Blocks.
     static func open(
         _ directory: URL, _ manager: HTTPRequestOperationManager, _ operationQueue: OperationQueue?,
-        _ configure: @escaping DownloadQueue.Configure
+        _ retryPolicy: RetryPolicy?, _ configure: @escaping DownloadQueue.Configure
     ) throws(DownloadQueueError) -> QueueCore {
         guard directory.isFileURL else { throw .cannotOpen("\(directory.absoluteString) is not the URL of a directory.") }
         let path = directory.standardizedFileURL.path
@@ -47,10 +47,10 @@ extension QueueCore {
         state.isPaused = isPaused
         for row in found.unreadable { state.table.reserve(row.sequence) }
         state.unreadable = found.unreadable.map(\.id)
-        state.table.insert(rows.map { QueueTable.Record(row: $0) })
+        state.table.insert(rows.map { QueueTable.Record(row: $0, isDelayed: $0.status.next != nil) })
         let core = QueueCore(
-            directory: directory, manager: manager, operationQueue: operationQueue, configure: configure, lock: lock,
-            writer: QueueWriter(file), bodies: bodies, state: state)
+            directory: directory, manager: manager, operationQueue: operationQueue, retryPolicy: retryPolicy,
+            configure: configure, lock: lock, writer: QueueWriter(file), bodies: bodies, state: state)
         if !changes.isEmpty { core.writer.submit(changes) }
         core.restoreOperations(rows)
         return core
@@ -60,7 +60,8 @@ extension QueueCore {
         var made: [(id: UUID, operation: any QueuedOperation)] = []
         for row in rows where !row.status.phase.isOver {
             do throws(DownloadQueueError) {
-                let operation = try makeOperation(row.id, row.request, secrets: [], priority: row.status.priority)
+                let operation = try makeOperation(
+                    row.id, row.request, secrets: [], priority: row.status.priority, retries: row.status.retries)
                 prepare(operation, QueueTable.Record(row: row))
                 made.append((row.id, operation))
             } catch {
@@ -80,11 +81,51 @@ extension QueueCore {
     }
 }
 
+// MARK: - Waits of an earlier process
+
+extension QueueCore {
+    /// Lets entries that came back start when their next attempt is due.
+    func awaitNextAttempts(of made: [(id: UUID, operation: any QueuedOperation)]) {
+        for (id, operation) in made {
+            guard let record = state.withLock({ $0.table[id] }), record.isDelayed else { continue }
+            let now = Self.now
+            // The system's clock may have been put back since.
+            let wait = min((record.row.status.next ?? now) - now, Self.longestWait(of: operation.retryPolicy))
+            guard wait > 0 else {
+                endDelay(of: id)
+                continue
+            }
+            let clock = operation.retryClock
+            clock.schedule(at: Nanoseconds.deadline(TimeInterval(wait) / 1e6, after: clock.now)) { [weak self] in
+                self?.endDelay(of: id)
+            }
+        }
+    }
+
+    /// The longest wait that a policy can ask for, in microseconds.
+    private static func longestWait(of policy: RetryPolicy?) -> Int64 {
+        let policy = policy ?? RetryPolicy()
+        let seconds = max(policy.maximumDelay, policy.maximumRetryAfter + 1)
+        return seconds < 1e9 ? Int64(max(0, seconds) * 1e6) : .max
+    }
+
+    /// Lets an entry that came back start before its next attempt is due, or because it is.
+    func endDelay(of id: UUID) {
+        update { state in
+            guard state.table[id]?.isDelayed == true else { return }
+            state.table.change(id) { $0.isDelayed = false }
+            state.candidates.insert(id)
+        }
+    }
+}
+
 extension QueueRow {
     /// Decides what becomes of an entry of an earlier process.
     mutating func comeBack(_ bodies: BodyFolder) {
         switch status.phase {
-        case .finished, .failed, .unknown: return
+        case .finished, .failed, .unknown:
+            status.next = nil
+            return
         case .finishing where status.file?.isThere == true:
             // The process ended after the file got its name, and before that was stored.
             status.phase = .finished

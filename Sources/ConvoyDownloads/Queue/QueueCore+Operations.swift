@@ -18,9 +18,8 @@ extension QueueCore {
             if let known = state.running[key] {
                 // The first start goes on when it is stored.
                 guard known.isStored else { return .waits }
-                countRetries(retries - known.retries, id, &state)
                 state.running[key]?.retries = retries
-                return .begins
+                return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
             }
             // It only ends. (One that is paused by now may be resumed before it gets as far as beginning.)
             if isOver { return .begins }
@@ -33,16 +32,11 @@ extension QueueCore {
                 record.row.status.phase = .running
                 record.row.status.mayHaveBeenSent = true
                 record.row.status.attempts += 1
+                record.row.status.next = nil
                 (record.row.status.error, record.row.status.statusCode) = (nil, nil)
                 record.row.status.changed = Self.now
             }
-            store(id, state, isKept: false) { [self] error in
-                events.async { [self] in
-                    if let error { failStart(of: operation, id, error, mayHaveBeenSent) }
-                    self.state.withLock { $0.running[key]?.isStored = true }
-                    begin()
-                }
-            }
+            storeBeginning(of: operation, id, state, mayHaveBeenSent, begin)
             return .waits
         }
         switch answer {
@@ -51,6 +45,43 @@ extension QueueCore {
         case .isTooLate:
             operation.fail(with: DownloadQueueError.closed)
             begin()
+        }
+    }
+
+    /// An operation starts again, after a pause or a delay. What was stored as not sent may be from here on, which is stored
+    /// before `begin` is called; false then.
+    private func beginAgain(
+        _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State,
+        _ begin: @escaping @Sendable () -> Void
+    ) -> Bool {
+        guard let record = state.table[id], state.operations[id] === operation else { return true }
+        let old = record.row.status
+        guard retries > 0 || old.phase == .waiting else { return true }
+        state.table.change(id) { record in
+            record.row.status.attempts += Int64(max(0, retries))
+            (record.row.status.phase, record.row.status.next) = (.running, nil)
+            record.row.status.mayHaveBeenSent = true
+        }
+        if old.mayHaveBeenSent {
+            store(id, state)
+            return true
+        }
+        state.running[ObjectIdentifier(operation)]?.isStored = false
+        storeBeginning(of: operation, id, state, false, begin)
+        return false
+    }
+
+    /// Stores that an operation begins, and calls `begin` when that is on the disk.
+    private func storeBeginning(
+        of operation: any QueuedOperation, _ id: UUID, _ state: State, _ mayHaveBeenSent: Bool,
+        _ begin: @escaping @Sendable () -> Void
+    ) {
+        store(id, state, isKept: false) { [self] error in
+            events.async { [self] in
+                if let error { failStart(of: operation, id, error, mayHaveBeenSent) }
+                self.state.withLock { $0.running[ObjectIdentifier(operation)]?.isStored = true }
+                begin()
+            }
         }
     }
 
@@ -64,10 +95,31 @@ extension QueueCore {
         }
     }
 
-    private func countRetries(_ retries: Int, _ id: UUID, _ state: inout State) {
-        guard retries > 0, state.table[id] != nil else { return }
-        state.table.change(id) { $0.row.status.attempts += Int64(retries) }
-        store(id, state)
+    /// An attempt has failed, and another follows after a delay: in this process, or in the next one.
+    func operation(_ operation: any QueuedOperation, _ id: UUID, willRetry event: RetryEvent, countedRetries: Int) {
+        guard case .retry(let delay) = event.decision else { return }
+        let secrets = operation.connectionConfiguration.secrets
+        let (text, statusCode): (String?, Int?) =
+            switch event.reason {
+            case .error(let error): (String(Redaction.text("\(error)", secrets).prefix(1000)), nil)
+            case .status(let code): ("The server answered with \(code).", code)
+            case .closedGate: (nil, nil)
+            }
+        let bytes = operation.bytes
+        let next = Self.now + Int64(min(max(0, delay), 1e9) * 1e6)
+        update { state in
+            guard state.operations[id] === operation, state.table[id]?.phase == .running else { return }
+            state.table.change(id) { record in
+                (record.row.status.phase, record.row.status.next) = (.waiting, next)
+                record.row.status.retries = Int64(countedRetries)
+                (record.row.status.error, record.row.status.statusCode) = (text, statusCode.map(Int64.init))
+                (record.row.status.bytesReceived, record.row.status.bytesExpected) = bytes
+                record.row.status.changed = Self.now
+                // Its policy lets it be sent again only because nothing of it was.
+                if !record.row.request.sendsAgain { record.row.status.mayHaveBeenSent = false }
+            }
+            store(id, state)
+        }
     }
 
     // MARK: Changes of the lifecycle
@@ -161,11 +213,14 @@ extension QueueCore {
     private func apply(_ outcome: Outcome, to row: inout QueueRow, hasBegun: Bool) {
         (row.status.bytesReceived, row.status.bytesExpected) = outcome.bytes
         row.status.changed = Self.now
+        if outcome.isInterrupted, row.status.next != nil { return }
+        row.status.next = nil
         if outcome.isInterrupted {
             // Of one that is finishing, the next process sees whether its file has got its name.
             if row.status.phase == .running { row.status.phase = .waiting }
             return
         }
+        row.status.retries = 0
         row.status.statusCode = outcome.statusCode.map(Int64.init)
         row.status.error = outcome.errorText
         if outcome.error == nil {

@@ -57,6 +57,7 @@ final class QueueCore: Sendable {
     let directory: URL
     let manager: HTTPRequestOperationManager
     let operationQueue: OperationQueue?
+    let retryPolicy: RetryPolicy?
     let configure: DownloadQueue.Configure
     let writer: QueueWriter
     let bodies: BodyFolder
@@ -68,10 +69,12 @@ final class QueueCore: Sendable {
 
     init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue?,
-        configure: @escaping DownloadQueue.Configure, lock: QueueLock, writer: QueueWriter, bodies: BodyFolder,
+        retryPolicy: RetryPolicy?, configure: @escaping DownloadQueue.Configure, lock: QueueLock, writer: QueueWriter,
+        bodies: BodyFolder,
         state: sending State
     ) {
         (self.directory, self.manager, self.operationQueue) = (directory, manager, operationQueue)
+        self.retryPolicy = retryPolicy
         (self.configure, self.lock, self.writer, self.bodies) = (configure, lock, writer, bodies)
         self.state = Locked(state)
     }
@@ -172,7 +175,7 @@ final class QueueCore: Sendable {
 
     /// An operation for an entry, with the manager's settings. The link is not connected yet.
     func makeOperation(
-        _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64
+        _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
     ) throws(DownloadQueueError) -> any QueuedOperation {
         var request: URLRequest
         do {
@@ -205,6 +208,8 @@ final class QueueCore: Sendable {
         operation.responseSerializer = HTTPResponseSerializer()
         operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
         operation.name = id.uuidString
+        if let retryPolicy { operation.retryPolicy = retryPolicy }
+        if retries > 0 { operation.countEarlierRetries(Int(clamping: retries)) }
         operation.setSupervisor(operation.link)
         operation.claimForLater()
         return operation
@@ -275,6 +280,7 @@ final class QueueCore: Sendable {
         for (id, _) in cancelled { try? cancel(id) }
         for (id, _) in paused { try? setPaused(true, id) }
         for (id, _) in made { applyPauses(id) }
+        awaitNextAttempts(of: made)
     }
 
     // MARK: Closing

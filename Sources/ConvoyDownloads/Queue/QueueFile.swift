@@ -25,6 +25,10 @@ final class QueueFile {
             INSERT INTO state VALUES (0, 0);
             """,
             "ALTER TABLE entry ADD COLUMN withheld TEXT NOT NULL DEFAULT ''",
+            """
+            ALTER TABLE entry ADD COLUMN next INTEGER;
+            ALTER TABLE entry ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;
+            """,
         ])
 
     init(path: String) throws(DatabaseError) {
@@ -58,7 +62,8 @@ final class QueueFile {
             """
             SELECT sequence, id, method, url, header, timeout, place, is_directory, options, body, body_length,
                 sends_again, policy, tag, enqueued, phase, paused, sent, priority, attempts, received, expected, error,
-                status, file, file_number, file_length, changed, withheld
+                status, file, file_number, file_length, changed, withheld,
+                next, retries
             FROM entry ORDER BY sequence
             """
         ) { statement throws(DatabaseError) in
@@ -115,6 +120,7 @@ final class QueueFile {
         if !row.isNull(24), let url = URL(string: row.text(24)), url.isFileURL {
             status.file = FinishedFile(url: url, number: row.integer(25), length: row.integer(26))
         }
+        (status.next, status.retries) = (row.isNull(29) ? nil : row.integer(29), max(0, row.integer(30)))
         return status
     }
 
@@ -134,7 +140,8 @@ final class QueueFile {
             try database.run(
                 """
                 UPDATE entry SET phase = ?, paused = ?, sent = ?, priority = ?, attempts = ?, received = ?, expected = ?,
-                    error = ?, status = ?, file = ?, file_number = ?, file_length = ?, changed = ? WHERE id = ?
+                    error = ?, status = ?, file = ?, file_number = ?, file_length = ?, changed = ?, next = ?, retries = ?
+                WHERE id = ?
                 """, Self.values(status) + [Self.blob(id)])
         case .remove(let id): try remove(id)
         case .removeFinished(let id):
@@ -175,8 +182,8 @@ final class QueueFile {
             """
             INSERT INTO entry (sequence, id, method, url, header, timeout, place, is_directory, options, body, body_length,
                 sends_again, policy, tag, enqueued, withheld, phase, paused, sent, priority, attempts, received, expected,
-                error, status, file, file_number, file_length, changed)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                error, status, file, file_number, file_length, changed, next, retries)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """, values + Self.values(row.status))
         for needed in row.dependencies {
             try database.run("INSERT INTO dependency VALUES (?, ?)", [Self.blob(row.id), Self.blob(needed)])
@@ -189,7 +196,7 @@ final class QueueFile {
             .integer(status.priority), .integer(status.attempts), .integer(status.bytesReceived),
             .integer(status.bytesExpected), .text(status.error), .integer(status.statusCode),
             .text(status.file?.url.absoluteString), .integer(status.file?.number), .integer(status.file?.length),
-            .integer(status.changed),
+            .integer(status.changed), .integer(status.next), .integer(status.retries),
         ]
     }
 

@@ -38,6 +38,10 @@ struct QueueStatus: Sendable, Equatable {
     var mayHaveBeenSent = false
     var priority: Int64 = 0
     var attempts: Int64 = 0
+    /// How many retries in a row have brought nothing; the policy counts on from them.
+    var retries: Int64 = 0
+    /// When the next attempt is due, in microseconds since 1970; nil if nothing has failed since it was last begun.
+    var next: Int64?
     var bytesReceived: Int64 = 0
     var bytesExpected: Int64?
     var error: String?

@@ -9,6 +9,8 @@ struct QueueTable: Sendable {
         var isNew = false
         /// Whether it was given to the operations' queue.
         var isStarted = false
+        /// Whether it waits for the time of the next attempt that an earlier process has stored.
+        var isDelayed = false
         /// Whether its operation executes, and the number of the change by which that is known.
         var isExecuting = false
         var changeNumber: UInt32?
@@ -168,7 +170,9 @@ struct QueueTable: Sendable {
     enum Fate { case waits, starts, fails }
 
     func fate(of id: UUID) -> Fate {
-        guard let record = records[id], record.phase == .waiting, !record.isStarted, !record.isNew else { return .waits }
+        guard let record = records[id], record.phase == .waiting, !record.isStarted, !record.isNew,
+            !record.isDelayed
+        else { return .waits }
         if record.failed > 0, record.row.policy == .fail { return .fails }
         guard !record.row.status.isPaused, record.unfinished == 0, record.failed == 0 || record.row.policy == .run
         else { return .waits }

@@ -40,6 +40,11 @@ final class QueueLink: OperationSupervisor {
         guard let entry, let operation = operation as? any QueuedOperation else { return proceed() }
         entry.core.operation(operation, entry.id, changes: transition, proceed: proceed)
     }
+
+    func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int) {
+        guard let entry, let operation = operation as? any QueuedOperation else { return }
+        entry.core.operation(operation, entry.id, willRetry: event, countedRetries: countedRetries)
+    }
 }
 
 /// A download of an entry.

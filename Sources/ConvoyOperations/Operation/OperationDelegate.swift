@@ -164,6 +164,16 @@ package protocol OperationSupervisor: Sendable {
     func operation(
         _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void)
+
+    /// A failed attempt is followed by another after a delay. Called before the operation waits, on any thread, and must not
+    /// block.
+    ///
+    /// - Parameter countedRetries: the retries that count against `RetryPolicy.maximumRetryCount`, this one among them.
+    func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int)
+}
+
+extension OperationSupervisor {
+    package func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int) {}
 }
 
 extension URLConnectionOperation {

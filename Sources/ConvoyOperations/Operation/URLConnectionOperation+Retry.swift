@@ -73,6 +73,9 @@ extension URLConnectionOperation {
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
 
+    /// Lets the policy count the retries of an earlier process. To be called before the operation is started.
+    package final func countEarlierRetries(_ count: Int) { core.withLock { $0.retryRecord.counted = count } }
+
     /// Notes that the first attempt begins.
     func noteFirstAttempt(_ policy: RetryPolicy) {
         let now = retryClock.now
@@ -128,6 +131,7 @@ extension URLConnectionOperation {
         }
         // Its request may hold the last reference to a user's stream.
         withExtendedLifetime(continuation) {}
+        supervisor?.operation(self, willRetry: event, countedRetries: record.counted + 1)
         // Where there is no way to it, it is not the host that has refused.
         if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
         return .later(AttemptWait(until: due, or: awaited))

@@ -26,22 +26,24 @@ final class QueueFixture: Sendable {
     func contents(_ name: String) -> Data? { try? Data(contentsOf: file(name)) }
 
     func open(
-        _ home: URL? = nil, operationQueue: OperationQueue? = nil,
+        _ home: URL? = nil, operationQueue: OperationQueue? = nil, retryPolicy: RetryPolicy? = nil,
         configure: @escaping DownloadQueue.Configure = { _, _ in }
     ) throws -> DownloadQueue {
         try DownloadQueue(
-            directory: home ?? self.home, manager: manager, operationQueue: operationQueue, configure: configure)
+            directory: home ?? self.home, manager: manager, operationQueue: operationQueue,
+            retryPolicy: retryPolicy, configure: configure)
     }
 
     /// A queue as the next process would find it, if this one were killed now.
     func openAsAfterKill(
-        _ name: String = "copy", configure: @escaping DownloadQueue.Configure = { _, _ in }
+        _ name: String = "copy", retryPolicy: RetryPolicy? = nil,
+        configure: @escaping DownloadQueue.Configure = { _, _ in }
     ) throws
         -> DownloadQueue
     {
         let copy = directory.url.appendingPathComponent(name)
         try FileManager.default.copyItem(at: home, to: copy)
-        return try open(copy, configure: configure)
+        return try open(copy, retryPolicy: retryPolicy, configure: configure)
     }
 
     func download(_ path: String = "/file", to name: String = "file.bin") -> DownloadRequest {
