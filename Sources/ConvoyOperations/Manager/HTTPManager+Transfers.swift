@@ -4,45 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Downloads to files, and uploads of files, data, streams and forms with parts, with async/await. Cancelling the task
-/// cancels the operation.
+/// Uploads of files, data, streams and forms with parts, with async/await. Cancelling the task cancels the operation.
 extension HTTPManager {
-    // MARK: Downloads
-
-    /// Downloads into a file, and returns the finished operation.
-    ///
-    /// The bytes are written into a partial file beside it while they come, and the file takes its place when the
-    /// response is whole and its status acceptable, over one that has its name. Otherwise nothing is left, and a file that
-    /// is there stays as it was. The body is asked for without a content encoding, so that a download can go on where it
-    /// broke off.
-    ///
-    /// - Throws: `URLError`, which is `.cannotWriteToFile` and names the file where it cannot be written; the error of a
-    ///   status that is not acceptable.
-    @discardableResult
-    public nonisolated(nonsending) func download(
-        _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil
-    ) async throws -> HTTPRequestOperation {
-        let call = ManagerCall(.get, url.urlString, parameters, nil, headers, timeout)
-        return try await finish(operationManager.makeDownload(call, to: file).reporting(to: progress), as: .download)
-    }
-
-    /// Downloads into a file, in the form with handlers. See the async form.
-    @discardableResult
-    public func download(
-        _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
-    ) -> Request {
-        begin(.download, success, failure) {
-            let call = ManagerCall(.get, url.urlString, parameters, nil, headers, timeout)
-            return try operationManager.makeDownload(call, to: file).reporting(to: progress)
-        }
-    }
-
-    // MARK: Uploads
-
     /// Uploads a file, and returns the value of the response. The file is read while it is sent, and again after a
     /// redirect; it is an error when its length has changed meanwhile. Its type is that of its extension, unless a
     /// header says otherwise.

@@ -90,16 +90,17 @@ extension HTTPManager {
 
     /// Begins the request of a new operation. One that cannot be made fails like one that the network refuses: through the
     /// request, to `failure`.
-    func begin(
+    package func begin(
         _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
     ) -> Request {
         begin(adopted(operationManager.makeOperation(make), as: kind), success: success, failure: failure)
     }
 
     /// Begins the request of a new operation, and waits for its end.
-    nonisolated(nonsending) func finish(
-        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind
-    ) async throws -> HTTPRequestOperation {
+    @discardableResult
+    package nonisolated(nonsending) func finish<Finished: HTTPRequestOperation>(
+        _ operation: Finished, as kind: HTTPRequestKind
+    ) async throws -> Finished {
         beginAwaited(operation, as: kind)
         try await operation.finished()
         return operation

@@ -101,22 +101,6 @@ extension HTTPRequestOperationManager {
         }
         return .data(try encoder.encode(body), contentType: "application/json")
     }
-
-    /// A GET whose body goes into a file.
-    func makeDownload(_ call: ManagerCall, to file: URL) throws -> HTTPRequestOperation {
-        guard file.isFileURL else {
-            throw URLError(.badURL, url: file, "A download goes into a file, and this is the URL of none.")
-        }
-        var headers = call.headers
-        if !headers.keys.contains(where: { HTTPSyntax.isSameField($0, "Accept-Encoding") }) {
-            headers["Accept-Encoding"] = "identity"
-        }
-        let operation = try makeOperation(
-            ManagerCall(call.method, call.url, call.parameters, call.body, headers, call.timeout))
-        operation.responseSerializer = HTTPResponseSerializer(statusesOf: responseSerializer)
-        operation.setBodySink(FileSink(replacing: file))
-        return operation
-    }
 }
 
 /// Operations of classes that the manager does not make itself.

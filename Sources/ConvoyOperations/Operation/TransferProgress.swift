@@ -78,7 +78,8 @@ extension TransferProgress {
 
 extension HTTPRequestOperation {
     /// The operation itself, whose progress in both directions goes to a handler from now on, if there is one.
-    final func reporting(to handler: TransferProgress.Handler?) -> Self {
+    @discardableResult
+    package final func reporting(to handler: TransferProgress.Handler?) -> Self {
         report(handler, handler)
         return self
     }

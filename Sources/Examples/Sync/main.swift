@@ -37,7 +37,8 @@ do {
         for entry in missing {
             group.addTask { () -> String? in
                 do {
-                    try await manager.download(entry.name, to: local.appendingPathComponent(entry.name))
+                    try await manager.download(
+                        entry.name, to: local.appendingPathComponent(entry.name), existing: .replace)
                     return nil
                 } catch {
                     return "\(entry.name): \(error)"

@@ -113,9 +113,9 @@ import Testing
         try await get("large")
         try inflict(.changed)
         let file = try directory.write(Data("old".utf8), to: "download")
-        await #expect(throws: URLError.self) { try await manager.download("large", to: file) }
+        await #expect(throws: URLError.self) { try await get("large", to: FileOutputStream(fileURL: file)) }
         #expect(try Data(contentsOf: file) == Data("old".utf8))
-        try await manager.download("large", to: file)
+        try await get("large", to: FileOutputStream(fileURL: file))
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: Self.count))
     }
 

@@ -92,7 +92,12 @@ import Testing
         manager.receiveRateLimit = limit
         let file = directory.file("whole")
         let manager = manager
-        let taken = try await seconds { try await manager.download("body", to: file) }
+        let taken = try await seconds {
+            let operation = try manager.makeOperation(.get, "body")
+            operation.outputStream = FileOutputStream(fileURL: file)
+            manager.enqueue(operation)
+            try await operation.finished()
+        }
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: Self.size))
         #expect(taken >= least(Self.size, at: 1e6))
 

@@ -1,3 +1,4 @@
+import ConvoyDownloads
 import ConvoyOperations
 import ConvoySerialization
 import ConvoyTestServer
@@ -26,12 +27,15 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a download stands in its place when it is whole, over the file that was there`(kind: ManagerKind) async throws {
+    func `a download stands in its place when it is whole, over a file only if told so`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/file", .pattern(count: 300_000))
         let file = directory.url.appendingPathComponent("file.bin")
         try Data("old".utf8).write(to: file)
-        let operation = try await api.download("file", to: file)
+        await #expect(throws: DownloadError.fileExists(file)) { try await api.download("file", to: file) }
+        #expect(server.requests.isEmpty)
+        #expect(try Data(contentsOf: file) == Data("old".utf8))
+        let operation = try await api.download("file", to: file, existing: .replace)
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 300_000))
         #expect(operation.statusCode == 200 && operation.responseData == nil)
         #expect(server.requests.last?.headers["Accept-Encoding"] == "identity")
@@ -39,21 +43,30 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a download that fails leaves nothing, and the old file as it was`(kind: ManagerKind) async throws {
+    func `a download that fails leaves the old file as it was, and goes on later`(kind: ManagerKind) async throws {
         let api = api(kind)
-        server.route("/short", .pattern(count: 300_000).resets(afterBytes: 100_000))
+        let whole = PatternBytes.data(count: 300_000)
+        server.serve(whole, at: "/short", etag: "\"1\"") { $1.resets(afterBytes: 100_000) }
         server.route("/missing", .text("no such file", status: 404))
         server.route("/small", .text("small"))
         let file = directory.url.appendingPathComponent("file.bin")
         try Data("old".utf8).write(to: file)
-        await #expect(throws: URLError.self) { try await api.download("short", to: file) }
-        await #expect(throws: NSError.self) { try await api.download("missing", to: file) }
+        await #expect(throws: URLError.self) { try await api.download("short", to: file, existing: .replace) }
+        await #expect(throws: NSError.self) {
+            try await api.download("missing", to: directory.url.appendingPathComponent("missing"))
+        }
         #expect(try Data(contentsOf: file) == Data("old".utf8))
+        #expect(try names == ["file.bin", "file.bin.convoyjournal", "file.bin.convoypart"])
+        server.serve(whole, at: "/short", etag: "\"1\"")
+        try await api.download("short", to: file, existing: .replace)
+        #expect(server.requests.last?.headers["Range"] == "bytes=100000-")
+        #expect(try Data(contentsOf: file) == whole)
         #expect(try names == ["file.bin"])
-        for place in ["no/such/directory", ""] {
-            let place = directory.url.appendingPathComponent(place)
-            let error = await #expect(throws: URLError.self) { try await api.download("small", to: place) }
-            #expect(error?.code == .cannotWriteToFile && error?.localizedDescription.contains(place.path) == true)
+        let nowhere = directory.url.appendingPathComponent("no/such/directory")
+        let error = await #expect(throws: URLError.self) { try await api.download("small", to: nowhere) }
+        #expect(error?.code == .cannotWriteToFile && error?.localizedDescription.contains(nowhere.path) == true)
+        await #expect(throws: DownloadError.unusableDestination(directory.url)) {
+            try await api.download("small", to: directory.url)
         }
         await #expect(throws: URLError.self) {
             try await api.download("small", to: try #require(URL(string: "http://x/y")))
