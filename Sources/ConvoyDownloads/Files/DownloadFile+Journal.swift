@@ -14,12 +14,23 @@ extension DownloadFile {
 
     func synchronizeIfDue() {
         let now = clock()
-        let isDue = state.withLock { state -> Bool in
-            guard hasLock, state.representation != nil, !state.isSynchronizing, now >= state.nextSynchronization else {
-                return false
+        let (isDue, wait) = state.withLock { state -> (Bool, UInt64?) in
+            guard hasLock, let representation = state.representation, !state.isSynchronizing, !state.isEnding else {
+                return (false, nil)
             }
-            state.isSynchronizing = true
-            return true
+            guard now < state.nextSynchronization else {
+                state.isSynchronizing = true
+                return (true, nil)
+            }
+            // No later write may come. The end of the file needs no claim: it gets its name.
+            guard !state.hasTimer, state.written.count < representation.total else { return (false, nil) }
+            state.hasTimer = true
+            return (false, state.nextSynchronization - now)
+        }
+        if let wait {
+            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .nanoseconds(Int(clamping: wait))) {
+                [weak self] in self?.timerDidFire()
+            }
         }
         guard isDue else { return }
         BlockingWorkers.shared.perform { [self] in
@@ -30,7 +41,18 @@ extension DownloadFile {
                 let pause = max(Self.shortestPause, min(Self.longestPause, spent), (end &- now) &* Self.pauseFactor)
                 (state.isSynchronizing, state.nextSynchronization) = (false, end &+ pause)
             }
+            // What was written meanwhile.
+            if state.withLock({ $0.written != $0.safe && $0.lossCode == nil }) { synchronizeIfDue() }
         }
+    }
+
+    private func timerDidFire() {
+        let lacks = state.withLock { state in
+            state.hasTimer = false
+            // A clock of a test may not have moved: the next write looks again.
+            return state.written != state.safe && clock() >= state.nextSynchronization
+        }
+        if lacks { synchronizeIfDue() }
     }
 
     /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed, and

@@ -49,6 +49,8 @@ package final class DownloadFile: @unchecked Sendable {
         var opened: UInt64 = 0
         var nextSynchronization: UInt64 = 0
         var isSynchronizing = false
+        /// Whether a timer will synchronize what no later write does.
+        var hasTimer = false
         /// How often it has been said what the bytes are bytes of.
         var generation = 0
         var isDirectorySynchronized = false

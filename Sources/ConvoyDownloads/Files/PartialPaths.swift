@@ -14,7 +14,7 @@ package struct PartialPaths: Sendable, Equatable {
     package static let journalSuffix = ".convoyjournal"
     package static let replacementSuffix = ".convoynew"
     /// No name out of text from outside ends in one of these; see `FileName`.
-    static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
+    package static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
 
     /// Those of a file.
     package init(destination path: String) {

@@ -12,7 +12,7 @@ enum FileNames {
 
     /// The names that a file may have beside its own, and those of the files beside it.
     static func companions(of name: String) -> [String] {
-        [partial(of: name), name + PartialPaths.partialSuffix, name + PartialPaths.journalSuffix]
+        [partial(of: name)] + PartialPaths.suffixes.map { name + $0 }
     }
 
     /// The last component of the URL's path as a file name; "index.html" if the path ends in a slash.

@@ -44,6 +44,41 @@ struct KeptBytesTests {
         await expectContinuation()
     }
 
+    @Test func aLengthThatWasKnownAndIsAnotherNowIsSaid() async {
+        await beginFile()
+        fixture.server.serve(bytes.prefix(820), at: "/file", etag: "\"2\"")
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil && download.earlierLength == 3_000_000)
+        #expect(fixture.contents() == bytes.prefix(820))
+    }
+
+    @Test func aLengthThatIsTheSameIsNot() async {
+        await beginFile()
+        await expectContinuation()
+        try? FileManager.default.removeItem(at: fixture.file())
+        await beginFile()
+        fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"")
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil && download.earlierLength == nil)
+    }
+
+    // MARK: What is claimed
+
+    @Test func aDownloadThatStallsIsClaimedWithoutAnotherWrite() async throws {
+        let gate = TestServer.Gate()
+        fixture.server.route(
+            "/file", .pattern(count: 300_000).header("ETag", "\"1\"").heldBody(by: gate, afterBytes: 200_000))
+        let download = fixture.download()
+        fixture.queue.addOperation(download)
+        let journal = PartialPaths(destination: fixture.file().path).journal
+        try await waitUntil("a claim") {
+            let text = FileManager.default.contents(atPath: journal).map { String(decoding: $0, as: UTF8.self) }
+            return text?.contains("0-199999") == true
+        }
+        gate.open()
+        try await download.finished()
+    }
+
     @Test func whatReplacesTheFileAndBreaksOffLeavesIt() async {
         await beginFile()
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
