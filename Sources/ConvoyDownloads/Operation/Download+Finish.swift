@@ -202,7 +202,7 @@ extension Download {
             if operation.isFinished { close() }
         }
         try operation.willCommit(partialFile: file.path, as: place.url)
-        let replaces = settings.existing == .replace || settings.existing == .revalidate
+        let replaces = settings.existing != .fail && settings.existing != .skip
         do throws(FileWritingError) {
             try file.commit(
                 as: replaces ? try FileRenaming.target(of: place.path) : place.path, replaces: replaces,
@@ -231,6 +231,17 @@ extension Download {
 
     /// Ends the try with success. On a thread that may block.
     func succeed() {
+        // A checksum is compared with a file that stays, too. With `.resume` it has been.
+        let (kept, path) = state.withLock { ($0.outcome != .downloaded && settings.existing != .resume, $0.finalPath) }
+        if kept, !settings.checksums.isEmpty, let path, let (expected, actual) = mismatch(of: path, settings.checksums) {
+            if endsIfStopped() { return }
+            state.withLock { $0.outcome = nil }
+            guard let actual else {
+                return fail(
+                    FileWritingError(.cannotRead, path, EIO).urlError(request.url, finalURL ?? URL(fileURLWithPath: path)))
+            }
+            return fail(DownloadError.checksumMismatch(expected: expected, actual: actual))
+        }
         let (work, file, url, outcome) = state.withLock { state in
             state.stage = .idle
             return (state.work.take(), state.file, state.finalURL, state.outcome)

@@ -128,9 +128,11 @@ extension Download {
             state.ends[id] = .refused
             return .useless
         }
+        let earlier = state.plan.done.isEmpty ? nil : state.plan.total
         let verdict = state.plan.evaluate(head, for: id)
         switch verdict {
         case .startsOver:
+            if let earlier, earlier != state.plan.total { state.earlierLength = earlier }
             state.file?.begin(state.plan.representation)
             (state.contributions, state.verifiedPieces) = ([:], ByteRanges())
             state.expected = settings.checksums
@@ -195,6 +197,11 @@ extension Download {
         switch settings.existing {
         case .fail: failFatally(DownloadState.Failure(error: DownloadError.fileExists(place), head: head, isFinal: true))
         case .skip: state.withLock { $0.outcome = .skipped }
+        case .resume:
+            var information = stat()
+            guard settings.checksums.isEmpty, stat(place.path, &information) == 0, Int64(information.st_size) == total
+            else { return false }
+            state.withLock { $0.outcome = .skipped }
         case .revalidate, .replace: return false
         }
         return true

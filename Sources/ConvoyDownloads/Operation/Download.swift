@@ -119,6 +119,12 @@ final class Download: @unchecked Sendable {
             return fail(error)
         }
         if endsIfStopped() { return }
+        if state.withLock({ $0.existing?.isAsked }) == false { return askAboutExisting() }
+        fetch()
+    }
+
+    /// Asks for the first part. The files are open. Blocks.
+    func fetch() {
         digest.withLock { $0 }?.goOn()
         if state.withLock({ $0.outcome }) == .skipped { return succeed() }
         let request = state.withLock { state -> PartRequest? in
@@ -195,39 +201,6 @@ final class Download: @unchecked Sendable {
         } catch {
             throw self.error(error)
         }
-    }
-
-    /// Whether a file that is there is left alone, without asking the server.
-    private func dealsWithExisting(_ path: String) throws -> Bool {
-        var information = stat()
-        guard lstat(path, &information) == 0 else { return false }
-        let place = finalURL ?? URL(fileURLWithPath: path)
-        guard information.st_mode & S_IFMT != S_IFDIR else { throw DownloadError.unusableDestination(place) }
-        switch settings.existing {
-        case .fail, .skip:
-            guard isLeftWhole(path) || settings.existing == .skip else { throw DownloadError.fileExists(place) }
-            return true
-        case .revalidate, .replace:
-            do throws(FileWritingError) {
-                let target = try FileRenaming.target(of: path)
-                let condition = settings.existing == .revalidate ? StoredValidators(of: target) : nil
-                state.withLock { ($0.finalPath, $0.condition) = (target, condition) }
-            } catch {
-                throw error.reason == .exists ? DownloadError.unusableDestination(place) : self.error(error)
-            }
-        }
-        return false
-    }
-
-    /// Whether the file at the destination is what an earlier download of the same URL has put there, whose process was
-    /// killed before it removed the journal. The journal is removed.
-    private func isLeftWhole(_ path: String) -> Bool {
-        let paths = PartialPaths(destination: path)
-        guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
-            let entry = DownloadFile(paths, calls: settings.calls).entry(ofFileAt: path)
-        else { return false }
-        _ = settings.calls.unlink(paths.journal)
-        return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
     }
 
     /// The error for the operation of one of the file layer's.

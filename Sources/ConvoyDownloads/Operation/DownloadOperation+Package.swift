@@ -16,6 +16,12 @@ extension DownloadOperation {
         set { downloadSettings.withLock { $0.relocation = newValue } }
     }
 
+    /// Whether a file that was there was replaced by the whole, as nothing proves that it is the beginning of the server's; see
+    /// ``ExistingFilePolicy/resume``.
+    package final var hasReplacedUnprovenFile: Bool {
+        outcome == .downloaded && download.withLock { $0 }?.state.withLock { $0.existing?.isReplaced } ?? false
+    }
+
     /// How many bytes of the file this operation has fetched: those that an earlier one has left are not among them.
     package var fetchedByteCount: Int64 {
         download.withLock { $0 }?.state.withLock { $0.contributions.values.reduce(0) { $0 + $1.count } } ?? 0
@@ -36,6 +42,7 @@ extension DownloadOperation {
         var information = stat()
         if lstat(paths.partial, &information) == 0 { try download.open(paths) }
         defer { download.close() }
+        if download.state.withLock({ $0.existing }) != nil { return download.questionAboutExisting }
         guard let part = download.state.withLock({ $0.plan.begin() }) else { return nil }
         return download.urlRequest(part)
     }

@@ -63,7 +63,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.place = newValue.map { .directory($0) } } }
     }
 
-    /// What happens where a file has the name already. `.fail` by default.
+    /// What happens where a file has the name already. `.fail` by default, in every form of a download.
     public final var existingFilePolicy: ExistingFilePolicy {
         get { downloadSettings.withLock { $0.existing } }
         set { downloadSettings.withLock { $0.existing = newValue } }
@@ -158,6 +158,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     public final var computedChecksums: [Checksum] {
         outcome == .downloaded ? download.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
     }
+
+    /// The length, in bytes, of the file that an interrupted download had begun, where the server has one of another length
+    /// now, which was fetched from its start; otherwise nil.
+    public final var earlierLength: Int64? { download.withLock { $0 }?.state.withLock { $0.earlierLength } }
 
     /// How far the download is, and how fast. Any thread.
     public final var downloadProgress: DownloadProgress {

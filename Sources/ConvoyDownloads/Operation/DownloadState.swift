@@ -64,4 +64,8 @@ struct DownloadState: @unchecked Sendable {
     /// What a file that is there was stored with, if the server is asked whether it has changed.
     var condition: StoredValidators?
     var isOpen = false
+    /// The length that was known of what was there, where the server has a file of another length now.
+    var earlierLength: Int64?
+    /// The file that is there, where the download goes on with it.
+    var existing: Download.Existing?
 }

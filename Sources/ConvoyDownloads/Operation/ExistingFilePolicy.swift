@@ -9,6 +9,10 @@ public enum ExistingFilePolicy: Sendable, Hashable, Codable {
     case revalidate
     /// It replaces the file, at the moment when the new one is whole.
     case replace
+    /// It goes on with the file, as `wget -c` does, but only where its bytes can be proven: by the user's checksum, or by a
+    /// digest of the whole that the server tells when it is asked by a HEAD. Otherwise the whole is fetched, and replaces the
+    /// file when it is whole. A file that has the checksum, or without one is as long as the server's, stays as it is.
+    case resume
 }
 
 /// What a download that succeeded has done.

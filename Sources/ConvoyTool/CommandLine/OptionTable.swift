@@ -9,7 +9,7 @@ enum OptionTable {
     /// Options of which a later one takes the place of an earlier one in the configuration, and of which the command line
     /// has one at most.
     static let alternatives: [Set<String>] = [
-        ["no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["insecure", "crl-file"], ["quiet", "verbose"],
+        ["continue", "no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["insecure", "crl-file"], ["quiet", "verbose"],
         ["output", "remote-header-name"],
     ]
 
@@ -40,8 +40,15 @@ enum OptionTable {
             "remote-header-name", "J", in: .files, of: [.get], "take names from Content-Disposition",
             "What a server says is made safe: the name stays in the directory, is visible, and has no control characters."),
         .flag(
-            "no-clobber", "c", in: .files, of: [.get], "skip files that are there, and succeed",
-            "With it, an interrupted run goes on: what is whole is skipped, and what is not is continued."),
+            "continue", "c", in: .files, of: [.get], "go on with files that are there and not whole",
+            """
+            Also with those of another program. A file that is shorter than the server's is continued where a checksum, \
+            given or told by the server, can prove it, and otherwise fetched anew and then replaced. One that is as long as \
+            the server's is skipped, unless it has another checksum than it was given.
+            """),
+        .flag(
+            "no-clobber", nil, in: .files, of: [.get], "skip files that are there, and succeed",
+            "Nothing is sent for them. One that has another checksum than it was given is an error."),
         .flag(
             "timestamping", "N", in: .files, of: [.get], "get a file that is there only if it has changed",
             "The server is asked with the entity tag and the date that were stored with the file, or its time."),

@@ -89,12 +89,12 @@ struct GetCommand {
         guard let path = place.path else { return nil }
         let url = Redaction.url(item.urls[0].absoluteString)
         do throws(ToolError) {
-            guard files.existing != .skip else {
+            guard files.existing != .skip || files.hasChecksum(item) else {
                 try Directories.checkLength(of: path)
                 return Directories.hasFile(path) ? Outcome(url: url, file: path, result: .skipped) : nil
             }
             try Directories.checkIsFree(
-                path, partial: nil, replaces: files.existing != .fail, see: "--no-clobber, -N and --force")
+                path, partial: nil, replaces: files.existing != .fail, see: "-c, --no-clobber, -N and --force")
             return nil
         } catch {
             return .failure(error, url: url)

@@ -9,8 +9,8 @@ enum ManualTexts {
             convoy get downloads URLs, several at a time. A URL without a scheme is https. A file is written beside its \
             place and gets its name when it is whole, so that what has the name is never half a file. When a run was \
             interrupted, the same command goes on with what is there, if the server still has the same file; otherwise \
-            it begins anew. A file that is there is an error, and nothing is sent for it, unless --no-clobber, \
-            --timestamping or --force says what to do.
+            it begins anew. A file that is there is an error, and nothing is sent for it, unless --continue, \
+            --no-clobber, --timestamping or --force says what to do.
             """)
         page.paragraph(
             """
@@ -52,6 +52,7 @@ enum ManualTexts {
                 Both can be removed when nothing is to go on.
                 """
             ),
+            ("NAME.convoynew", "What is there of a newer file, while NAME.convoypart still has more of the older one."),
             ("NAME.part", "An output of a manifest while it is being written."),
         ]
         for row in rows { page.term(Roff.italic(row.name), row.text) }

@@ -30,7 +30,9 @@ struct FileOptions {
         usesServerNames = options.has("remote-header-name")
         existing =
             options.has("force")
-            ? .replace : options.has("no-clobber") ? .skip : options.has("timestamping") ? .revalidate : .fail
+            ? .replace
+            : options.has("continue")
+                ? .resume : options.has("no-clobber") ? .skip : options.has("timestamping") ? .revalidate : .fail
         segments = try options.integer("segments", in: 1...64) ?? 1
         mirrors = try options.all("mirror").map { text throws(ToolError) in try DownloadURL.parse(text) }
         checksum = try options.value("checksum").map { text throws(ToolError) in try DownloadList.checksum(text) }
@@ -50,6 +52,11 @@ struct FileOptions {
                 throw .usage("\(name): \(Printable.line(error.description))")
             }
         }
+    }
+
+    /// Whether a file has a checksum, with which also one that is there is compared.
+    func hasChecksum(_ item: DownloadItem) -> Bool {
+        item.checksum != nil || checksums != nil || item.metalink?.checksums.isEmpty == false
     }
 
     /// The files of the command line and of the lists, with what the options say of them.

@@ -20,6 +20,10 @@ struct Outcome: Sendable {
     var seconds: Double = 0
     /// What a download has done; nil for others, and after a failure.
     var result: DownloadOutcome?
+    /// The length of what an earlier run had begun, where the server has a file of another length now.
+    var earlierLength: Int64?
+    /// Whether the whole was fetched although a file was there to go on with.
+    var hasReplacedUnprovenFile = false
     /// The error message, on one line; nil for a success.
     var error: String?
     /// In what way it failed; nil for a success.

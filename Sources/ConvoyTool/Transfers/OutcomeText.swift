@@ -26,7 +26,14 @@ enum OutcomeText {
             figures.append("(\(Amounts.speed(Double(outcome.fetched) / outcome.seconds)))")
         }
         if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
-        return "\(text): \(figures.joined(separator: " "))"
+        var line = "\(text): \(figures.joined(separator: " "))"
+        if outcome.hasReplacedUnprovenFile {
+            line += ": fetched anew, as nothing proves that what was there is a part of it"
+        }
+        if let length = outcome.earlierLength {
+            line += ": begun anew, as the file had \(Amounts.bytes(length)) before"
+        }
+        return line
     }
 }
 

@@ -116,6 +116,8 @@ final class Transfer: Sendable {
             return
         }
         outcome.result = download.outcome
+        outcome.earlierLength = download.earlierLength
+        outcome.hasReplacedUnprovenFile = download.hasReplacedUnprovenFile
         outcome.file = download.fileURL?.relativePath
         outcome.bytes = download.outcome == .downloaded ? progress.bytesReceived : 0
         outcome.fetched = download.fetchedByteCount

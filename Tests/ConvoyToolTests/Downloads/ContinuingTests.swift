@@ -100,14 +100,14 @@ import Testing
         for round in 1...rounds {
             // The files come in the order of the list, so that each round is killed in the middle of its part.
             let goal = count * round / (rounds + 1)
-            let tool = try ToolProcess(["get", "-c", "-d", "out", "-i", "list"], in: bench.scratch.url)
+            let tool = try ToolProcess(["get", "--no-clobber", "-d", "out", "-i", "list"], in: bench.scratch.url)
             try await waitUntil("\(goal) files") { whole().count >= goal }
             tool.send(signal: SIGKILL)
             if try await tool.finished().status == -SIGKILL { kills += 1 }
             before.append((whole(), bench.server.requests.count))
         }
         #expect(kills == rounds)
-        let last = try await bench.get("-c", "-d", "out", "-i", "list")
+        let last = try await bench.get("--no-clobber", "-d", "out", "-i", "list")
         #expect(last.status == 0, "\(last.errors)")
         #expect(last.output.contains(" there already"))
         #expect(whole().count == count)

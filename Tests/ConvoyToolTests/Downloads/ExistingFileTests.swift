@@ -15,15 +15,14 @@ import Testing
         bench.server.route("/other", .text("other"))
         let result = try await bench.get(bench.url("/file"), bench.url("/other"))
         #expect(result.status == 8)
-        #expect(result.errors == "convoy: \(bench.url("/file")): file exists: file; see --no-clobber, -N and --force\n")
+        #expect(result.errors == "convoy: \(bench.url("/file")): file exists: file; see -c, --no-clobber, -N and --force\n")
         #expect(bench.server.requests.map(\.path) == ["/other"])
         #expect(try bench.scratch.text("file") == "old")
         #expect(try bench.scratch.text("other") == "other")
     }
 
-    @Test(arguments: ["-c", "--no-clobber"])
-    func `a file that is there is skipped, which is a success`(_ option: String) async throws {
-        let result = try await bench.get(option, "--json", bench.url("/file"))
+    @Test func `a file that is there is skipped, which is a success`() async throws {
+        let result = try await bench.get("--no-clobber", "--json", bench.url("/file"))
         #expect(result.status == 0)
         let object = try #require(try result.objects().first)
         #expect(object["outcome"] as? String == "skipped" && object["bytes"] as? Double == 0)
@@ -32,13 +31,67 @@ import Testing
         #expect(try bench.scratch.text("file") == "old")
     }
 
+    private func sha256(_ data: Data) throws -> String {
+        let result = try ProcessRunner.run("sha256sum", [], input: data)
+        return "sha-256=\(result.text.prefix(64))"
+    }
+
+    @Test(arguments: ["-c", "--no-clobber", "-N"])
+    func `a checksum that is given is compared with a file that is there`(_ option: String) async throws {
+        let whole = bench.serve(5000, at: "/file")
+        try bench.scratch.write(whole, to: "file")
+        let right = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
+        #expect(right.status == 0, "\(right.errors)")
+        let before = bench.server.requests.count { $0.method == "GET" }
+        // Of the same length, and later than the server's.
+        try bench.scratch.write(Data(repeating: 7, count: 5000), to: "file")
+        let wrong = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
+        if option == "--no-clobber" {
+            #expect(wrong.status == 9, "\(wrong.output)")
+            #expect(try bench.scratch.data("file") == Data(repeating: 7, count: 5000))
+            #expect(bench.server.requests.count { $0.method == "GET" } == before)
+        } else {
+            #expect(wrong.status == 0, "\(wrong.errors)")
+            #expect(try bench.scratch.data("file") == whole)
+        }
+    }
+
+    @Test func `-c goes on with the half file of another program where a checksum proves it`() async throws {
+        let whole = bench.serve(5000, at: "/file")
+        try bench.scratch.write(whole.prefix(3000), to: "file")
+        let result = try await bench.get("-c", "--checksum", try sha256(whole), bench.url("/file"))
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(try bench.scratch.data("file") == whole)
+        #expect(bench.server.requests.last?.headers["Range"] == "bytes=3000-")
+        #expect(bench.scratch.names == ["file"])
+        let again = try await bench.get("-c", bench.url("/file"))
+        #expect(again.status == 0 && again.output.contains("file: is there already"))
+        #expect(bench.server.requests.last?.method == "HEAD")
+    }
+
+    @Test func `-c fetches the whole where nothing proves what is there, and says so`() async throws {
+        let whole = bench.serve(5000, at: "/file")
+        for contents in [whole.prefix(3000), Data(repeating: 7, count: 3000), Data(repeating: 7, count: 6000)] {
+            try bench.scratch.write(contents, to: "file")
+            let result = try await bench.get("-c", bench.url("/file"))
+            #expect(result.status == 0, "\(result.errors)")
+            #expect(result.output.contains("fetched anew"), "\(result.output)")
+            #expect(try bench.scratch.data("file") == whole)
+            #expect(bench.scratch.names == ["file"])
+        }
+        try bench.scratch.write(whole.prefix(10), to: "file")
+        let missing = try await bench.get("-c", "-o", "file", bench.url("/missing"))
+        #expect(missing.status == 7)
+        #expect(try bench.scratch.data("file") == whole.prefix(10))
+    }
+
     @Test func `what is skipped does not wait, and what is fetched does`() async throws {
         for path in ["/a", "/b"] { bench.server.route(path, .text("x")) }
         for index in 0..<20 { try bench.scratch.write("old", to: "\(index)") }
         let there = (0..<20).map { bench.url("/\($0)") }
         // If one of them counted, the next would wait for longer than any test.
         let one = try await ToolProcess.run(
-            ["get", "-c", "--wait", "1000"] + there + [bench.url("/a")], in: bench.scratch.url)
+            ["get", "--no-clobber", "--wait", "1000"] + there + [bench.url("/a")], in: bench.scratch.url)
         #expect(one.status == 0)
         #expect(one.outputLines.last?.hasPrefix("1 downloaded, 20 there already, ") == true)
         let begun = ContinuousClock.now
@@ -74,7 +127,7 @@ import Testing
         #expect(bench.scratch.names == ["file"])
     }
 
-    @Test(arguments: ["-c -N", "-N -f", "-f --no-clobber"])
+    @Test(arguments: ["-c -N", "-c --no-clobber", "-N -f", "-f --no-clobber"])
     func `only one of them can be wanted`(_ options: String) async throws {
         let result = try await ToolProcess.run(
             ["get"] + options.split(separator: " ").map(String.init) + [bench.url("/file")], in: bench.scratch.url)

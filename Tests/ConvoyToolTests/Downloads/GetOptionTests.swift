@@ -101,7 +101,7 @@ import Testing
         #expect(bench.scratch.names == ["_bashrc", "a", "日本.txt"])
         let again = try await bench.get("-J", bench.url("/a"))
         #expect(again.status == 8)
-        #expect(try await bench.get("-c", "-J", bench.url("/a")).status == 0)
+        #expect(try await bench.get("--no-clobber", "-J", bench.url("/a")).status == 0)
     }
 
     @Test func `a URL without a scheme is https`() throws {
@@ -270,7 +270,7 @@ import Testing
         _ = try await tool.finished()
         let before = bench.server.requests.count
         try bench.scratch.write("old", to: "old")
-        let result = try await bench.get("--dry-run", "-c", bench.url("/held"), bench.url("/old"))
+        let result = try await bench.get("--dry-run", "--no-clobber", bench.url("/held"), bench.url("/old"))
         #expect(
             result.output.contains("Range: bytes=50000-") && result.output.contains("If-Range: \"1\""), "\(result.output)")
         #expect(result.output.contains("for old: it is there, nothing is sent"))

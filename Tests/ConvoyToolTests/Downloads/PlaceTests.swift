@@ -42,11 +42,11 @@ import Testing
             #expect(result.status == 2 && result.errors.contains("two files of the list have the name x"), "\(other)")
         }
         let list = "\(bench.url("/x"))\n dir=d\n\(bench.url("/a/x"))\n dir=link\n\(bench.url("/b/x"))\n dir=\(absolute)\n"
-        let result = try await get(list: list, "-c")
+        let result = try await get(list: list, "--no-clobber")
         #expect(result.status == 0, "\(result.errors)")
         let texts = try ["x", "x.1", "x.2"].map { try bench.scratch.text("d/\($0)") }
         #expect(texts == ["of x", "of a/x", "of b/x"])
-        let again = try await get(list: list, "-c")
+        let again = try await get(list: list, "--no-clobber")
         #expect(again.status == 0 && again.output.contains("0 downloaded, 3 there already"))
     }
 
@@ -83,7 +83,7 @@ import Testing
         #expect(bench.scratch.names == ["same", "same.1", "same.2"])
     }
 
-    @Test(arguments: [[], ["-c"], ["-f"]])
+    @Test(arguments: [[], ["-c"], ["--no-clobber"], ["-f"]])
     func `a name that is too long is known before anything is sent`(_ options: [String]) async throws {
         let name = String(repeating: "n", count: 256)
         let result = try await ToolProcess.run(["get", "-o", name] + options + [bench.url("/1")], in: bench.scratch.url)

@@ -56,14 +56,14 @@ struct UsualCommandTests {
         let files = (0..<5).map { data(UInt64($0), count: 2_000_000) }
         for (index, file) in files.enumerated() { try server.add(file, "f\(index).bin") }
         try scratch.write((0..<5).map { "\(server.url("f\($0).bin"))\n" }.joined(), to: "list")
-        let slow = try ToolProcess(["get", "-c", "-j", "1", "--limit-rate", "2M", "-i", "list"], in: scratch.url)
+        let slow = try ToolProcess(["get", "--no-clobber", "-j", "1", "--limit-rate", "2M", "-i", "list"], in: scratch.url)
         try await waitUntil("the second file has begun") {
             ((try? scratch.data("f1.bin.convoypart"))?.count ?? 0) > 500_000 || scratch.names.contains("f1.bin")
         }
         slow.send(signal: SIGINT)
         #expect(try await slow.finished().status == -SIGINT)
         let begun = scratch.names.first { $0.hasSuffix(".convoypart") }
-        let result = try await ToolProcess.run(["get", "-c", "-v", "-i", "list"], in: scratch.url)
+        let result = try await ToolProcess.run(["get", "--no-clobber", "-v", "-i", "list"], in: scratch.url)
         #expect(result.status == 0, "\(result.errors)")
         for (index, file) in files.enumerated() { #expect(try scratch.data("f\(index).bin") == file) }
         #expect(scratch.names.count == 6)

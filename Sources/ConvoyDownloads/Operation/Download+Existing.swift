@@ -1,0 +1,190 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a download does about a file that has its name already.
+extension Download {
+    /// The file that `ExistingFilePolicy.resume` goes on with.
+    struct Existing {
+        let path: String
+        /// In bytes.
+        let length: Int64
+        /// Whether the server has been asked how long its file is.
+        var isAsked = false
+        /// Whether the whole is fetched, as nothing proves that the file is the beginning of the server's.
+        var isReplaced = false
+    }
+
+    /// Whether a file that is there is left alone, without asking the server.
+    func dealsWithExisting(_ path: String) throws -> Bool {
+        var information = stat()
+        guard lstat(path, &information) == 0 else { return false }
+        let place = finalURL ?? URL(fileURLWithPath: path)
+        guard information.st_mode & S_IFMT != S_IFDIR else { throw DownloadError.unusableDestination(place) }
+        switch settings.existing {
+        case .fail, .skip:
+            guard isLeftWhole(path) || settings.existing == .skip else { throw DownloadError.fileExists(place) }
+            return true
+        case .revalidate, .replace, .resume:
+            let target: String
+            do throws(FileWritingError) {
+                target = try FileRenaming.target(of: path)
+            } catch {
+                throw error.reason == .exists ? DownloadError.unusableDestination(place) : self.error(error)
+            }
+            let condition = settings.existing == .revalidate ? StoredValidators(of: target) : nil
+            state.withLock { ($0.finalPath, $0.condition) = (target, condition) }
+            return settings.existing == .resume ? isWhole(target) : false
+        }
+    }
+
+    /// Whether the file is proven to be the whole by a checksum. Otherwise it is noted as one to go on with.
+    private func isWhole(_ path: String) -> Bool {
+        var information = stat()
+        guard stat(path, &information) == 0, information.st_size > 0 else { return false }
+        if !settings.checksums.isEmpty, mismatch(of: path, settings.checksums) == nil { return true }
+        if state.withLock({ $0.existing }) == nil {
+            state.withLock { $0.existing = Existing(path: path, length: Int64(information.st_size)) }
+        }
+        return false
+    }
+
+    /// Whether the file at the destination is what an earlier download of the same URL has put there, whose process was
+    /// killed before it removed the journal. The journal is removed.
+    private func isLeftWhole(_ path: String) -> Bool {
+        let paths = PartialPaths(destination: path)
+        guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
+            let entry = DownloadFile(paths, calls: settings.calls).entry(ofFileAt: path)
+        else { return false }
+        _ = settings.calls.unlink(paths.journal)
+        return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
+    }
+
+    /// The first checksum that a file has not, and the one that it has; nil if it has them all. Blocks.
+    func mismatch(of path: String, _ checksums: [Checksum]) -> (expected: Checksum, actual: Checksum?)? {
+        let digests = Set(checksums.map(\.algorithm)).map { MessageDigest($0) }
+        let isRead = read(path) { bytes in for digest in digests { digest.update(bytes) } }
+        let found = isRead ? digests.compactMap { Checksum(of: $0) } : []
+        for expected in checksums {
+            let actual = found.first { $0.algorithm == expected.algorithm }
+            if actual != expected { return (expected, actual) }
+        }
+        return nil
+    }
+
+    /// Reads a file to its end. False where that fails, or the download is to stop.
+    private func read(_ path: String, _ body: (UnsafeRawBufferPointer) throws -> Void) -> Bool {
+        let descriptor = settings.calls.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)
+        guard descriptor >= 0 else { return false }
+        defer { _ = settings.calls.close(descriptor) }
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        var position: Int64 = 0
+        while !state.withLock({ $0.isStopping }) {
+            let count = buffer.withUnsafeMutableBytes { settings.calls.readAt(descriptor, $0, position) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return count == 0 }
+            position += Int64(count)
+            do {
+                try buffer.withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            } catch {
+                return false
+            }
+        }
+        return false
+    }
+
+    // MARK: Going on with it
+
+    /// The request that asks how long the server's file is.
+    var questionAboutExisting: URLRequest {
+        var request = self.request
+        request.httpMethod = "HEAD"
+        return request
+    }
+
+    /// Asks how long the server's file is. Any thread.
+    func askAboutExisting() {
+        guard let parent = operation else { return }
+        let question = HTTPRequestOperation(request: questionAboutExisting)
+        question.adoptSettings(of: parent, decoding: decodes)
+        question.whenDelivered { [weak self, weak question] in
+            guard let self, let question else { return }
+            FileWorkers.shared.perform { self.didAskAboutExisting(question) }
+        }
+        let isStopping = state.withLock { state in
+            state.stage = .fetching
+            state.operations[Self.questionID] = question
+            return state.isStopping
+        }
+        if isStopping { question.cancel() }
+        question.start()
+    }
+
+    /// No part has this number.
+    private static let questionID = -1
+
+    private func didAskAboutExisting(_ question: HTTPRequestOperation) {
+        state.withLock { state in
+            state.stage = .opening
+            state.operations[Self.questionID] = nil
+        }
+        if endsIfStopped() { return }
+        if let error = question.error as? URLError {
+            return fail(DownloadState.Failure(error: error, head: question.responseHead))
+        }
+        let answer = question.error == nil ? question.responseHead : nil
+        let (existing, isEmpty) = state.withLock { state in
+            state.existing?.isAsked = true
+            return (state.existing, state.plan.done.isEmpty)
+        }
+        guard let existing else { return fetch() }
+        var isReplaced = true
+        if let answer, answer.statusCode == 200, !answer.isEncoded, let total = answer.contentLength {
+            let known = settings.checksums.isEmpty ? ServerDigests.checksums(in: answer) : settings.checksums
+            if total == existing.length {
+                // With the user's checksum it was compared before.
+                if settings.checksums.isEmpty, mismatch(of: existing.path, known) == nil {
+                    state.withLock { $0.outcome = .skipped }
+                    isReplaced = false
+                }
+            } else if total > existing.length, !known.isEmpty, isEmpty {
+                isReplaced = !takeOver(existing, total, answer, known)
+            }
+        }
+        if endsIfStopped() { return }
+        state.withLock { $0.existing?.isReplaced = isReplaced }
+        fetch()
+    }
+
+    /// Copies the file into the partial file, as the beginning of one that a checksum will prove.
+    private func takeOver(
+        _ existing: Existing, _ total: Int64, _ answer: ResponseHead, _ checksums: [Checksum]
+    ) -> Bool {
+        guard let file = state.withLock({ $0.file }),
+            let validators = KnownRepresentation.Validators(of: answer)
+        else { return false }
+        var representation = Representation(
+            url: answer.url, validators: validators, type: Representation.type(answer["Content-Type"]), total: total,
+            secrets: operation?.connectionConfiguration.secrets ?? .standard)
+        // A later download without the checksum must not rely on it.
+        representation.isCombined = true
+        file.begin(representation)
+        var position: Int64 = 0
+        let isCopied = read(existing.path) { bytes in
+            let rest = UnsafeRawBufferPointer(rebasing: bytes.prefix(Int(clamping: existing.length - position)))
+            try file.write(rest, at: position)
+            position += Int64(rest.count)
+        }
+        guard isCopied, position == existing.length else {
+            file.begin(nil)
+            return false
+        }
+        state.withLock { $0.plan.resume(representation, ByteRanges([0..<position])) }
+        expect(checksums)
+        return true
+    }
+}
