@@ -9,7 +9,8 @@ enum OptionTable {
     /// Options of which a later one takes the place of an earlier one in the configuration, and of which the command line
     /// has one at most.
     static let alternatives: [Set<String>] = [
-        ["continue", "no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["insecure", "crl-file"], ["quiet", "verbose"],
+        ["continue", "no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["insecure", "crl-file"],
+        ["quiet", "verbose"],
         ["output", "remote-header-name"],
     ]
 

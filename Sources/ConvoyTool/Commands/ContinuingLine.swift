@@ -14,7 +14,9 @@ enum ContinuingLine {
     static func text(_ options: Options) -> String {
         var words = ["convoy", "get"]
         let isOne = options.arguments.count == 1 && options.all("input-file").isEmpty
-        if !isOne, !["continue", "no-clobber", "timestamping", "force"].contains(where: options.has) { words.append("--no-clobber") }
+        if !isOne, !["continue", "no-clobber", "timestamping", "force"].contains(where: options.has) {
+            words.append("--no-clobber")
+        }
         for (option, value) in options.given {
             words.append(option.letter.map { "-\($0)" } ?? "--\(option.name)")
             if let value { words.append(shown(value, of: option)) }

@@ -73,7 +73,7 @@ struct KeptBytesTests {
         let journal = PartialPaths(destination: fixture.file().path).journal
         try await waitUntil("a claim") {
             let text = FileManager.default.contents(atPath: journal).map { String(decoding: $0, as: UTF8.self) }
-            return text?.contains("0-199999") == true
+            return text?.contains("[0,200000]") == true
         }
         gate.open()
         try await download.finished()
