@@ -145,7 +145,9 @@ extension Download {
         var isReplaced = true
         if let answer, answer.statusCode == 200, !answer.isEncoded, let total = answer.contentLength {
             let known = settings.checksums.isEmpty ? ServerDigests.checksums(in: answer) : settings.checksums
-            if total == existing.length {
+            if isUnfinished(existing.path) {
+                // Its length says nothing, and what is in it may have holes.
+            } else if total == existing.length {
                 // With the user's checksum it was compared before.
                 if settings.checksums.isEmpty, mismatch(of: existing.path, known) == nil {
                     state.withLock { $0.outcome = .skipped }
@@ -158,6 +160,12 @@ extension Download {
         if endsIfStopped() { return }
         state.withLock { $0.existing?.isReplaced = isReplaced }
         fetch()
+    }
+
+    /// Whether the control file of another program beside the file says that it is not whole: aria2 gives a file its length
+    /// first, and axel writes at several places.
+    private func isUnfinished(_ path: String) -> Bool {
+        [".aria2", ".st"].contains { FileIdentity(path + $0) != nil }
     }
 
     /// Copies the file into the partial file, as the beginning of one that a checksum will prove.

@@ -191,7 +191,8 @@ extension QueueCore {
             guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
             state.operations[id] = nil
             state.endingCount += 1
-            let countedRetries = state.running[key]?.retries ?? 0
+            // The one that it waits for has not begun.
+            let countedRetries = (state.running[key]?.retries ?? 0) + (state.table[id]?.row.status.next == nil ? 0 : 1)
             let dependents = state.table.change(id) { record in
                 (record.isExecuting, record.isStarted) = (false, false)
                 apply(outcome, to: &record.row, hasBegun: hasBegun)

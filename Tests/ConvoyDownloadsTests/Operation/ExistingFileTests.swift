@@ -97,6 +97,13 @@ struct ExistingFileTests {
         #expect(fixture.contents() == whole)
     }
 
+    @Test func aLengthSaysNothingBesideTheControlFileOfAria2() async throws {
+        try Data("control".utf8).write(to: fixture.file("file.bin.aria2"))
+        let operation = try await run(.resume, whole.prefix(50_000) + Data(count: 50_000))
+        #expect(operation.error == nil && operation.hasReplacedUnprovenFile)
+        #expect(fixture.contents() == whole)
+    }
+
     @Test func aFileStaysWhereTheServerHasNone() async throws {
         fixture.server.route("/file", .status(404))
         let operation = try await run(.resume, whole.prefix(10))
