@@ -46,7 +46,7 @@ import Testing
     func `a download that fails leaves the old file as it was, and goes on later`(kind: ManagerKind) async throws {
         let api = api(kind)
         let whole = PatternBytes.data(count: 300_000)
-        server.serve(whole, at: "/short", etag: "\"1\"") { $1.resets(afterBytes: 100_000) }
+        server.serve(whole, at: "/short", etag: "\"1\"") { $1.truncated(afterBytes: 100_000) }
         server.route("/missing", .text("no such file", status: 404))
         server.route("/small", .text("small"))
         let file = directory.url.appendingPathComponent("file.bin")

@@ -1,4 +1,5 @@
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -39,12 +40,12 @@ import Testing
     @Test(arguments: ["-c", "--no-clobber", "-N"])
     func `a checksum that is given is compared with a file that is there`(_ option: String) async throws {
         let whole = bench.serve(5000, at: "/file")
-        try bench.scratch.write(whole, to: "file")
+        try whole.write(to: bench.scratch.url.appendingPathComponent("file"))
         let right = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
         #expect(right.status == 0, "\(right.errors)")
         let before = bench.server.requests.count { $0.method == "GET" }
         // Of the same length, and later than the server's.
-        try bench.scratch.write(Data(repeating: 7, count: 5000), to: "file")
+        try Data(repeating: 7, count: 5000).write(to: bench.scratch.url.appendingPathComponent("file"))
         let wrong = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
         if option == "--no-clobber" {
             #expect(wrong.status == 9, "\(wrong.output)")
@@ -58,7 +59,7 @@ import Testing
 
     @Test func `-c goes on with the half file of another program where a checksum proves it`() async throws {
         let whole = bench.serve(5000, at: "/file")
-        try bench.scratch.write(whole.prefix(3000), to: "file")
+        try whole.prefix(3000).write(to: bench.scratch.url.appendingPathComponent("file"))
         let result = try await bench.get("-c", "--checksum", try sha256(whole), bench.url("/file"))
         #expect(result.status == 0, "\(result.errors)")
         #expect(try bench.scratch.data("file") == whole)
@@ -72,14 +73,14 @@ import Testing
     @Test func `-c fetches the whole where nothing proves what is there, and says so`() async throws {
         let whole = bench.serve(5000, at: "/file")
         for contents in [whole.prefix(3000), Data(repeating: 7, count: 3000), Data(repeating: 7, count: 6000)] {
-            try bench.scratch.write(contents, to: "file")
+            try contents.write(to: bench.scratch.url.appendingPathComponent("file"))
             let result = try await bench.get("-c", bench.url("/file"))
             #expect(result.status == 0, "\(result.errors)")
             #expect(result.output.contains("fetched anew"), "\(result.output)")
             #expect(try bench.scratch.data("file") == whole)
             #expect(bench.scratch.names == ["file"])
         }
-        try bench.scratch.write(whole.prefix(10), to: "file")
+        try whole.prefix(10).write(to: bench.scratch.url.appendingPathComponent("file"))
         let missing = try await bench.get("-c", "-o", "file", bench.url("/missing"))
         #expect(missing.status == 7)
         #expect(try bench.scratch.data("file") == whole.prefix(10))
