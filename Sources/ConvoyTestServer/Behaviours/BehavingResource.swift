@@ -1,6 +1,50 @@
 import ConvoySupport
 import Foundation
 
+extension TestServer {
+    /// Serves a resource with random bytes as a server with this behaviour would.
+    ///
+    /// ```swift
+    /// for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
+    ///     let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000)
+    ///     // … download server.url(resource.path), breaking off and resuming …
+    ///     #expect(resource.accepts(body))
+    /// }
+    /// ```
+    ///
+    /// Requests are answered on a handler thread, at the path and at "PATH/elsewhere", to which some behaviours
+    /// redirect.
+    ///
+    /// - Parameters:
+    ///   - path: The path, without a query.
+    ///   - behaviour: What the server does, right or wrong.
+    ///   - size: The size of the entity in bytes.
+    ///   - seed: The seed of its bytes and of everything random in the behaviour.
+    ///   - slice: How many bytes of a body are sent at once; 0 for all.
+    ///   - delay: Seconds between two slices.
+    ///   - adjust: Called with each request and its response, which it may change, for example to hold the first one in
+    ///     the middle.
+    /// - Returns: The resource, which records its requests and the acceptable results.
+    @discardableResult
+    public func route(
+        _ path: String, behaving behaviour: ServerBehaviour, size: Int, seed: UInt64 = 1, slice: Int = 0,
+        delay: TimeInterval = 0, adjust: (@Sendable (RecordedRequest, Response) -> Response)? = nil
+    ) -> BehavingResource {
+        let resource = BehavingResource(
+            behaviour, path: path, size: size, seed: seed,
+            pace: slice > 0 ? .drip(bytes: slice, interval: delay) : .unlimited, adjust: adjust)
+        route("GET", path) { resource.response(to: $0, isElsewhere: false) }
+        route("GET", path + "/elsewhere") { resource.response(to: $0, isElsewhere: true) }
+        return resource
+    }
+
+    /// Removes the routes of a resource.
+    public func removeRoute(_ resource: BehavingResource) {
+        removeRoute(resource.path)
+        removeRoute(resource.path + "/elsewhere")
+    }
+}
+
 /// A resource that is served with a `ServerBehaviour`, and the bodies that a client may end with.
 ///
 /// Made by `TestServer.route(_:behaving:size:seed:)`. All members can be used from any thread.
@@ -63,8 +107,8 @@ public final class BehavingResource: Sendable {
     public var firstVersion: Data { entity(0) }
 
     func response(to request: RecordedRequest, isElsewhere: Bool) -> TestServer.Response {
-        // The number is taken now, and the answer is logged under it later, as two requests may be answered at the same
-        // time.
+        // The position in the log is reserved here and filled in later, because the pool may answer two requests at
+        // once.
         let range = request.headers["Range"]
         let number = state.withLock { state in
             state.answers.append(Answer(range: range, status: 0))
@@ -115,7 +159,7 @@ public final class BehavingResource: Sendable {
             {
                 bodies.append((200, Data(body.prefix(count))))
             }
-            // A client must take the body of a 200 for the whole, whatever it is.
+            // A client must accept the body of a 200 as complete, even an empty one.
             if response.status == 200, body.isEmpty { bodies.append((200, Data())) }
             if response.status != 200, response.status != 206 { bodies.append((response.status, Data(body))) }
         default:
@@ -127,5 +171,36 @@ public final class BehavingResource: Sendable {
                 state.acceptable[status, default: []].append(body)
             }
         }
+    }
+}
+
+/// The bytes of an entity: pseudo-random, and determined by the seed and the version.
+enum EntityBytes {
+    static func data(seed: UInt64, version: Int, count: Int) -> Data {
+        guard count > 0 else { return Data() }
+        var generator = SeededGenerator(seed, UInt64(truncatingIfNeeded: version))
+        var words = [UInt64](repeating: 0, count: (count + 7) / 8)
+        words.withUnsafeMutableBufferPointer { words in
+            for index in words.indices { words[index] = generator.next() }
+        }
+        return words.withUnsafeBytes { Data($0.prefix(count)) }
+    }
+}
+
+/// A random number generator with a seed (SplitMix64), so that failures can be reproduced.
+struct SeededGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    init(_ seeds: UInt64...) {
+        state = 0
+        for seed in seeds { state = (next() ^ seed) &* 0x9E37_79B9_7F4A_7C15 }
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z &>> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z &>> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z &>> 31)
     }
 }

@@ -1,5 +1,109 @@
 import Foundation
 
+/// Behaviours with wrong ranges, and those whose body and range disagree.
+extension ServerBehaviour {
+    var rangeScript: BehaviourScript {
+        switch self {
+        case .rangeOffByOne:
+            return BehaviourScript(.startedOver).with(
+                \.part, { $0.part(max(0, min($0.last, $0.offset + ($0.chance < 0.5 ? 1 : -1)))) })
+        case .contentRangeOffByOne:
+            return BehaviourScript(.startedOver).with(
+                \.part, { $0.part("bytes \($0.offset + 1)-\($0.last + 1)/\($0.size + 1)") })
+        case .bytesFromAnotherOffset:
+            return BehaviourScript().with(\.isUndetectable, true)
+                .with(\.part, { $0.part(body: $0.bytes(0, $0.last - $0.offset)) })
+        case .otherCompleteLength:
+            return BehaviourScript(.startedOver).with(
+                \.part, { $0.part(of: String($0.size + ($0.chance < 0.5 ? 1000 : 1))) })
+        case .noContentRange: return BehaviourScript(.startedOver).with(\.part, { $0.part(nil) })
+        case .twoContentRanges:
+            return BehaviourScript(.startedOver).with(
+                \.part, { $0.part().header("Content-Range", "bytes 0-\($0.last)/\($0.size)") })
+        case .invertedContentRange:
+            return BehaviourScript(.startedOver).with(
+                \.part, { $0.part("bytes \($0.offset)-\($0.offset - 1)/\($0.size)") })
+        case .contentRangeWithoutUnit:
+            return BehaviourScript(.startedOver).with(\.part, { $0.part("\($0.offset)-\($0.last)/\($0.size)") })
+        case .otherRangeUnit:
+            return BehaviourScript(.startedOver).with(\.part, { $0.part("lines \($0.offset)-\($0.last)/\($0.size)") })
+        case .negativeContentRange:
+            return BehaviourScript(.startedOver).with(\.part, { $0.part("bytes -\($0.offset)-\($0.last)/\($0.size)") })
+        case .overflowingContentRange:
+            return BehaviourScript(.startedOver).with(
+                \.part, { $0.part("bytes \($0.offset)-99999999999999999998/99999999999999999999") })
+        case .multipartByteranges:
+            return BehaviourScript(.startedOver).with(\.part, { Self.multipart($0, contentRange: nil) })
+        case .multipartByterangesWithContentRange:
+            return BehaviourScript(.startedOver).with(
+                \.part, { Self.multipart($0, contentRange: "bytes \($0.offset)-\($0.last)/\($0.size)") })
+        case .wholeAsPart: return BehaviourScript(.startedOver).with(\.part, { $0.part(0) })
+        case .unaskedPart:
+            return BehaviourScript(.failed).with(\.whole, { $0.part($0.size / 3) }).ignoringIfRange
+        case .unaskedPartLater:
+            return BehaviourScript(.failed).with(
+                \.first, { $0.number == 0 ? nil : $0.part(min($0.offset + 7, max(0, $0.last))) })
+        default:
+            // `restAsWhole`: Content-Range has no meaning without a 206 (RFC 9110, section 14.4), but the tag belongs
+            // to a longer entity.
+            return BehaviourScript(.startedOver).with(
+                \.part,
+                {
+                    $0.whole($0.bytes($0.offset, $0.last))
+                        .header("Content-Range", "bytes \($0.offset)-\($0.last)/\($0.size)")
+                })
+        }
+    }
+
+    var lengthScript: BehaviourScript {
+        let extra = Data("extra".utf8)
+        switch self {
+        case .partOfPartAfterChunks:
+            return BehaviourScript(.startedOver, .failed).chunked.with(\.part, { $0.part(through: $0.middle) })
+        case .partOfPartWithUnknownTotal:
+            return BehaviourScript(.startedOver, .failed).chunked.with(\.part, { $0.part(through: $0.middle, of: "*") })
+        case .partCutAtConnectionClose:
+            return BehaviourScript(.startedOver, .failed).chunked.with(
+                \.part, { $0.part(body: $0.bytes($0.offset, $0.middle - 1)).framed(.closeDelimited) })
+        case .partEndsEarlyInChunks:
+            return BehaviourScript(.startedOver, .failed).chunked.with(
+                \.part, { $0.part(body: $0.bytes($0.offset, $0.middle - 1)).framed(.chunked) })
+        case .partWithSmallerContentLength:
+            return BehaviourScript(.startedOver, .failed).chunked.with(
+                \.part, { $0.part(body: $0.bytes($0.offset, $0.middle - 1)) })
+        case .partWithLargerContentLength:
+            return BehaviourScript(.startedOver, .failed).with(
+                \.part, { $0.part().contentLength($0.last - $0.offset + 6) })
+        case .partWithExtraBytes:
+            return BehaviourScript(.startedOver, .failed).with(
+                \.part, { $0.part(body: $0.bytes($0.offset, $0.last) + extra) })
+        case .partWithExtraBytesAfterChunks:
+            return BehaviourScript(.startedOver, .failed).chunked.with(
+                \.part, { $0.part(body: $0.bytes($0.offset, $0.last) + extra) })
+        case .partWithExtraBytesInChunks:
+            return BehaviourScript(.startedOver, .failed).chunked.with(
+                \.part, { $0.part(body: $0.bytes($0.offset, $0.last) + extra).framed(.chunked) })
+        case .overflowingContentLength:
+            return BehaviourScript(.appended, .startedOver, .failed).with(
+                \.part, { $0.part().header("Content-Length", "99999999999999999999") })
+        default:
+            // `contentLengthBesideChunks`.
+            return BehaviourScript(.appended, .startedOver, .failed).with(
+                \.wire, { $1.header("Content-Length", String($0.size / 2)).framed(.chunked) })
+        }
+    }
+
+    /// A 206 with one part in `multipart/byteranges` (RFC 9110, section 14.6).
+    private static func multipart(_ exchange: BehaviourExchange, contentRange: String?) -> TestServer.Response {
+        let (first, last, size) = (exchange.offset, exchange.last, exchange.size)
+        var body = Data("--boundary\r\nContent-Range: bytes \(first)-\(last)/\(size)\r\n\r\n".utf8)
+        body += exchange.bytes(first, last)
+        body += Data("\r\n--boundary--\r\n".utf8)
+        return exchange.part(contentRange, body: body)
+            .header("Content-Type", "multipart/byteranges; boundary=boundary")
+    }
+}
+
 /// Behaviours with encodings, statuses and redirects.
 extension ServerBehaviour {
     var encodingScript: BehaviourScript {
@@ -22,7 +126,7 @@ extension ServerBehaviour {
                     return $0.whole(encoded.prefix(encoded.count / 2)).header("Content-Encoding", "gzip")
                 })
         default:
-            // `unknownContentEncoding`: a client can only deliver the bytes as they were sent.
+            // `unknownContentEncoding`: a client can only deliver the bytes as received.
             return BehaviourScript(.startedOver, .failed).with(
                 \.first, { $0.whole().header("Content-Encoding", "unheard-of") })
         }
@@ -59,7 +163,7 @@ extension ServerBehaviour {
     private func refusing(
         _ status: Int, _ outcomes: ResumeOutcome..., answer: BehaviourScript.Answer? = nil
     ) -> BehaviourScript {
-        BehaviourScript().with(\.outcomes, Set(outcomes)).ignoringIfRange.with(\.answersBehindEnd, true)
+        BehaviourScript().with(\.outcomes, Set(outcomes)).ignoringIfRange.with(\.answersPastEnd, true)
             .with(\.part, answer ?? { $0.status(status) })
     }
 
@@ -71,5 +175,48 @@ extension ServerBehaviour {
     private func redirecting(_ outcomes: ResumeOutcome...) -> BehaviourScript {
         BehaviourScript().with(\.outcomes, Set(outcomes))
             .with(\.first, { $0.asked != nil && !$0.isElsewhere ? $0.redirect() : nil })
+    }
+}
+
+/// Behaviours of the connection rather than of the resource.
+extension ServerBehaviour {
+    var connectionScript: BehaviourScript {
+        switch self {
+        case .cutAtContentLength: return cutting { .close(afterBytes: $0) }
+        case .resets: return cutting { .reset(afterBytes: $0) }
+        case .stalls: return cutting { .stall(afterBytes: $0) }
+        case .cutInChunks: return cutting(framing: .chunked) { .close(afterBytes: $0) }
+        case .cutAtConnectionClose: return cutting(framing: .closeDelimited) { .close(afterBytes: $0) }
+        case .answersLikeHEAD: return BehaviourScript(.failed).with(\.part, { $0.part().stalls(afterBytes: 0) })
+        case .closesBeforeHead: return losing { $0.failing(.closeBeforeHead) }
+        case .resetsBeforeHead: return losing { $0.resetBeforeHead() }
+        case .cutInHead: return losing { TestServer.Response.raw("HTTP/1.1 \($0.status) Some") }
+        case .switchesProtocols:
+            return BehaviourScript(.failed).with(
+                \.part, { _ in .raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\n\r\nbytes of the other") })
+        default:
+            // `notHTTP`.
+            return BehaviourScript(.failed).with(\.part, { _ in .raw("220 mail.example.com ESMTP\r\n") })
+        }
+    }
+
+    /// Three answers of five are cut at a random place before their end.
+    private func cutting(
+        framing: TestServer.Response.Framing = .automatic,
+        _ fault: @escaping @Sendable (Int) -> TestServer.Effects.Fault
+    ) -> BehaviourScript {
+        BehaviourScript(.appended, .startedOver, .failed).with(
+            \.wire,
+            { exchange, response in
+                guard response.status == 200 || response.status == 206 else { return response }
+                let framed = response.framed(framing)
+                guard exchange.chance < 0.6, framing == .chunked || response.body.count > 0 else { return framed }
+                return framed.failing(fault(Int(Double(response.body.count) * exchange.point)))
+            })
+    }
+
+    /// Half of the answers are lost.
+    private func losing(_ loss: @escaping @Sendable (TestServer.Response) -> TestServer.Response) -> BehaviourScript {
+        BehaviourScript(.appended, .startedOver, .failed).with(\.wire, { $0.chance < 0.5 ? loss($1) : $1 })
     }
 }

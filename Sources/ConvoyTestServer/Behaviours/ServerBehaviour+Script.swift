@@ -1,5 +1,80 @@
 import Foundation
 
+/// The definition of a server behaviour, and its possible outcomes. By default, each part is that of an honest server.
+struct BehaviourScript: Sendable {
+    typealias Answer = @Sendable (BehaviourExchange) -> TestServer.Response
+
+    /// How `If-Range` is evaluated (RFC 9110, section 13.1.5).
+    enum IfRange: Sendable {
+        /// It holds if it is the strong tag, or the date.
+        case evaluated
+        /// It holds if it is the tag, strong or weak, or the date.
+        case comparedWeakly
+        /// It always holds.
+        case ignored
+    }
+
+    var outcomes: Set<ResumeOutcome>
+    var isHonest = false
+    var isUndetectable = false
+
+    /// The version that is current for a request, by the request's number and whether it was redirected.
+    var version: @Sendable (_ number: Int, _ isElsewhere: Bool) -> Int = { _, _ in 0 }
+    /// Whether each version is half as long as the one before.
+    var shrinks = false
+    var sendsDate = true
+    var validators: @Sendable (BehaviourExchange) -> TestServer.Headers = { ["ETag": $0.tag] }
+    /// The validators of a part, if they differ.
+    var partValidators: (@Sendable (BehaviourExchange) -> TestServer.Headers)?
+    var ifRange = IfRange.evaluated
+    /// Its response, if not nil, takes precedence over all others.
+    var first: @Sendable (BehaviourExchange) -> TestServer.Response? = { _ in nil }
+    var whole: Answer = { $0.whole() }
+    /// Answers a range request whose condition holds.
+    var part: Answer = { $0.part() }
+    /// Whether `part` also answers a range that begins at or after the end; otherwise that is a 416.
+    var answersPastEnd = false
+    /// What the connection does to each answer.
+    var wire: @Sendable (BehaviourExchange, TestServer.Response) -> TestServer.Response = { $1 }
+
+    init(_ outcomes: ResumeOutcome...) { self.outcomes = Set(outcomes) }
+
+    /// A copy with one part replaced, for building the table.
+    func with<Value>(_ part: WritableKeyPath<Self, Value>, _ value: Value) -> Self {
+        var copy = self
+        copy[keyPath: part] = value
+        return copy
+    }
+
+    /// Another representation for each request.
+    var changing: Self { with(\.version, { number, _ in number }) }
+    var ignoringIfRange: Self { with(\.ifRange, .ignored) }
+    var honest: Self { with(\.isHonest, true) }
+    /// The whole body is sent in chunks.
+    var chunked: Self { with(\.whole, { $0.whole().framed(.chunked) }) }
+
+    func answer(_ exchange: BehaviourExchange, ifRange condition: String?) -> TestServer.Response {
+        var exchange = exchange
+        exchange.validators = validators(exchange)
+        return wire(exchange, selected(exchange, condition))
+    }
+
+    private func selected(_ given: BehaviourExchange, _ condition: String?) -> TestServer.Response {
+        var exchange = given
+        if let response = first(exchange) { return response }
+        guard let asked = exchange.asked, holds(condition, exchange.validators) else { return whole(exchange) }
+        guard asked < exchange.size || answersPastEnd else { return exchange.unsatisfiable(exchange.size) }
+        if let partValidators { exchange.validators = partValidators(exchange) }
+        return part(exchange)
+    }
+
+    private func holds(_ condition: String?, _ validators: TestServer.Headers) -> Bool {
+        guard let condition, ifRange != .ignored else { return true }
+        if condition == validators["ETag"] { return ifRange == .comparedWeakly || !condition.hasPrefix("W/") }
+        return condition == validators["Last-Modified"]
+    }
+}
+
 /// The definition of each behaviour.
 extension ServerBehaviour {
     var script: BehaviourScript {
@@ -43,12 +118,12 @@ extension ServerBehaviour {
     /// where it could start over is also correct, but less useful.
     public var outcomes: Set<ResumeOutcome> { script.outcomes }
 
-    /// Whether every answer conforms to the RFC, so that a client must not fail. One that cannot discard what it has
-    /// written may fail, unless `.appended` is the only outcome.
+    /// Whether every answer conforms to the RFC, so that a client must not fail. A client that cannot discard written
+    /// bytes may fail, unless `.appended` is the only outcome.
     public var isHonest: Bool { script.isHonest }
 
-    /// Whether a client cannot detect that the bytes are wrong, as the server claims that they are the same. The result
-    /// counts neither for a client nor against it; `outcomes` is empty.
+    /// Whether no client can detect that the bytes are wrong, because the server's validators claim that they are the
+    /// same. Tests should skip these behaviours; `outcomes` is empty.
     public var isUndetectable: Bool { script.isUndetectable }
 }
 
@@ -82,7 +157,7 @@ extension ServerBehaviour {
         case .redirectsAlways:
             return BehaviourScript(.appended, .startedOver).with(\.first, { $0.isElsewhere ? nil : $0.redirect() })
         case .gzip:
-            return BehaviourScript(.startedOver).with(\.answersBehindEnd, true)
+            return BehaviourScript(.startedOver).with(\.answersPastEnd, true)
                 .with(\.whole, { $0.whole($0.encoded).header("Content-Encoding", "gzip") })
                 .with(\.part, { $0.encodedPart() })
         case .gzipOfTwoMembers:
@@ -97,4 +172,14 @@ extension ServerBehaviour {
         default: return BehaviourScript(.appended)
         }
     }
+}
+
+/// The possible outcomes of a download that was paused in the middle and resumed.
+public enum ResumeOutcome: String, CaseIterable, Sendable, Codable {
+    /// A success with the right bytes, with the rest appended to the first part.
+    case appended
+    /// A success with the right bytes, all from an answer that began at the first byte.
+    case startedOver
+    /// An error.
+    case failed
 }

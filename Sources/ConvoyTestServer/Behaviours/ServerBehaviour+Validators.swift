@@ -48,7 +48,7 @@ extension ServerBehaviour {
                     return ["ETag": $0.constantTag, "Last-Modified": HTTPDate.string(time)]
                 })
         case .youngLastModified:
-            // Within a minute of the response it may name two representations (RFC 9110, section 8.8.2.2).
+            // A date within a minute of the response may stand for two representations (RFC 9110, section 8.8.2.2).
             return BehaviourScript(.startedOver).changing.ignoringIfRange
                 .with(\.validators, { _ in ["Last-Modified": HTTPDate.string(Date())] })
         case .futureLastModified:

@@ -2,8 +2,8 @@
 /// `TestServer.route(_:behaving:size:seed:)`.
 ///
 /// Whatever a server does, a client must end with the right bytes or with an error. `outcomes` lists the possible
-/// outcomes of a download that is paused in the middle and resumed, `isHonest` tells that an error is the client's
-/// fault, and `isUndetectable` that no client can detect that the bytes are wrong.
+/// outcomes of a download that is paused in the middle and resumed, `isHonest` marks behaviours with which an error is
+/// the client's fault, and `isUndetectable` those whose wrong bytes no client can detect.
 public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     // MARK: As in RFC 9110
 
@@ -11,7 +11,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case honest
     /// The same with a `Last-Modified` years before `Date`, and no `ETag`.
     case honestByDate
-    /// The same as `honest`, with the whole body in chunks: at first the client is not told its length.
+    /// The same as `honest`, with the whole body in chunks, so that the client does not know its length at first.
     case honestInChunks
     /// Chunks with trailer fields that look like validators, lengths and ranges (RFC 9110, section 6.5).
     case misleadingTrailers
@@ -124,7 +124,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Lengths
 
-    /// The whole body in chunks; the 206 is half of the requested range, and tells the total length.
+    /// The whole body in chunks; the 206 is half of the requested range, and states the total length.
     case partOfPartAfterChunks
     /// The whole body in chunks; the 206 is half of the requested range, with the total `*`.
     case partOfPartWithUnknownTotal
@@ -168,9 +168,9 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     /// 416 with the true length to every `Range`.
     case alwaysUnsatisfiable
-    /// 416 with the client's offset as the complete length, though the client was told another one.
+    /// 416 with the client's offset as the complete length, though the 200 had another one.
     case unsatisfiableAtOffset
-    /// The same, but the client was told no length, as the whole body came in chunks.
+    /// The same, but the client knows no length, because the whole body came in chunks.
     case unsatisfiableAtOffsetAfterChunks
     /// 416 without a `Content-Range`.
     case unsatisfiableWithoutLength

@@ -11,7 +11,7 @@ struct CertificateEncoder {
     init(_ profile: TestCertificate.Profile, _ key: CertificateKey) throws(TestCertificateError) {
         self.profile = profile
         self.key = key
-        // The first bit is clear, so that the number has no more bytes than these.
+        // With the top bit clear, the DER integer needs no extra leading byte.
         serialNumber =
             profile.serialNumber ?? [UInt8.random(in: 1...127)] + (1..<16).map { _ in UInt8.random(in: 0...255) }
         var names: [[UInt8]] = []
@@ -47,7 +47,7 @@ struct CertificateEncoder {
         }
         let names = try alternativeNames()
         if !names.isEmpty {
-            // RFC 5280 section 4.2.1.6: critical if there is no other name.
+            // The extension is critical if the subject is empty (RFC 5280 section 4.2.1.6).
             list.append(
                 try Self.extension(
                     "2.5.29.17", isCritical: subject == DER.sequence(of: []), DER.sequence(of: names)))
@@ -55,7 +55,7 @@ struct CertificateEncoder {
         if let constraints = profile.nameConstraints {
             list.append(try Self.extension("2.5.29.30", isCritical: true, try Self.encoded(constraints)))
         }
-        // The feature is the extension of the ClientHello with the number 5, status_request.
+        // Feature 5 is the TLS extension status_request.
         if profile.mustStaple { list.append(try Self.extension("1.3.6.1.5.5.7.1.24", DER.sequence(DER.integer(5)))) }
         for other in profile.otherExtensions {
             list.append(
@@ -106,5 +106,151 @@ struct CertificateEncoder {
     private static func identifier(_ text: String) throws(TestCertificateError) -> [UInt8] {
         guard let bytes = DER.objectIdentifier(text) else { throw .invalidObjectIdentifier(text) }
         return bytes
+    }
+}
+
+/// Encodes the parts of a certificate in ASN.1's distinguished encoding rules (X.690).
+///
+/// Certificates are assembled here and not by OpenSSL, because its functions refuse some of the defects that tests
+/// need.
+enum DER {
+    /// An element with this tag and content.
+    static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        if content.count < 0x80 { return [tag, UInt8(content.count)] + content }
+        let length = bigEndian(content.count)
+        return [tag, 0x80 | UInt8(length.count)] + length + content
+    }
+
+    static func sequence(_ parts: [UInt8]...) -> [UInt8] { element(0x30, parts.flatMap { $0 }) }
+
+    static func sequence(of parts: [[UInt8]]) -> [UInt8] { element(0x30, parts.flatMap { $0 }) }
+
+    static func set(_ part: [UInt8]) -> [UInt8] { element(0x31, part) }
+
+    /// A context-specific tag around `content` (explicit), or in place of its own tag (implicit) if `isConstructed` is
+    /// false.
+    static func tagged(_ number: UInt8, isConstructed: Bool = true, _ content: [UInt8]) -> [UInt8] {
+        element((isConstructed ? 0xA0 : 0x80) | number, content)
+    }
+
+    static func integer(_ value: Int) -> [UInt8] { integer(bigEndian(max(0, value))) }
+
+    /// A non-negative INTEGER, from its magnitude, the most significant byte first.
+    static func integer(_ magnitude: [UInt8]) -> [UInt8] {
+        var bytes = Array(magnitude.drop { $0 == 0 })
+        if (bytes.first ?? 0x80) >= 0x80 { bytes.insert(0, at: 0) }
+        return element(0x02, bytes)
+    }
+
+    static let isTrue: [UInt8] = [0x01, 0x01, 0xFF]
+    static let null: [UInt8] = [0x05, 0x00]
+
+    static func octetString(_ bytes: [UInt8]) -> [UInt8] { element(0x04, bytes) }
+
+    static func utf8String(_ text: String) -> [UInt8] { element(0x0C, Array(text.utf8)) }
+
+    static func bitString(_ bytes: [UInt8]) -> [UInt8] { element(0x03, [0] + bytes) }
+
+    /// A named-bit BIT STRING: bit 0 comes first, and trailing zeros are omitted.
+    static func bitString(flags: UInt16) -> [UInt8] {
+        guard flags != 0 else { return element(0x03, [0]) }
+        let count = UInt16.bitWidth - flags.leadingZeroBitCount
+        var bytes = [UInt8](repeating: 0, count: (count + 7) / 8)
+        for bit in 0..<count where flags & (1 << UInt16(bit)) != 0 { bytes[bit / 8] |= 0x80 >> UInt8(bit % 8) }
+        return element(0x03, [UInt8(bytes.count * 8 - count)] + bytes)
+    }
+
+    /// An object identifier in dotted digits; nil if it is not one.
+    static func objectIdentifier(_ text: String) -> [UInt8]? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
+        guard parts.count >= 2, let first = parts[0], let second = parts[1], first <= 2,
+            second < (first == 2 ? 1 << 24 : 40)
+        else { return nil }
+        var content = base128(first * 40 + second)
+        for part in parts.dropFirst(2) {
+            guard let part else { return nil }
+            content += base128(part)
+        }
+        return element(0x06, content)
+    }
+
+    /// A time in whole seconds, as RFC 5280 section 4.1.2.5 demands: UTCTime until 2049, GeneralizedTime from 2050.
+    static func time(_ date: Date) -> [UInt8] {
+        let text = digits(date)
+        guard let year = Int(text.prefix(4)), (1950..<2050).contains(year) else { return generalizedTime(date) }
+        return element(0x17, Array(text.dropFirst(2).utf8))
+    }
+
+    /// A GeneralizedTime, in whole seconds.
+    static func generalizedTime(_ date: Date) -> [UInt8] { element(0x18, Array(digits(date).utf8)) }
+
+    /// The subjectPublicKey in a SubjectPublicKeyInfo, without the count of unused bits; nil if `info` is not one.
+    static func keyBytes(inPublicKeyInfo info: [UInt8]) -> [UInt8]? {
+        guard let outer = content(of: 0x30, in: info[...]), let algorithm = content(of: 0x30, in: outer),
+            let bits = content(of: 0x03, in: outer[algorithm.endIndex...])
+        else { return nil }
+        return Array(bits.dropFirst())
+    }
+
+    private static func content(of tag: UInt8, in bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+        guard bytes.count >= 2, bytes.first == tag else { return nil }
+        var start = bytes.startIndex + 2
+        var count = Int(bytes[start - 1])
+        if count >= 0x80 {
+            let size = count & 0x7F
+            guard size <= 4, bytes.endIndex - start >= size else { return nil }
+            count = bytes[start..<(start + size)].reduce(0) { $0 << 8 | Int($1) }
+            start += size
+        }
+        guard count <= bytes.endIndex - start else { return nil }
+        return bytes[start..<(start + count)]
+    }
+
+    /// "YYYYMMDDHHMMSSZ". Times outside the years 0 to 9999 are clamped to them.
+    private static func digits(_ date: Date) -> String {
+        var time = time_t(min(max(date.timeIntervalSince1970.rounded(.down), -62_167_219_200), 253_402_300_799))
+        var fields = tm()
+        gmtime_r(&time, &fields)
+        let parts = [fields.tm_mon + 1, fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec]
+        let year = String(fields.tm_year + 1900)
+        return String(repeating: "0", count: max(0, 4 - year.count)) + year
+            + parts.map { $0 < 10 ? "0\($0)" : "\($0)" }.joined() + "Z"
+    }
+
+    private static func bigEndian(_ value: Int) -> [UInt8] {
+        let bytes = withUnsafeBytes(of: value.bigEndian) { Array($0.drop { $0 == 0 }) }
+        return bytes.isEmpty ? [0] : bytes
+    }
+
+    private static func base128(_ value: UInt32) -> [UInt8] {
+        var bytes = [UInt8(value & 0x7F)]
+        var rest = value >> 7
+        while rest > 0 {
+            bytes.insert(UInt8(rest & 0x7F) | 0x80, at: 0)
+            rest >>= 7
+        }
+        return bytes
+    }
+}
+
+/// Encodes IP addresses and networks as certificates contain them.
+enum AddressBytes {
+    /// The 4 or 16 bytes of an address; nil if it is not one.
+    static func address(_ text: String) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
+        return inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
+    }
+
+    /// The 8 or 32 bytes of a network such as "10.0.0.0/8", an address and a mask; nil if it is not one.
+    static func network(_ text: String) -> [UInt8]? {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, let address = address(String(parts[0])), let count = Int(parts[1]),
+            (0...(address.count * 8)).contains(count)
+        else { return nil }
+        let mask = address.indices.map { index in
+            UInt8(truncatingIfNeeded: 0xFF00 >> min(8, max(0, count - index * 8)))
+        }
+        return address + mask
     }
 }

@@ -1,7 +1,7 @@
 import COpenSSL
 import Foundation
 
-/// A key pair, kept as text, so that it can be shared by any threads; OpenSSL's object is made for each use.
+/// A key pair, stored as text so that all threads can share it; each use makes an OpenSSL object from it.
 struct CertificateKey: Sendable {
     /// The private key in PEM, as plain PKCS#8.
     let pem: String
@@ -51,7 +51,7 @@ struct CertificateKey: Sendable {
         return key
     }
 
-    /// Calls the closure with OpenSSL's object, which it must not keep without a reference of its own.
+    /// Calls the closure with the OpenSSL object, which is valid only during the call.
     func withObject<Result>(
         _ body: (OpaquePointer) throws(TestCertificateError) -> Result
     ) throws(TestCertificateError) -> Result {
@@ -65,7 +65,7 @@ struct CertificateKey: Sendable {
         return try body(key)
     }
 
-    /// The AlgorithmIdentifier of this key's signatures with a digest. Ed25519 has one of its own.
+    /// The AlgorithmIdentifier of this key's signatures with a digest; Ed25519 ignores the digest.
     func signatureAlgorithm(_ digest: TestCertificate.Profile.Digest) throws(TestCertificateError) -> [UInt8] {
         let identifier: String?
         var hasParameters = false
@@ -93,7 +93,7 @@ struct CertificateKey: Sendable {
         return hasParameters ? DER.sequence(encoded, DER.null) : DER.sequence(encoded)
     }
 
-    /// Signs: `content`, the algorithm and the signature in a sequence, with `more` in it behind them.
+    /// Signs `content`. Returns a sequence of it, the algorithm, the signature and `more`.
     func signed(
         _ content: [UInt8], _ digest: TestCertificate.Profile.Digest, more: [UInt8] = []
     ) throws(TestCertificateError) -> [UInt8] {
@@ -127,5 +127,61 @@ extension TestCertificate.Profile.Digest {
         case .sha1: EVP_sha1()
         case .md5: EVP_md5()
         }
+    }
+}
+
+/// Error reporting and buffers for calls of OpenSSL.
+enum OpenSSLCalls {
+    /// The reason of the last failure on this thread. Empties the thread's error queue, so that no later OpenSSL call
+    /// reports an old error.
+    static func takeReason() -> String? {
+        let code = ERR_peek_last_error()
+        ERR_clear_error()
+        guard code != 0, let text = ERR_reason_error_string(code) else { return nil }
+        return String(cString: text)
+    }
+
+    /// An error with the reason of this thread's last failure.
+    static func failure(_ call: String) -> TestCertificateError {
+        .openSSL(call: call, reason: takeReason() ?? "no reason given")
+    }
+
+    /// The bytes that a function of the `i2d_` kind writes; nil if it fails.
+    static func bytes(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8]? {
+        let count = Int(encode(nil))
+        guard count > 0 else { return nil }
+        var bytes = [UInt8](repeating: 0, count: count)
+        let written = bytes.withUnsafeMutableBufferPointer { buffer in
+            var position = buffer.baseAddress
+            return encode(&position)
+        }
+        return written == Int32(count) ? bytes : nil
+    }
+
+    /// The text that a function writes to a memory BIO; nil if it fails.
+    static func text(_ write: (OpaquePointer) -> Bool) -> String? {
+        guard let bio = convoy_bio_writing() else { return nil }
+        defer { BIO_free_all(bio) }
+        guard write(bio) else { return nil }
+        var start: UnsafePointer<UInt8>?
+        let count = convoy_bio_bytes(bio, &start)
+        return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+
+    /// The digest of the bytes; empty if OpenSSL does not provide this kind.
+    static func digest(_ kind: OpaquePointer?, _ bytes: [UInt8]) -> [UInt8] {
+        var result = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        guard EVP_Digest(bytes, bytes.count, &result, &count, kind, nil) == 1 else {
+            ERR_clear_error()
+            return []
+        }
+        return Array(result[..<Int(count)])
+    }
+
+    /// The data in PEM, between "-----BEGIN LABEL-----" and "-----END LABEL-----".
+    static func pem(_ label: String, _ data: Data) -> String {
+        let text = data.base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
+        return "-----BEGIN \(label)-----\n\(text)\n-----END \(label)-----\n"
     }
 }

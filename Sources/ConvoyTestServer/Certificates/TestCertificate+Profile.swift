@@ -1,7 +1,7 @@
 import Foundation
 
 extension TestCertificate {
-    /// What a certificate says. Nothing is checked: every defect can be made.
+    /// The contents of a certificate. Nothing is checked, so that a test can make every defect.
     ///
     /// ```swift
     /// var profile = TestCertificate.Profile.server("api.example.test", "127.0.0.1")
@@ -15,13 +15,13 @@ extension TestCertificate {
             case ec
             /// EC on the curve P-384.
             case ec384
-            /// RSA with so many bits, at least 512. 4096 bits take seconds.
+            /// RSA with this key size, at least 512. Generating 4096 bits takes seconds.
             case rsa(bits: Int)
             /// Ed25519.
             case ed25519
         }
 
-        /// The digest of a certificate's signature. An issuer with an Ed25519 key signs without one of these.
+        /// The digest of a certificate's signature. Ignored if the issuer's key is Ed25519.
         public enum Digest: Hashable, Sendable {
             /// SHA-256.
             case sha256
@@ -33,9 +33,9 @@ extension TestCertificate {
             case md5
         }
 
-        /// The common name of the subject. Left out if it is empty.
+        /// The common name of the subject; omitted if empty.
         public var commonName = ""
-        /// The organization of the subject. Left out if it is empty.
+        /// The organization of the subject; omitted if empty.
         public var organization = ""
         /// The DNS names among the subject's alternative names, written as they are: with wildcards anywhere, empty, or
         /// with bytes that no name has.
@@ -44,25 +44,25 @@ extension TestCertificate {
         public var ipAddresses: [String] = []
         /// More alternative names, each a GeneralName in DER.
         public var otherAlternativeNames: [Data] = []
-        /// Leaves the alternative names out, as certificates did that had their host only in the common name.
+        /// Omits the alternative names, as in old certificates that have their host only in the common name.
         public var omitsSubjectAlternativeNames = false
-        /// From when it is valid, in whole seconds. An hour ago, when the profile was made.
+        /// When it becomes valid, in whole seconds; by default an hour before the profile was made.
         public var notBefore = Date(timeIntervalSinceNow: -3600)
-        /// Until when it is valid, in whole seconds. In a day, when the profile was made.
+        /// When it expires, in whole seconds; by default a day after the profile was made.
         public var notAfter = Date(timeIntervalSinceNow: 86_400)
         /// The kind of the certificate's own key.
         public var key: Key = .ec
         /// The digest of the issuer's signature.
         public var digest: Digest = .sha256
-        /// The number among those of the issuer, the most significant byte first; nil for 16 bytes at random.
+        /// The serial number, the most significant byte first; nil for 16 random bytes.
         public var serialNumber: [UInt8]?
-        /// Whether it says that it is an authority (CA:TRUE). An issuer that says it is not one can issue all the same.
+        /// Whether its basic constraints say CA:TRUE. `issue(_:forKeyOf:)` works either way.
         public var isAuthority = false
-        /// How many authorities may follow below this one; nil for no limit. Only written for an authority.
+        /// How many authorities may follow below this one; nil for no limit. Ignored unless `isAuthority`.
         public var pathLength: Int?
-        /// What its key may be used for; nil leaves the extension out.
+        /// What its key may be used for; nil omits the extension.
         public var keyUsages: KeyUsages? = .digitalSignature
-        /// The purposes of the certificate; nil leaves the extension out.
+        /// The purposes of the certificate; nil omits the extension.
         public var extendedKeyUsages: [ExtendedKeyUsage]?
         /// The names that certificates below this authority may have.
         public var nameConstraints: NameConstraints?
@@ -75,10 +75,10 @@ extension TestCertificate {
         /// SHA-256.
         public init() {}
 
-        /// A server of these hosts. IP addresses are recognized. The first one is the common name too.
+        /// The certificate of a server with these hosts, names or IP addresses. The first is also the common name.
         public static func server(_ hosts: String...) -> Self { server(hosts) }
 
-        /// A server of these hosts. IP addresses are recognized. The first one is the common name too.
+        /// The certificate of a server with these hosts, names or IP addresses. The first is also the common name.
         public static func server(_ hosts: [String]) -> Self {
             var profile = Self()
             profile.commonName = hosts.first ?? ""
@@ -88,7 +88,7 @@ extension TestCertificate {
             return profile
         }
 
-        /// A client of this name.
+        /// The certificate of a client with this common name.
         public static func client(_ name: String) -> Self {
             var profile = Self()
             profile.commonName = name
@@ -96,7 +96,7 @@ extension TestCertificate {
             return profile
         }
 
-        /// An authority of this name.
+        /// The certificate of an authority.
         ///
         /// - Parameters:
         ///   - name: The common name.
@@ -108,6 +108,111 @@ extension TestCertificate {
             profile.pathLength = pathLength
             profile.keyUsages = [.certificateSigning, .revocationListSigning]
             return profile
+        }
+    }
+}
+
+extension TestCertificate {
+    /// What a key may be used for (RFC 5280 section 4.2.1.3).
+    public struct KeyUsages: OptionSet, Hashable, Sendable {
+        /// The usages as bits; bit 0 is the first of the extension.
+        public let rawValue: UInt16
+
+        /// Usages with these bits.
+        public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+        /// Signatures other than those of certificates: what TLS needs, except for RSA without a key exchange.
+        public static let digitalSignature = Self(rawValue: 1 << 0)
+        /// Signatures that cannot be denied.
+        public static let nonRepudiation = Self(rawValue: 1 << 1)
+        /// Encryption of keys: RSA without a key exchange, in TLS 1.2 and below.
+        public static let keyEncipherment = Self(rawValue: 1 << 2)
+        /// Encryption of data.
+        public static let dataEncipherment = Self(rawValue: 1 << 3)
+        /// A key agreement.
+        public static let keyAgreement = Self(rawValue: 1 << 4)
+        /// Signatures of certificates: what an authority needs.
+        public static let certificateSigning = Self(rawValue: 1 << 5)
+        /// Signatures of revocation lists.
+        public static let revocationListSigning = Self(rawValue: 1 << 6)
+        /// A key agreement only for encryption.
+        public static let encipherOnly = Self(rawValue: 1 << 7)
+        /// A key agreement only for decryption.
+        public static let decipherOnly = Self(rawValue: 1 << 8)
+    }
+
+    /// A purpose of a certificate (RFC 5280 section 4.2.1.12).
+    public enum ExtendedKeyUsage: Hashable, Sendable {
+        /// A TLS server.
+        case serverAuth
+        /// A TLS client.
+        case clientAuth
+        /// Signatures of programs.
+        case codeSigning
+        /// Mail.
+        case emailProtection
+        /// Time stamps.
+        case timeStamping
+        /// OCSP responses in an authority's name.
+        case ocspSigning
+        /// Any purpose.
+        case any
+        /// Another one, as an object identifier in dotted digits.
+        case other(String)
+
+        var objectIdentifier: String {
+            switch self {
+            case .serverAuth: "1.3.6.1.5.5.7.3.1"
+            case .clientAuth: "1.3.6.1.5.5.7.3.2"
+            case .codeSigning: "1.3.6.1.5.5.7.3.3"
+            case .emailProtection: "1.3.6.1.5.5.7.3.4"
+            case .timeStamping: "1.3.6.1.5.5.7.3.8"
+            case .ocspSigning: "1.3.6.1.5.5.7.3.9"
+            case .any: "2.5.29.37.0"
+            case .other(let text): text
+            }
+        }
+    }
+}
+
+extension TestCertificate {
+    /// The names that certificates below an authority may have (RFC 5280 section 4.2.1.10).
+    public struct NameConstraints: Hashable, Sendable {
+        /// The permitted DNS names, each including its subdomains. If not empty, no other DNS name is permitted.
+        public var permittedDNSNames: [String]
+        /// The excluded DNS names, each including its subdomains.
+        public var excludedDNSNames: [String]
+        /// The permitted networks, such as "10.0.0.0/8" or "fd00::/8". If not empty, no other address is permitted.
+        public var permittedNetworks: [String]
+        /// The excluded networks.
+        public var excludedNetworks: [String]
+
+        /// These names and networks.
+        public init(
+            permittedDNSNames: [String] = [], excludedDNSNames: [String] = [], permittedNetworks: [String] = [],
+            excludedNetworks: [String] = []
+        ) {
+            self.permittedDNSNames = permittedDNSNames
+            self.excludedDNSNames = excludedDNSNames
+            self.permittedNetworks = permittedNetworks
+            self.excludedNetworks = excludedNetworks
+        }
+    }
+
+    /// An extension of any kind, such as a critical one that no client knows.
+    public struct Extension: Hashable, Sendable {
+        /// The object identifier in dotted digits.
+        public var objectIdentifier: String
+        /// Whether a client that does not know it must refuse the certificate.
+        public var isCritical: Bool
+        /// The value in DER, without the octet string around it.
+        public var value: Data
+
+        /// An extension.
+        public init(objectIdentifier: String, isCritical: Bool = false, value: Data) {
+            self.objectIdentifier = objectIdentifier
+            self.isCritical = isCritical
+            self.value = value
         }
     }
 }

@@ -2,7 +2,7 @@ import COpenSSL
 import Foundation
 
 extension TestCertificate {
-    /// What an OCSP response says about a certificate.
+    /// The status that an OCSP response gives a certificate.
     public enum RevocationStatus: Hashable, Sendable {
         /// It is not revoked.
         case good
@@ -15,11 +15,10 @@ extension TestCertificate {
     /// An OCSP response about this certificate (RFC 6960) in DER, as a server staples it.
     ///
     /// - Parameters:
-    ///   - status: What it says.
-    ///   - thisUpdate: From when it is right. An hour ago by default.
-    ///   - nextUpdate: Until when; nil leaves the time out. In a day by default.
-    ///   - signer: The certificate whose key signs it, which is sent along unless it is the issuer's; nil for the
-    ///     issuer's.
+    ///   - status: The status of the certificate.
+    ///   - thisUpdate: When the status was known to be correct; by default an hour ago.
+    ///   - nextUpdate: When newer information will be available; nil omits it. By default in a day.
+    ///   - signer: The certificate whose key signs the response, which then contains it; nil for the issuer.
     /// - Throws: `TestCertificateError.openSSL`.
     public func ocspResponse(
         status: RevocationStatus = .good, thisUpdate: Date = Date(timeIntervalSinceNow: -3600),
@@ -52,16 +51,16 @@ extension TestCertificate {
             DER.sequence(isSuccessful, DER.tagged(0, DER.sequence(basic, DER.octetString(response)))))
     }
 
-    /// A list of certificates that this authority has revoked (RFC 5280, section 5) in DER, as programs read it from a file.
+    /// A list of certificates that this authority has revoked (RFC 5280, section 5) in DER.
     ///
     /// - Parameters:
-    ///   - revoked: The certificates, whoever has issued them.
-    ///   - reason: Why, with the number of a `CRLReason`; nil leaves the reason out.
-    ///   - revocationDate: Since when, in whole seconds. Two hours ago by default.
-    ///   - thisUpdate: From when the list is right. An hour ago by default.
-    ///   - nextUpdate: Until when; nil leaves the time out. In a day by default.
+    ///   - revoked: The certificates. Their issuers are not checked.
+    ///   - reason: The number of a `CRLReason`; nil omits the reason.
+    ///   - revocationDate: When they were revoked, in whole seconds; by default two hours ago.
+    ///   - thisUpdate: When the list was issued; by default an hour ago.
+    ///   - nextUpdate: When newer information will be available; nil omits it. By default in a day.
     ///   - signer: The certificate whose key signs it in place of this one's.
-    ///   - extensions: More extensions of the list.
+    ///   - extensions: Additional extensions of the list.
     /// - Throws: `TestCertificateError`.
     public func revocationList(
         revoking revoked: [TestCertificate] = [], reason: UInt8? = nil,

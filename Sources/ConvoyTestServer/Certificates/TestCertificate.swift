@@ -1,7 +1,8 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
-/// A certificate with its private key, made in memory for a test, right or with any defect.
+/// A certificate with its private key, made in memory for a test, correct or with any defect.
 ///
 /// ```swift
 /// let root = try TestCertificate.root()
@@ -9,15 +10,15 @@ import Foundation
 /// let server = try TestServer(tls: TestServer.TLS(certificate))
 /// ```
 ///
-/// It does not change and can be used from any thread. The keys protect nothing: they are for tests on one machine.
+/// Immutable; can be used from any thread. The keys protect nothing: they are only for tests.
 public final class TestCertificate: Sendable {
-    /// What it says.
+    /// Its contents.
     public let profile: Profile
     /// The certificate in DER.
     public let derData: Data
-    /// The certificate of the key that signed this one; nil if its own did.
+    /// The certificate whose key signed this one; nil if it is self-signed.
     public let issuer: TestCertificate?
-    /// The number among those of the issuer, the most significant byte first.
+    /// The serial number, the most significant byte first.
     public let serialNumber: [UInt8]
     /// The name of the subject, in DER.
     let subject: [UInt8]
@@ -37,30 +38,31 @@ public final class TestCertificate: Sendable {
 
     /// The certificate of a new authority, signed by its own key.
     ///
-    /// - Throws: `TestCertificateError`, if the profile has a text that cannot be encoded, or OpenSSL refuses the key.
+    /// - Throws: `TestCertificateError`, if the profile contains a text that cannot be encoded, or OpenSSL refuses the
+    ///   key.
     public static func root(
         _ profile: Profile = .authority("Convoy Test Root")
     ) throws(TestCertificateError) -> TestCertificate {
         try TestCertificate(profile, key: CertificateKey(profile.key), issuer: nil)
     }
 
-    /// A certificate that is signed by its own new key, for a server on this machine unless the profile says something
-    /// else.
+    /// A self-signed certificate with a new key; by default for a server on this machine.
     ///
-    /// - Throws: `TestCertificateError`, if the profile has a text that cannot be encoded, or OpenSSL refuses the key.
+    /// - Throws: `TestCertificateError`, if the profile contains a text that cannot be encoded, or OpenSSL refuses the
+    ///   key.
     public static func selfSigned(
         _ profile: Profile = .server("localhost", "127.0.0.1")
     ) throws(TestCertificateError) -> TestCertificate {
         try TestCertificate(profile, key: CertificateKey(profile.key), issuer: nil)
     }
 
-    /// A new certificate that this one's key signs, whether or not this one is an authority's.
+    /// A new certificate, signed by this one's key, whether or not this one is an authority.
     ///
     /// - Parameters:
-    ///   - profile: What it says.
-    ///   - owner: The certificate whose key it is for, such as an authority that this one certifies too; nil for a new
-    ///     key.
-    /// - Throws: `TestCertificateError`, if the profile has a text that cannot be encoded, or OpenSSL refuses the key.
+    ///   - profile: Its contents.
+    ///   - owner: The certificate whose key it certifies, for cross-signing; nil for a new key.
+    /// - Throws: `TestCertificateError`, if the profile contains a text that cannot be encoded, or OpenSSL refuses the
+    ///   key.
     public func issue(
         _ profile: Profile, forKeyOf owner: TestCertificate? = nil
     ) throws(TestCertificateError) -> TestCertificate {
@@ -68,15 +70,16 @@ public final class TestCertificate: Sendable {
         return try TestCertificate(profile, key: key, issuer: self)
     }
 
-    /// A new certificate for the same key, from the same issuer: a renewal, after which a pin of the key still holds.
+    /// A new certificate for the same key, from the same issuer: a renewal, after which a pin of the key still matches.
     ///
-    /// - Parameter profile: What it says, except for the kind of the key; nil for the same as this one.
+    /// - Parameter profile: Its contents, except for the kind of the key; nil for the contents of this one.
     /// - Throws: `TestCertificateError`.
     public func reissued(_ profile: Profile? = nil) throws(TestCertificateError) -> TestCertificate {
         try TestCertificate(profile ?? self.profile, key: key, issuer: issuer)
     }
 
-    /// A certificate that says the same for a new key, from the same issuer: after this a pin of the key does not hold.
+    /// A certificate with the same contents for a new key, from the same issuer. A pin of the old key does not match
+    /// it.
     ///
     /// - Throws: `TestCertificateError`.
     public func replacingKey() throws(TestCertificateError) -> TestCertificate {
@@ -100,5 +103,138 @@ public final class TestCertificate: Sendable {
             next = issuer
         }
         return list
+    }
+}
+
+extension TestCertificate {
+    /// The certificate in PEM.
+    public var pem: String { OpenSSLCalls.pem("CERTIFICATE", derData) }
+
+    /// `chain` in PEM, as servers read it from a file.
+    public var chainPEM: String { chain.map(\.pem).joined() }
+
+    /// The private key in PEM, as PKCS#8 without a passphrase.
+    public var privateKeyPEM: String { key.pem }
+
+    /// The SubjectPublicKeyInfo in DER.
+    public var publicKeyInfo: Data { Data(key.publicKeyInfo) }
+
+    /// "sha256/" and the SHA-256 of `publicKeyInfo` in base64: the form in which keys are pinned (RFC 7469).
+    public var publicKeyPin: String {
+        "sha256/" + Data(OpenSSLCalls.digest(EVP_sha256(), key.publicKeyInfo)).base64EncodedString()
+    }
+
+    /// "sha256/" and the SHA-256 of `derData` in base64, for pins of the whole certificate.
+    public var certificatePin: String {
+        "sha256/" + Data(OpenSSLCalls.digest(EVP_sha256(), Array(derData))).base64EncodedString()
+    }
+
+    /// The private key in PEM, as PKCS#8 encrypted with AES-256.
+    ///
+    /// - Throws: `TestCertificateError.openSSL`.
+    public func privateKeyPEM(passphrase: String) throws(TestCertificateError) -> String {
+        try key.withObject { key throws(TestCertificateError) in
+            let text = OpenSSLCalls.text {
+                convoy_maker_write_key($0, key, passphrase, Int32(clamping: passphrase.utf8.count)) == 1
+            }
+            guard let text else { throw OpenSSLCalls.failure("PEM_write_bio_PKCS8PrivateKey") }
+            return text
+        }
+    }
+
+    /// The private key and `chain` as PKCS#12, encrypted with AES-256.
+    ///
+    /// - Throws: `TestCertificateError.openSSL`.
+    public func pkcs12(passphrase: String) throws(TestCertificateError) -> Data {
+        try key.withObject { key throws(TestCertificateError) in
+            try withObject { certificate throws(TestCertificateError) in
+                guard let rest = convoy_x509_stack_new() else { throw OpenSSLCalls.failure("sk_X509_new_null") }
+                defer { convoy_x509_stack_free(rest) }
+                for other in chain.dropFirst() {
+                    try other.withObject { object throws(TestCertificateError) in
+                        guard convoy_x509_stack_append(rest, object) == 1 else {
+                            throw OpenSSLCalls.failure("sk_X509_push")
+                        }
+                    }
+                }
+                let name = profile.commonName.isEmpty ? nil : profile.commonName
+                guard let store = PKCS12_create(passphrase, name, key, certificate, rest, 0, 0, 0, 0, 0) else {
+                    throw OpenSSLCalls.failure("PKCS12_create")
+                }
+                defer { PKCS12_free(store) }
+                guard let bytes = OpenSSLCalls.bytes({ i2d_PKCS12(store, $0) }) else {
+                    throw OpenSSLCalls.failure("i2d_PKCS12")
+                }
+                return Data(bytes)
+            }
+        }
+    }
+
+    /// Writes NAME.pem with `chain`, and NAME.key with the private key, which only this user can read. Existing files
+    /// are replaced.
+    ///
+    /// - Returns: The URLs of the two files.
+    /// - Throws: `TestCertificateError.file`.
+    @discardableResult
+    public func write(
+        to directory: URL, name: String
+    ) throws(TestCertificateError) -> (certificate: URL, key: URL) {
+        let certificate = directory.appendingPathComponent("\(name).pem")
+        let key = directory.appendingPathComponent("\(name).key")
+        try Self.write(chainPEM, to: certificate.path, mode: 0o644)
+        try Self.write(privateKeyPEM, to: key.path, mode: 0o600)
+        return (certificate, key)
+    }
+
+    private static func write(_ text: String, to path: String, mode: mode_t) throws(TestCertificateError) {
+        // A new file is made, because other users may be able to read the existing one.
+        unlink(path)
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw .file(path: path, code: errno) }
+        defer { close(descriptor) }
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno != EINTR { throw .file(path: path, code: errno) }
+            rest = rest.dropFirst(max(0, count))
+        }
+    }
+
+    /// Calls the closure with the OpenSSL object, which is valid only during the call.
+    func withObject<Result>(
+        _ body: (OpaquePointer) throws(TestCertificateError) -> Result
+    ) throws(TestCertificateError) -> Result {
+        let bytes = Array(derData)
+        let object = bytes.withUnsafeBufferPointer { buffer in
+            var position = buffer.baseAddress
+            return d2i_X509(nil, &position, buffer.count)
+        }
+        guard let object else { throw OpenSSLCalls.failure("d2i_X509") }
+        defer { X509_free(object) }
+        return try body(object)
+    }
+}
+
+/// The errors of making a `TestCertificate`, or a file or message from one.
+public enum TestCertificateError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// A text of the profile is not an IP address, or not a network such as "10.0.0.0/8" where one is expected.
+    case invalidAddress(String)
+    /// A text of the profile is not an object identifier in dotted digits.
+    case invalidObjectIdentifier(String)
+    /// The issuer's key cannot sign with this digest, such as MD5 with an EC key.
+    case unsupportedDigest(String)
+    /// A function of OpenSSL failed: its name, and the reason.
+    case openSSL(call: String, reason: String)
+    /// A file could not be written: its path, and the `errno`.
+    case file(path: String, code: Int32)
+
+    public var description: String {
+        switch self {
+        case .invalidAddress(let text): "\"\(text)\" is not an IP address or network"
+        case .invalidObjectIdentifier(let text): "\"\(text)\" is not an object identifier"
+        case .unsupportedDigest(let text): text
+        case .openSSL(let call, let reason): "\(call) failed: \(reason)"
+        case .file(let path, let code): "\(path) could not be written: \(SystemError(code: code).text)"
+        }
     }
 }

@@ -4,7 +4,7 @@ import Foundation
 /// A client's connection and its current request. Used on the server's thread.
 final class ClientConnection {
     enum Phase {
-        /// TLS is being agreed upon.
+        /// The TLS handshake is in progress.
         case handshaking
         /// Waiting for or reading a request.
         case reading
@@ -14,7 +14,7 @@ final class ClientConnection {
         case writing
         /// The response waits for a time or a gate, or stalls.
         case pausing
-        /// Everything is sent; what the client still sends is discarded until it closes, as closing first would reset
+        /// The response is sent. Further input is discarded until the client closes, because closing first would reset
         /// the connection and could lose the response (RFC 9112 section 9.6).
         case draining
         case closed
@@ -27,7 +27,7 @@ final class ClientConnection {
     var interest: UInt32 = 0
     /// The client has closed its side.
     var peerHasClosed = false
-    /// Encrypts and decrypts; nil without TLS.
+    /// The TLS session; nil without TLS.
     var tls: TLSSession?
 
     var input: [UInt8] = []
@@ -65,12 +65,12 @@ final class ClientConnection {
 
     /// Whether there is anything to be sent, encrypted or not yet.
     var hasOutput: Bool { outputStart < output.count || tls?.hasOutput ?? false }
-    /// Whether input is read however much of it there is already.
+    /// Whether to read from the socket without a limit on the buffered input.
     var wantsInput: Bool { phase == .reading || phase == .draining || phase == .handshaking }
     var inputCount: Int { input.count - inputStart }
 
-    /// Makes room for more output, as all of it has been passed on.
-    func forgetOutput() {
+    /// Empties the output buffer after all of it was sent.
+    func clearOutput() {
         output.removeAll(keepingCapacity: output.capacity <= 1 << 18)
         outputStart = 0
     }
@@ -103,7 +103,7 @@ final class ClientConnection {
         if !discardsBody { body.append(contentsOf: bytes) }
     }
 
-    /// The request so far, for the record.
+    /// The received request as a `RecordedRequest`.
     func recorded(_ head: RequestHead, trailers: TestServer.Headers, now: UInt64) -> RecordedRequest {
         let (path, query) = head.pathAndQuery
         return RecordedRequest(
@@ -113,8 +113,8 @@ final class ClientConnection {
             expectsContinue: head.expectsContinue, tls: tls?.details)
     }
 
-    /// Makes room for the next request.
-    func forgetRequest() {
+    /// Resets the state of the request for the next one.
+    func clearRequest() {
         head = nil
         route = .none
         body = Data()

@@ -5,7 +5,7 @@ extension ServerCore {
     /// Handles what epoll reports about a connection.
     func handle(_ events: UInt32, _ connection: ClientConnection) {
         if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
-            // A client that refuses the certificate may reset the connection behind the alert that says why.
+            // A client that refuses the certificate may send an alert with the reason and then reset the connection.
             if connection.phase == .handshaking { _ = receive(connection) }
             return lose(connection)
         }
@@ -13,9 +13,9 @@ extension ServerCore {
         advance(connection)
     }
 
-    /// Reads what has arrived. False if the connection is lost.
+    /// Reads from the socket. False if the connection is lost.
     private func receive(_ connection: ClientConnection) -> Bool {
-        // A few rounds at most, so that one fast upload does not keep the others waiting.
+        // At most a few reads, so that one fast upload does not starve the other connections.
         for _ in 0..<8 {
             guard connection.wantsInput || connection.inputCount < 1 << 16 else { return true }
             let count = scratch.withUnsafeMutableBytes { recv(connection.descriptor, $0.baseAddress, $0.count, 0) }
@@ -51,7 +51,7 @@ extension ServerCore {
                 if connection.phase == .reading {
                     guard flush(connection) else { return close(connection) }
                     if connection.peerHasClosed {
-                        if connection.tls?.sayGoodbye() ?? false { _ = flush(connection) }
+                        if connection.tls?.sendCloseNotify() ?? false { _ = flush(connection) }
                         return close(connection)
                     }
                     return updateInterest(connection)
@@ -62,9 +62,9 @@ extension ServerCore {
             case .writing:
                 guard write(connection) else { return updateInterest(connection) }
             case .pausing:
-                // Of TLS itself, as all of the response so far has been sent.
+                // TLS messages such as alerts; all of the response so far has been sent.
                 if connection.hasOutput, !flush(connection) { return close(connection) }
-                // Nothing is being sent, so if the client has closed its side, it has gone.
+                // The server is not sending, so a client that has closed its side has gone.
                 if connection.peerHasClosed { return close(connection) }
                 return updateInterest(connection)
             case .draining:

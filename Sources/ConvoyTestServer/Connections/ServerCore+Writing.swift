@@ -57,11 +57,11 @@ extension ServerCore {
             connection.phase = .pausing
             cancelWake(connection)
         case .close:
-            if sayGoodbye(connection, before: step) { return false }
+            if sendCloseNotify(connection, before: step) { return false }
             finish(connection, keepsAlive: false)
         case .finished:
             let keepsAlive = connection.writer?.keepsAlive ?? false
-            if !keepsAlive, sayGoodbye(connection, before: step) { return false }
+            if !keepsAlive, sendCloseNotify(connection, before: step) { return false }
             finish(connection, keepsAlive: keepsAlive)
         case .reset:
             // RST discards bytes that the client's system has not acknowledged, which would break "after n bytes".
@@ -82,7 +82,7 @@ extension ServerCore {
     private func finish(_ connection: ClientConnection, keepsAlive: Bool) {
         let readToEnd = !connection.parser.isInsideRequest
         completed(connection)
-        connection.forgetRequest()
+        connection.clearRequest()
         if keepsAlive {
             connection.phase = .reading
         } else if readToEnd, connection.inputCount == 0 {
@@ -120,7 +120,7 @@ extension ServerCore {
             }
             connection.outputStart += count
         }
-        connection.forgetOutput()
+        connection.clearOutput()
         return true
     }
 }

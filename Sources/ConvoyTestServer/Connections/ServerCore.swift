@@ -12,7 +12,7 @@ final class ServerCore {
     private let epoll: Int32
     private var connections: [UInt64: ClientConnection] = [:]
     private var timers = TimerHeap()
-    /// Watches the listener again after a pause.
+    /// Resumes accepting after a pause.
     private lazy var listenerTimer = RunLoopTimer { [unowned self] in watchListener(for: EPOLLIN.rawValue) }
     private var lastConnection: UInt64 = 0
     private var isStopping = false
@@ -32,7 +32,7 @@ final class ServerCore {
         Sockets.watch(epoll, EPOLL_CTL_ADD, event, events: EPOLLIN.rawValue, token: Self.inboxToken)
     }
 
-    /// Runs until it is told to stop, and closes everything.
+    /// Runs until `Inbox.Message.stop` arrives, and then closes all descriptors.
     func run() {
         var events = [epoll_event](repeating: epoll_event(), count: 256)
         while !isStopping {
@@ -53,7 +53,7 @@ final class ServerCore {
         guard let earliest = timers.nextDeadline else { return -1 }
         let current = MonotonicClock.now
         guard earliest > current else { return 0 }
-        // Rounded up: waking a fraction of a millisecond early would cause a busy loop.
+        // Rounded up, because waking a fraction of a millisecond early would cause a busy loop.
         return Int32(min((earliest - current + 999_999) / 1_000_000, 3_600_000))
     }
 
@@ -124,8 +124,7 @@ final class ServerCore {
         }
     }
 
-    /// Stops accepting for a moment, as there are no descriptors left, and the waiting connection would wake the loop
-    /// endlessly.
+    /// Stops accepting for 20 ms: without free descriptors, the waiting connection would wake the loop endlessly.
     private func pauseAccepting() {
         watchListener(for: 0)
         timers.schedule(listenerTimer, at: now + 20_000_000)
@@ -137,7 +136,7 @@ final class ServerCore {
 
     // MARK: Timers
 
-    /// Wakes a connection at a time, which replaces an earlier one.
+    /// Schedules the wake-up of a connection, in place of an earlier one.
     func wake(_ connection: ClientConnection, at deadline: MonotonicTime) {
         let timer =
             connection.timer
@@ -181,7 +180,7 @@ final class ServerCore {
         Sockets.watch(epoll, EPOLL_CTL_MOD, connection.descriptor, events: events, token: connection.id)
     }
 
-    /// Closes a connection in any phase. With `resetting`, by RST.
+    /// Closes a connection in any phase; with `resetting`, by RST.
     func close(_ connection: ClientConnection, resetting: Bool = false) {
         guard connection.phase != .closed else { return }
         let unfinished = connection.head.map { connection.recorded($0, trailers: [:], now: now) }

@@ -4,18 +4,18 @@ import Foundation
 
 /// The system calls of the server, without any state.
 enum Sockets {
-    /// The ports that were free when a server took them.
+    /// The ports that servers of this process have used after asking for a free one.
     private static let taken = Locked<Set<UInt16>>([])
-    /// How often another port is tried.
-    private static let patience = 64
+    /// The maximum number of ports to try.
+    private static let portAttemptLimit = 64
 
-    /// A listening socket on 127.0.0.1. Port 0 takes one that is free, and that no server of this process has had: clients
-    /// remember what they have heard at a port, such as who asks for logins.
+    /// A listening socket on 127.0.0.1. Port 0 selects a free port that no server of this process has used: clients
+    /// keep state by port, such as credentials and cached connections.
     static func listen(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
         var (found, others): ((descriptor: Int32, port: UInt16), [Int32]) = (try open(port: port, backlog: backlog), [])
         defer { for descriptor in others { close(descriptor) } }
-        while port == 0, !taken.withLock({ $0.insert(found.port).inserted }), others.count < patience {
-            // As long as it is open, the system gives out another.
+        while port == 0, !taken.withLock({ $0.insert(found.port).inserted }), others.count < portAttemptLimit {
+            // While this one stays open, the system assigns another.
             guard let next = try? open(port: 0, backlog: backlog) else { break }
             others.append(found.descriptor)
             found = next

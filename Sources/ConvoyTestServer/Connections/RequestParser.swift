@@ -3,12 +3,12 @@ import Foundation
 
 /// Parses requests from a stream of bytes: a plain value that does no I/O and keeps no bytes.
 ///
-/// It is given the bytes that have arrived and are not consumed, and returns how many of them it has consumed. No
-/// sequence of bytes can make it trap.
+/// The caller passes all bytes that have arrived and are not consumed yet; the parser returns how many it has consumed.
+/// No input makes it trap.
 struct RequestParser {
     /// The result of a step.
     enum Event {
-        /// Nothing, until more bytes come.
+        /// More bytes are needed.
         case needsMore
         /// A complete head.
         case head(RequestHead)
@@ -16,7 +16,7 @@ struct RequestParser {
         case body(Range<Int>)
         /// The end of the request, with the trailer fields of a chunked body. The next bytes are another request.
         case end(trailers: TestServer.Headers)
-        /// This is not a valid request. The parser must not be called again.
+        /// The bytes are not a valid request. The parser must not be called again.
         case failed(RequestFailure)
     }
 
@@ -95,7 +95,7 @@ struct RequestParser {
         return (end, .head(head))
     }
 
-    /// The lines up to an empty one, and the offset after that; nil if it has not come yet.
+    /// The lines up to an empty line, and the offset after it; nil if the empty line has not arrived.
     private mutating func section(
         _ bytes: UnsafeRawBufferPointer
     ) throws(RequestFailure) -> (lines: [UnsafeRawBufferPointer], end: Int)? {
@@ -150,5 +150,128 @@ struct RequestParser {
             let found = memchr(base + start, 10, bytes.count - start)
         else { return nil }
         return UnsafeRawPointer(found) - base
+    }
+}
+
+/// A request line and a header section, checked against RFC 9112.
+struct RequestHead {
+    /// How the end of the body is determined.
+    enum BodyFraming: Equatable {
+        case none
+        case length(Int)
+        case chunked
+    }
+
+    var method: String
+    var target: String
+    var version: String
+    var headers: TestServer.Headers
+    var framing: BodyFraming
+    var keepsAlive: Bool
+    var expectsContinue: Bool
+
+    var isHTTP10: Bool { version == "HTTP/1.0" }
+
+    /// The path of the target, and its query if it has one. The scheme and authority of an absolute target (RFC 9112
+    /// section 3.2.2) are omitted.
+    var pathAndQuery: (path: String, query: String?) {
+        var rest = Substring(target)
+        if !target.hasPrefix("/"), let scheme = target.firstRange(ofASCII: "://") {
+            rest = target[scheme.upperBound...]
+            rest = rest.firstIndex { $0 == "/" || $0 == "?" }.map { rest[$0...] } ?? ""
+            if rest.isEmpty || rest.first == "?" { rest = "/" + rest }
+        }
+        guard let mark = rest.utf8.firstIndex(of: 0x3F) else { return (String(rest), nil) }
+        return (String(rest[..<mark]), String(rest[rest.utf8.index(after: mark)...]))
+    }
+}
+
+/// Why a request was refused: the status of the response, and a sentence.
+struct RequestFailure: Error, Equatable {
+    var status: Int
+    var reason: String
+
+    init(_ status: Int, _ reason: String) {
+        self.status = status
+        self.reason = reason
+    }
+}
+
+extension RequestHead {
+    /// Parses the lines of a head, without their CRLF. The first is the request line.
+    init(lines: [UnsafeRawBufferPointer]) throws(RequestFailure) {
+        guard let first = lines.first else { throw RequestFailure(400, "empty request") }
+        let words = first.split(separator: 0x20, omittingEmptySubsequences: false)
+        guard words.count == 3 else { throw RequestFailure(400, "the request line has not three words") }
+        guard HTTPSyntax.isToken(words[0]) else { throw RequestFailure(400, "bad method") }
+        guard !words[1].isEmpty, words[1].allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
+            throw RequestFailure(400, "bad request target")
+        }
+        method = String(decoding: words[0], as: UTF8.self)
+        target = String(decoding: words[1], as: UTF8.self)
+        version = String(decoding: words[2], as: UTF8.self)
+        guard version == "HTTP/1.1" || version == "HTTP/1.0" else {
+            guard version.hasPrefix("HTTP/") else { throw RequestFailure(400, "bad protocol") }
+            throw RequestFailure(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
+        }
+        headers = try Self.fields(lines[1...])
+        framing = try Self.framing(headers)
+        if version == "HTTP/1.1", headers.values(for: "Host").count != 1 {
+            throw RequestFailure(400, "HTTP/1.1 needs one Host field")
+        }
+        let connection = headers.tokens("Connection")
+        keepsAlive = version == "HTTP/1.1" ? !connection.contains("close") : connection.contains("keep-alive")
+        expectsContinue = version == "HTTP/1.1" && headers.tokens("Expect").contains("100-continue")
+    }
+
+    static func fields(_ lines: some Sequence<UnsafeRawBufferPointer>) throws(RequestFailure) -> TestServer.Headers {
+        var headers = TestServer.Headers()
+        for line in lines {
+            guard let colon = line.firstIndex(of: 0x3A) else { throw RequestFailure(400, "a header line without a colon") }
+            let name = line[..<colon]
+            guard HTTPSyntax.isToken(name) else { throw RequestFailure(400, "bad header name") }
+            let value = ASCII.trimmed(line[(colon + 1)...], blank: HTTPSyntax.isOptionalWhitespace)
+            guard HTTPSyntax.isFieldValue(value) else {
+                throw RequestFailure(400, "a control character in a header value")
+            }
+            headers.add(String(decoding: name, as: UTF8.self), text(value))
+        }
+        return headers
+    }
+
+    /// Decodes as UTF-8, or as Latin-1 so that no byte is lost.
+    private static func text(_ value: some Collection<UInt8>) -> String {
+        String(validating: value, as: UTF8.self)
+            ?? String(String.UnicodeScalarView(value.lazy.map { Unicode.Scalar($0) }))
+    }
+
+    /// Determines the framing (RFC 9112 section 6.3). Ambiguous framing is an error.
+    private static func framing(_ headers: TestServer.Headers) throws(RequestFailure) -> BodyFraming {
+        let encodings = headers.tokens("Transfer-Encoding")
+        let lengths = Set(headers.tokens("Content-Length"))
+        if !encodings.isEmpty {
+            guard lengths.isEmpty else { throw RequestFailure(400, "Content-Length and Transfer-Encoding together") }
+            guard encodings == ["chunked"] else { throw RequestFailure(501, "only the chunked coding is known") }
+            return .chunked
+        }
+        guard headers["Content-Length"] != nil else { return .none }
+        guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy(ASCII.isDigit),
+            let length = Int(text)
+        else { throw RequestFailure(400, "bad Content-Length") }
+        return length == 0 ? .none : .length(length)
+    }
+}
+
+extension String {
+    /// The range of an ASCII text, without the standard library's string processing module.
+    fileprivate func firstRange(ofASCII text: String) -> Range<String.Index>? {
+        var start = utf8.startIndex
+        while start != utf8.endIndex {
+            if self[start...].utf8.starts(with: text.utf8) {
+                return start..<utf8.index(start, offsetBy: text.utf8.count)
+            }
+            start = utf8.index(after: start)
+        }
+        return nil
     }
 }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The state that the server's thread and its users share.
+/// The state that the server's thread shares with its users.
 final class ServerState: Sendable {
     struct Log: Sendable {
         var requests: [RecordedRequest] = []
@@ -28,7 +28,7 @@ final class ServerState: Sendable {
 
     // MARK: TLS
 
-    /// The settings of TLS for new connections; nil without TLS.
+    /// The TLS context of new connections; nil without TLS.
     var tls: TLSContext? { context.withLock { $0 } }
 
     func setTLS(_ tls: TLSContext?) { context.withLock { $0 = tls } }
@@ -36,7 +36,7 @@ final class ServerState: Sendable {
     // MARK: Routes
 
     func setRoute(_ action: RouteAction, _ options: TestServer.RouteOptions, _ method: String?, _ path: String) {
-        // The replaced table is released outside the lock, as its closures may own any objects.
+        // The old table is released outside the lock, because its closures may run any deinitializer.
         let old = routes.withLock { table in
             let old = table
             table.set(Route(action: action, options: options), method: method, path: path)
@@ -94,4 +94,46 @@ final class ServerState: Sendable {
     }
 
     var expected: [Expectation] { expectations.withLock { $0 } }
+}
+
+/// Wakes callers that wait for a change. Without waiters, it costs only a lock.
+///
+/// A waiter reads the generation, checks its condition, and then registers for that generation, so that a change in
+/// between is never missed.
+final class ChangeSignal: Sendable {
+    private struct State {
+        var generation: UInt64 = 0
+        var nextWaiter: UInt64 = 0
+        var waiters: [UInt64: @Sendable () -> Void] = [:]
+    }
+
+    private let state = ContendedLock(State())
+
+    var generation: UInt64 { state.withLock { $0.generation } }
+
+    /// Calls every waiter once, on this thread.
+    func raise() {
+        let waiters = state.withLock { state in
+            state.generation &+= 1
+            defer { state.waiters = [:] }
+            return state.waiters
+        }
+        for wake in waiters.values { wake() }
+    }
+
+    /// Registers a waiter, which is called once. Returns nil, without registering it, if the generation has changed.
+    func register(after generation: UInt64, _ wake: @escaping @Sendable () -> Void) -> UInt64? {
+        state.withLock { state in
+            guard state.generation == generation else { return nil }
+            state.nextWaiter &+= 1
+            state.waiters[state.nextWaiter] = wake
+            return state.nextWaiter
+        }
+    }
+
+    /// Removes a waiter and calls it, if it has not been called.
+    func fire(_ waiter: UInt64) {
+        let wake = state.withLock { $0.waiters.removeValue(forKey: waiter) }
+        wake?()
+    }
 }

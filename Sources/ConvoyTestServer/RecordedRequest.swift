@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A request as the server received it.
@@ -31,7 +32,7 @@ public struct RecordedRequest: Sendable {
     public var uploadDuration: TimeInterval
     /// Whether it asked for "100 Continue" (RFC 9110 section 10.1.1).
     public var expectsContinue: Bool
-    /// What the connection's TLS handshake has agreed upon; nil without TLS.
+    /// The result of the connection's TLS handshake; nil without TLS.
     public var tls: TLS?
 
     /// The body as text; bytes that are not UTF-8 are replaced.
@@ -54,5 +55,61 @@ public struct RecordedRequest: Sendable {
 
     private func decoded(_ text: Substring) -> String {
         text.removingPercentEncoding ?? String(text)
+    }
+}
+
+extension RecordedRequest {
+    /// The result of the TLS handshake of a request's connection.
+    public struct TLS: Hashable, Sendable {
+        /// The version, such as "TLSv1.3".
+        public var version: String
+        /// The cipher in OpenSSL's notation, such as "TLS_AES_256_GCM_SHA384".
+        public var cipher: String
+        /// The name that the client asked for (SNI).
+        public var serverName: String?
+        /// The application protocol (ALPN).
+        public var alpnProtocol: String?
+        /// Whether the client resumed an earlier session.
+        public var isResumed: Bool
+        /// The subject of the client's certificate, such as "CN=ada"; nil if it has not presented one.
+        public var clientCertificateSubject: String?
+        /// The client's certificate in DER; nil if it has not presented one.
+        public var clientCertificate: Data?
+    }
+}
+
+/// The answer of `TestServer.echo(at:)`, as JSON.
+public struct EchoedRequest: Codable, Hashable, Sendable {
+    /// The method as received.
+    public var method: String
+    /// The request target as received.
+    public var target: String
+    /// The path, still percent-encoded.
+    public var path: String
+    /// The query, still percent-encoded; absent without a "?".
+    public var query: String?
+    /// The header fields in order, each a pair of name and value.
+    public var headers: [[String]]
+    /// The body; in the JSON, in base64.
+    public var body: Data
+    /// The body as text; absent if it is not UTF-8.
+    public var text: String?
+    /// The number of the request's connection, counted from 1.
+    public var connection: Int
+
+    /// The first value of a header field. Names are case-insensitive.
+    public func header(_ name: String) -> String? {
+        headers.first { $0.count == 2 && HTTPSyntax.isSameField($0[0], name) }?[1]
+    }
+
+    init(_ request: RecordedRequest) {
+        method = request.method
+        target = request.target
+        path = request.path
+        query = request.query
+        headers = request.headers.fields.map { [$0.name, $0.value] }
+        body = request.body
+        text = String(data: request.body, encoding: .utf8)
+        connection = request.connection
     }
 }

@@ -1,8 +1,75 @@
 import COpenSSL
 import Foundation
 
-/// The settings of TLS as OpenSSL's object, which is made on any thread, does not change, and is then used on the
-/// server's.
+extension TestServer {
+    /// The TLS settings of a server. Nothing is checked: weak keys, expired certificates and chains in the wrong order
+    /// are served unchanged.
+    public struct TLS: Sendable {
+        /// A version of TLS.
+        public enum Version: Int, CaseIterable, Comparable, Sendable {
+            /// TLS 1.0, which clients refuse.
+            case tls10
+            /// TLS 1.1, which clients refuse.
+            case tls11
+            /// TLS 1.2.
+            case tls12
+            /// TLS 1.3.
+            case tls13
+
+            /// Older versions come first.
+            public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+        }
+
+        /// Whether the server asks clients for a certificate.
+        public enum ClientCertificates: Hashable, Sendable {
+            /// The server does not ask for one.
+            case none
+            /// The server asks for one, and accepts clients without. A certificate that `clientAuthorities` did not
+            /// issue fails the handshake.
+            case requested
+            /// A client without a certificate fails the handshake.
+            case required
+        }
+
+        /// The certificate, its key and its chain.
+        public var identity: TestCertificate
+        /// The certificates to send after that of `identity`, in this order; nil for those between it and its root.
+        public var sentChain: [TestCertificate]?
+        /// The certificates, each with its chain, for clients that ask for a server name (SNI), compared without regard
+        /// to case. All other clients get `identity`.
+        public var identitiesByName: [String: TestCertificate] = [:]
+        /// Whether the server asks clients for a certificate.
+        public var clientCertificates: ClientCertificates = .none
+        /// The accepted issuers of client certificates, whose names are sent to clients. If empty, every certificate is
+        /// accepted.
+        public var clientAuthorities: [TestCertificate] = []
+        /// The lowest TLS version that the server accepts.
+        public var minimumVersion: Version = .tls12
+        /// The highest TLS version that the server accepts.
+        public var maximumVersion: Version = .tls13
+        /// The ciphers up to TLS 1.2, in OpenSSL's notation.
+        public var cipherList = "DEFAULT"
+        /// The ciphers of TLS 1.3, in OpenSSL's notation; nil for OpenSSL's choice.
+        public var cipherSuites: String?
+        /// The supported application protocols (ALPN), the preferred one first. A client that offers only others is
+        /// refused; a client without ALPN is not. nil turns ALPN off.
+        public var alpnProtocols: [String]? = ["http/1.1"]
+        /// An OCSP response for clients that ask for one, right or wrong; nil for none. See
+        /// `TestCertificate.ocspResponse(status:thisUpdate:nextUpdate:signedBy:)`.
+        public var ocspResponse: Data?
+        /// Whether clients can resume a session, as most servers allow.
+        public var resumesSessions = true
+        /// Closes connections without a close_notify, as broken servers and attackers do.
+        public var omitsCloseNotify = false
+
+        /// TLS 1.2 and 1.3 with this certificate.
+        public init(_ identity: TestCertificate) {
+            self.identity = identity
+        }
+    }
+}
+
+/// The TLS settings as an OpenSSL context: made on any thread, immutable, then used on the server's thread.
 final class TLSContext: @unchecked Sendable {
     let object: OpaquePointer
     let omitsCloseNotify: Bool
@@ -34,7 +101,7 @@ final class TLSContext: @unchecked Sendable {
             throw Self.failure("SSL_CTX_use_cert_and_key")
         }
         try setClientCertificates(tls)
-        // Without one OpenSSL resumes no session of a client that has presented a certificate.
+        // Without a session ID context, OpenSSL does not resume sessions with client certificates.
         let name = Array("convoy".utf8)
         SSL_CTX_set_session_id_context(object, name, UInt32(name.count))
         setCallbacks()
@@ -49,7 +116,7 @@ final class TLSContext: @unchecked Sendable {
         guard convoy_ssl_context_set_minimum(object, tls.minimumVersion.number) == 1,
             convoy_ssl_context_set_maximum(object, tls.maximumVersion.number) == 1
         else { throw Self.failure("SSL_CTX_set_min_proto_version") }
-        // OpenSSL drops the weak ciphers from a list by the level that is in the list itself.
+        // The security level must be part of the list; otherwise OpenSSL removes weak ciphers from it.
         guard SSL_CTX_set_cipher_list(object, "\(tls.cipherList):@SECLEVEL=0") == 1 else {
             throw Self.failure("SSL_CTX_set_cipher_list")
         }
@@ -83,7 +150,7 @@ final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// OpenSSL calls back with a pointer to this object, which every `TLSSession` keeps for as long as it lives.
+    /// The callbacks take an unretained pointer to this object; every `TLSSession` keeps it alive.
     private func setCallbacks() {
         let this = Unmanaged.passUnretained(self).toOpaque()
         if !identitiesByName.isEmpty {
@@ -122,13 +189,13 @@ final class TLSContext: @unchecked Sendable {
         guard let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
             let identity = identitiesByName[String(cString: name).lowercased()]
         else { return SSL_TLSEXT_ERR_OK }
-        // A certificate with another kind of key would not replace that of the context.
+        // Without this, the context's certificate would stay beside one with another kind of key.
         SSL_certs_clear(ssl)
         let isUsed = SSL_use_cert_and_key(ssl, identity.certificate, identity.key, identity.rest, 1) == 1
         return isUsed ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL
     }
 
-    /// Where the best protocol is in a client's list, in which each name is preceded by its length; nil if none is.
+    /// The range of the preferred protocol in a client's list of length-prefixed names; nil if none is supported.
     private func choice(from offer: UnsafeBufferPointer<UInt8>) -> Range<Int>? {
         var names: [Range<Int>] = []
         var position = 0
@@ -150,7 +217,7 @@ final class TLSContext: @unchecked Sendable {
 }
 
 extension TestServer.TLS.Version {
-    /// OpenSSL's number.
+    /// The version number of OpenSSL.
     fileprivate var number: Int32 {
         switch self {
         case .tls10: TLS1_VERSION
@@ -158,5 +225,42 @@ extension TestServer.TLS.Version {
         case .tls12: TLS1_2_VERSION
         case .tls13: TLS1_3_VERSION
         }
+    }
+}
+
+/// A certificate, its key and the rest of its chain as immutable OpenSSL objects.
+final class ServedIdentity: @unchecked Sendable {
+    let certificate: OpaquePointer
+    let key: OpaquePointer
+    let rest: OpaquePointer
+
+    init(_ identity: TestCertificate, sending others: [TestCertificate]) throws(TestCertificateError) {
+        guard let rest = convoy_x509_stack_new() else { throw OpenSSLCalls.failure("sk_X509_new_null") }
+        do throws(TestCertificateError) {
+            for other in others {
+                try other.withObject { object throws(TestCertificateError) in
+                    guard convoy_x509_stack_append(rest, object) == 1 else {
+                        throw OpenSSLCalls.failure("sk_X509_push")
+                    }
+                }
+            }
+            (certificate, key) = try identity.withObject { certificate throws(TestCertificateError) in
+                try identity.key.withObject { key throws(TestCertificateError) in
+                    X509_up_ref(certificate)
+                    EVP_PKEY_up_ref(key)
+                    return (certificate, key)
+                }
+            }
+        } catch {
+            convoy_x509_stack_free(rest)
+            throw error
+        }
+        self.rest = rest
+    }
+
+    deinit {
+        X509_free(certificate)
+        EVP_PKEY_free(key)
+        convoy_x509_stack_free(rest)
     }
 }

@@ -1,6 +1,70 @@
 import ConvoySupport
 import Foundation
 
+extension TestServer {
+    /// Serves bytes as a static file: GET and HEAD, ETag and Last-Modified, conditional requests (RFC 9110 section 13)
+    /// and single byte ranges (section 14). A request for several ranges gives the whole file with 200.
+    ///
+    /// Serving again under the same path replaces the file, so that it can change between two requests.
+    ///
+    /// - Parameters:
+    ///   - data: The file.
+    ///   - path: The path, or a prefix that ends in "*".
+    ///   - type: The content type.
+    ///   - etag: The entity tag as on the wire, including quotes and "W/".
+    ///   - lastModified: Sent, and compared, in whole seconds.
+    ///   - ranges: How a Range field is answered.
+    ///   - adjust: Called on a handler thread with the request and the response, which it may change, for example to
+    ///     break off the first transfer and let the resumed one succeed.
+    public func serve(
+        _ data: Data, at path: String, type: String = "application/octet-stream", etag: String? = nil,
+        lastModified: Date? = nil, ranges: RangeBehaviour = .honoured,
+        adjust: (@Sendable (RecordedRequest, Response) -> Response)? = nil
+    ) {
+        let file = ServedFile(
+            content: .data(data), contentType: type, etag: etag, lastModified: lastModified, ranges: ranges)
+        serve(file, at: path, adjust)
+    }
+
+    /// Serves a file of `count` bytes of `PatternBytes`, which are generated while they are sent: many GiB take no
+    /// memory.
+    public func servePattern(
+        count: Int, at path: String, etag: String? = nil, lastModified: Date? = nil,
+        ranges: RangeBehaviour = .honoured, adjust: (@Sendable (RecordedRequest, Response) -> Response)? = nil
+    ) {
+        let file = ServedFile(
+            content: .pattern(count: max(0, count), offset: 0), contentType: "application/octet-stream", etag: etag,
+            lastModified: lastModified, ranges: ranges)
+        serve(file, at: path, adjust)
+    }
+
+    private func serve(_ file: ServedFile, at path: String, _ adjust: (@Sendable (RecordedRequest, Response) -> Response)?) {
+        guard let adjust else { return state.setRoute(.computed { file.response(to: $0) }, [], nil, path) }
+        state.setRoute(.handler { adjust($0, file.response(to: $0)) }, [], nil, path)
+    }
+}
+
+extension TestServer {
+    /// How a served file answers a request with a Range field (RFC 9110 section 14).
+    public enum RangeBehaviour: Hashable, Sendable {
+        /// As in the RFC: 206 for one satisfiable range, 416 for one that is not, 200 for anything else.
+        case honoured
+        /// Always 200 with the whole file.
+        case ignored
+        /// 206 that begins this many bytes later (or, if negative, earlier) than requested, with matching Content-Range
+        /// and bytes.
+        case wrongOffset(by: Int)
+        /// 206 whose Content-Range announces a file that is one byte longer.
+        case wrongTotal
+        /// Always 416, with "Content-Range: bytes */N".
+        case unsatisfiable
+        /// 206 with the right bytes and no Content-Range.
+        case noContentRange
+        /// 206 with at most this many bytes of the requested range, which the RFC allows.
+        case atMost(Int)
+    }
+}
+
 /// Bytes with validators, served like a static file.
 struct ServedFile: Sendable {
     var content: TestServer.Response.Body
@@ -105,5 +169,48 @@ struct ServedFile: Sendable {
             rest = rest[rest.index(after: close)...]
         }
         return false
+    }
+}
+
+/// One element of a Range field (RFC 9110 section 14.1.2).
+enum ByteRange: Equatable {
+    /// From the first offset to the last, or to the end.
+    case from(Int, last: Int?)
+    /// This many bytes at the end.
+    case suffix(Int)
+
+    /// Parses a Range field; nil if it must be ignored, because it is not a single byte range.
+    static func single(_ field: String) -> ByteRange? {
+        guard let equals = field.firstIndex(of: "="), HTTPSyntax.trimmed(field[..<equals]).lowercased() == "bytes" else {
+            return nil
+        }
+        let list = field[field.index(after: equals)...]
+        guard !list.contains(",") else { return nil }
+        let text = HTTPSyntax.trimmed(list)
+        guard let dash = text.firstIndex(of: "-") else { return nil }
+        let first = text[..<dash], last = text[text.index(after: dash)...]
+        if first.isEmpty { return number(last).map { .suffix($0) } }
+        guard let start = number(first) else { return nil }
+        if last.isEmpty { return .from(start, last: nil) }
+        guard let end = number(last), end >= start else { return nil }
+        return .from(start, last: end)
+    }
+
+    /// The offsets in a representation of this length; nil if there are none (416).
+    func resolved(in length: Int) -> Range<Int>? {
+        switch self {
+        case .from(let first, let last):
+            guard first < length else { return nil }
+            return first..<(min(last ?? .max, length - 1) + 1)
+        case .suffix(let count):
+            guard count > 0, length > 0 else { return nil }
+            return max(0, length - count)..<length
+        }
+    }
+
+    /// A number that is too large counts as the largest.
+    private static func number(_ digits: Substring) -> Int? {
+        guard !digits.isEmpty, digits.utf8.allSatisfy(ASCII.isDigit) else { return nil }
+        return Int(digits) ?? .max
     }
 }

@@ -21,7 +21,7 @@ extension TestServer {
         public enum Fault: Hashable, Sendable {
             /// It does not fail.
             case none
-            /// Not a byte is ever sent; the connection stays open.
+            /// Nothing is sent; the connection stays open.
             case stallBeforeHead
             /// The connection is reset (TCP RST) in place of a response.
             case resetBeforeHead
@@ -52,5 +52,39 @@ extension TestServer {
 
         /// No effect at all.
         public init() {}
+    }
+}
+
+extension TestServer {
+    /// A barrier that holds responses until the test opens it, so that no test has to sleep.
+    ///
+    /// Any number of responses may wait at a gate, without using threads. Once opened, it stays open. A gate can be
+    /// opened from any thread.
+    public final class Gate: Sendable {
+        /// The closures to call; nil once the gate is open.
+        private let waiting = Locked<[@Sendable () -> Void]?>([])
+
+        /// A closed gate.
+        public init() {}
+
+        /// Whether the gate is open.
+        public var isOpen: Bool { waiting.withLock { $0 == nil } }
+
+        /// Opens the gate for all current and later waiters. Opening it again has no effect.
+        public func open() {
+            let resumed = waiting.withLock { waiting in
+                defer { waiting = nil }
+                return waiting ?? []
+            }
+            for resume in resumed { resume() }
+        }
+
+        func whenOpen(_ resume: @escaping @Sendable () -> Void) {
+            let isOpen = waiting.withLock { waiting in
+                waiting?.append(resume)
+                return waiting == nil
+            }
+            if isOpen { resume() }
+        }
     }
 }

@@ -47,7 +47,7 @@ final class HandlerPool: TaskExecutor {
         perform { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
     }
 
-    /// Lets the threads end when all waiting closures are done. Later closures start new threads.
+    /// Ends the threads when all waiting closures have run. Later closures start new threads.
     func close() {
         let threads = state.withLock { state in
             state.isClosed = true
