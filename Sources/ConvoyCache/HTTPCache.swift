@@ -1,39 +1,41 @@
 import ConvoyDatabase
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 import Synchronization
 
-/// A private HTTP cache (RFC 9111): keeps responses to GET, and answers later requests with them, as far as the origin
-/// and the request allow it.
+/// A private HTTP cache (RFC 9111): stores responses to GET, and answers later requests with them where the origin and
+/// the request allow it.
 ///
-/// Given to a configuration, it is asked about every request, and every redirect, on the network thread; it never
-/// blocks there. Its methods can be called from any thread, and one cache can serve any number of configurations.
+/// A configuration with a cache consults it for every request and redirect, on the network thread, without blocking it.
+/// Its methods can be called from any thread, and any number of configurations can share it.
 ///
-/// A cache with a directory keeps responses there, and keeps those used last in memory as well. Several processes can
-/// share the directory: what one has changed, another sees within a second. Bodies are stored as they came, with their
-/// content coding. The directory is readable by its owner only, and the files in it have names that tell nothing.
+/// A cache with a directory stores responses there, and the recently used ones in memory as well. Several processes can
+/// share the directory: each sees changes by the others within a second. Bodies are stored as received, with their
+/// content coding. Only the owner can read the directory, and its file names reveal nothing about the requests.
 public final class HTTPCache: Sendable {
     let storage: CacheStorage
     private let handler = Locked<CacheResponseHandler?>(nil)
     private let hasHandler = Atomic<Bool>(false)
 
-    /// A cache in memory, which is forgotten with its object.
+    /// Makes a cache in memory, which ends with this object.
     ///
-    /// - Parameter memoryCapacity: in bytes, of heads and bodies. A body of more than a quarter of it is not stored.
+    /// - Parameter memoryCapacity: The maximum size of heads and bodies, in bytes. A body larger than a quarter of it
+    ///   is not stored.
     public convenience init(memoryCapacity: Int = 32 << 20) {
         self.init(memoryCapacity: memoryCapacity, clock: .system)
     }
 
-    /// A cache in a directory, with what is in it.
+    /// Opens a cache in a directory, with the responses in it.
     ///
-    /// Opening blocks. An index that is damaged, or that another user could have written, is set aside, and the cache
-    /// begins anew.
+    /// Blocks. An index that is damaged, or that another user could have written, is replaced by an empty one.
     ///
     /// - Parameters:
-    ///   - directory: where; its parent must be there. It is made with the mode 0700. One that is there must be this user's,
-    ///     and others must not be able to write to it: they could answer the program's requests.
-    ///   - diskCapacity: in bytes, of heads and bodies. A body of more than an eighth of it is not stored.
-    ///   - memoryCapacity: in bytes, of heads and small bodies.
+    ///   - directory: The directory, made with the mode 0700 if missing; its parent must exist. An existing one must
+    ///     belong to this user and not be writable by others, who could answer the program's requests.
+    ///   - diskCapacity: The maximum size of heads and bodies, in bytes. A body larger than an eighth of it is not
+    ///     stored.
+    ///   - memoryCapacity: The maximum size of heads and small bodies in memory, in bytes.
     /// - Throws: `HTTPCacheError`, if the directory cannot be used.
     public convenience init(
         directory: URL, diskCapacity: Int64 = 256 << 20, memoryCapacity: Int = 16 << 20
@@ -71,8 +73,8 @@ public final class HTTPCache: Sendable {
         }
     }
 
-    /// Decides what is stored; nil to store what RFC 9111 allows. See `CacheResponseHandler` for where it runs. It is
-    /// asked about new responses, not about those that the origin has confirmed.
+    /// Decides what is stored; nil stores what RFC 9111 allows. See `CacheResponseHandler` for where it runs. It is
+    /// called for new responses, not for stored ones that the origin has confirmed.
     public var responseHandler: CacheResponseHandler? {
         get { handler.withLock { $0 } }
         set {
@@ -83,10 +85,11 @@ public final class HTTPCache: Sendable {
 
     // MARK: Numbers
 
-    /// How many bytes are in memory. An estimate.
+    /// The estimated memory usage, in bytes.
     public var currentMemoryUsage: Int { storage.memoryUsage }
 
-    /// How many bytes of heads and bodies are in the directory; 0 without one. Blocks until what is pending is written.
+    /// The size of heads and bodies in the directory, in bytes; 0 without one. Blocks until pending changes are
+    /// written.
     public var currentDiskUsage: Int64 {
         guard let disk = storage.disk else { return 0 }
         return disk.queue.sync {
@@ -95,13 +98,13 @@ public final class HTTPCache: Sendable {
         }
     }
 
-    /// How many requests were answered by stored responses, without asking the origin.
+    /// How many requests were answered by stored responses without contacting the origin.
     public var hits: Int { storage.counts.hits.load(ordering: .relaxed) }
 
-    /// How many requests found nothing that could be used.
+    /// How many requests found no usable response.
     public var misses: Int { storage.counts.misses.load(ordering: .relaxed) }
 
-    /// How many stored responses the origin has confirmed.
+    /// How many times the origin has confirmed a stored response.
     public var validations: Int { storage.counts.validations.load(ordering: .relaxed) }
 
     /// How many responses were stored.
@@ -109,14 +112,14 @@ public final class HTTPCache: Sendable {
 
     // MARK: Removing
 
-    /// Removes all responses. Those that are being received meanwhile are not stored.
+    /// Removes all responses. Responses to requests that are under way are not stored.
     public func removeAll() { storage.removeAll() }
 
-    /// Removes the responses that are stored for a URL, whatever request fields they vary by.
+    /// Removes the stored responses for a URL, whatever request fields they vary by.
     public func remove(for url: URL) { storage.invalidate([CacheAddress.normalized(url.absoluteString)]) }
 
-    /// Removes the responses that arrived, or were last confirmed, at a time or after it. Unless that is yet to come,
-    /// those that are being received meanwhile are not stored.
+    /// Removes the responses that arrived, or were last confirmed, at or after a time. Unless the time is in the
+    /// future, responses to requests that are under way are not stored.
     public func removeStored(since date: Date) {
         let milliseconds = date.timeIntervalSince1970 * 1000
         storage.removeStored(since: Int64(exactly: max(-1e15, min(milliseconds, 1e15)).rounded(.down)) ?? 0)
@@ -124,9 +127,9 @@ public final class HTTPCache: Sendable {
 
     // MARK: The disk
 
-    /// Waits until everything that has been stored or removed is in the directory. Blocks; of no effect without one.
+    /// Waits until all changes are written to the directory. Blocks; no effect without a directory.
     ///
-    /// - Throws: `HTTPCacheError.cannotWrite`, if something could not be written.
+    /// - Throws: `HTTPCacheError.cannotWrite` if a change could not be written.
     public func flush() throws(HTTPCacheError) {
         guard let disk = storage.disk else { return }
         disk.bodies.sync {}
@@ -134,8 +137,8 @@ public final class HTTPCache: Sendable {
         if let failure { throw failure }
     }
 
-    /// Why something could not be written or read the last time; nil if it could, or if there is no directory. What the
-    /// disk does not take is not stored; requests go to the network.
+    /// The failure of the last read or write of the directory; nil if it succeeded, or without a directory. While the
+    /// disk fails, nothing is stored and requests go to the network.
     public var failure: HTTPCacheError? {
         storage.disk?.failure.map {
             $0.code == .unsafe ? .isUnsafe($0.path, reason: $0.text) : .cannotWrite($0.path, reason: $0.text)
@@ -146,13 +149,141 @@ public final class HTTPCache: Sendable {
 extension HTTPCache {
     /// Begins an exchange. Never blocks.
     ///
-    /// - Parameter handler: decides what is stored; nil for the cache's own `responseHandler`.
+    /// - Parameter handler: Decides what is stored; nil for the cache's own `responseHandler`.
     package func exchange(for request: CacheRequest, handler: CacheResponseHandler? = nil) -> CacheExchange {
         CacheExchange(storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil))
     }
 }
 
 extension HTTPCache: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// Empty, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension HTTPCache {
+    /// The largest body, in bytes, that `cachedResponse(for:)` returns, because a `CachedURLResponse` holds it in
+    /// memory.
+    public static let cachedResponseLimit = 1 << 20
+
+    /// The stored response for a request, even a stale one.
+    ///
+    /// The bytes are those that were stored: if the response has a `Content-Encoding`, they are encoded. Of the fields
+    /// that the response varies by, only those that the request has are compared, because those added on sending are
+    /// not known here. It finds only responses to requests without credentials: a request with a secret field, such as
+    /// `Authorization`, `Cookie` or `X-Api-Key`, gets nil.
+    ///
+    /// - Returns: nil if nothing is stored, or if the body has more than `cachedResponseLimit` bytes or cannot be read.
+    public func cachedResponse(for request: URLRequest) async -> CachedURLResponse? {
+        guard let request = CacheRequest(request, policy: .storedOnly) else { return nil }
+        let stored = await withCheckedContinuation { continuation in
+            CacheExchange(storage, request, nil).lookUpLeniently { continuation.resume(returning: $0) }
+        }
+        guard let stored, stored.length <= Self.cachedResponseLimit else { return nil }
+        let result = await withCheckedContinuation { continuation in
+            stored.read(at: 0, count: stored.length) { continuation.resume(returning: $0) }
+        }
+        guard case .success(let bytes) = result, let url = URL(string: request.address),
+            let response = HTTPURLResponse(url, stored.head.statusCode, stored.head.allFields)
+        else { return nil }
+        return CachedURLResponse(
+            response: response, data: Data(bytes), userInfo: stored.userInfo.isEmpty ? nil : stored.userInfo,
+            storagePolicy: .allowed)
+    }
+
+    /// Stores a response as if it had arrived now. RFC 9111 decides whether it may be stored, and for how long it is
+    /// fresh; of its `userInfo`, only strings are kept. A response to a request with a secret field is not stored,
+    /// because the stored response would answer requests of other identities.
+    ///
+    /// - Returns: Whether the response was stored.
+    @discardableResult
+    public func store(_ response: CachedURLResponse, for request: URLRequest) async -> Bool {
+        guard response.storagePolicy != .notAllowed, let head = response.response as? HTTPURLResponse,
+            let request = CacheRequest(request, policy: .reload)
+        else { return false }
+        let fields: Fields = head.allHeaderFields.compactMap { name, value in
+            guard let name = name as? String, let value = value as? String else { return nil }
+            return (name, value)
+        }
+        let userInfo = (response.userInfo ?? [:]).reduce(into: [String: String]()) { texts, pair in
+            if let key = pair.key as? String, let value = pair.value as? String { texts[key] = value }
+        }
+        let handler: CacheResponseHandler = { candidate in
+            var candidate = candidate
+            candidate.userInfo = userInfo
+            return candidate
+        }
+        let exchange = CacheExchange(storage, request, userInfo.isEmpty ? nil : handler)
+        guard case .store(let writer) = exchange.receive(CachedHead(statusCode: head.statusCode, fields: fields))
+        else { return false }
+        response.data.withUnsafeBytes { writer.write($0) }
+        guard let writer = writer as? CacheWriter else { return false }
+        return await withCheckedContinuation { continuation in writer.complete { continuation.resume(returning: $0) } }
+    }
+
+    /// Removes the stored responses for the URL of a request, whatever fields they vary by.
+    public func remove(for request: URLRequest) {
+        if let url = request.url { remove(for: url) }
+    }
+}
+
+extension CacheCandidate {
+    /// The response as Foundation's type, as in AFNetworking's block; nil if the body has more than `dataLimit` bytes.
+    /// Reading the body may block. The bytes are as received: with the content coding that the fields name.
+    public var cachedURLResponse: CachedURLResponse? {
+        guard let url, let data, let response = HTTPURLResponse(url, statusCode, fields) else { return nil }
+        return CachedURLResponse(
+            response: response, data: data, userInfo: userInfo.isEmpty ? nil : userInfo, storagePolicy: .allowed)
+    }
+}
+
+extension HTTPURLResponse {
+    fileprivate convenience init?(_ url: URL, _ statusCode: Int, _ fields: [(name: String, value: String)]) {
+        self.init(
+            url: url, statusCode: statusCode, httpVersion: "HTTP/1.1",
+            headerFields: Dictionary(fields.map { ($0.name, $0.value) }) { "\($0), \($1)" })
+    }
+}
+
+extension CacheRequest {
+    /// - Returns: nil for a request without a URL, and for one with credentials.
+    init?(_ request: URLRequest, policy: CachePolicy) {
+        guard let address = request.url?.absoluteString,
+            request.allHTTPHeaderFields?.keys.contains(where: SecretClassifier.standard.contains) != true
+        else { return nil }
+        self.init(
+            method: request.httpMethod ?? "GET", address: address,
+            fields: (request.allHTTPHeaderFields ?? [:]).map { ($0.key, $0.value) }, policy: policy, partition: "",
+            hasBody: request.httpBody != nil || request.httpBodyStream != nil)
+    }
+}
+
+/// The cache's interface for the transport.
+extension HTTPCache: ResponseCache {
+    package func begin(_ request: CacheRequest) -> any ResponseCacheExchange { exchange(for: request) }
+
+    package var salt: String { storage.salt }
+}
+
+/// Why an `HTTPCache` cannot use its directory.
+public enum HTTPCacheError: Error, Sendable, Hashable {
+    /// The directory, or the index in it, cannot be made or opened: its path, and the reason.
+    case cannotOpen(String, reason: String)
+    /// The database at this path belongs to another program, or to a newer version of this library. It was not changed.
+    case isForeign(String)
+    /// A write failed: the path of the cache, and the reason. The response was not stored; the cache stays usable.
+    case cannotWrite(String, reason: String)
+    /// Another user owns the directory or can change its contents, so the cache refuses it: its path, and the reason.
+    case isUnsafe(String, reason: String)
+}
+
+extension HTTPCacheError: CustomStringConvertible {
+    /// The reason in a sentence.
+    public var description: String {
+        switch self {
+        case .cannotOpen(let path, let reason): "The cache cannot be opened at \(path): \(reason)"
+        case .isForeign(let path): "The file \(path) belongs to another program, or to a newer version. It was left alone."
+        case .isUnsafe(let path, let reason): "The cache at \(path) cannot be trusted, and is not used: \(reason)"
+        case .cannotWrite(let path, let reason): "The cache cannot be written at \(path): \(reason)"
+        }
+    }
 }

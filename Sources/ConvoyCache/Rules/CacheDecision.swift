@@ -1,25 +1,25 @@
 import ConvoySupport
 
-/// What part of a stored response answers a request.
+/// The form in which a stored response answers a request.
 enum ServedForm: Sendable, Hashable {
     case whole
-    /// The head only: the answer to HEAD.
+    /// The head only, for HEAD.
     case head
-    /// 206, with these bytes.
+    /// 206 with these bytes.
     case part(Range<Int>)
-    /// 304: the client has it already.
+    /// 304, because the client has the response already.
     case notModified
 }
 
-/// What to do with a request, given the response that is stored for it (RFC 9111, section 4).
+/// What to do with a request, given its stored response (RFC 9111, section 4).
 enum CacheDecision: Sendable {
-    /// To be sent as it is. What is stored may stand in for a failure.
+    /// Send it unchanged. The stored response may be served after a failure.
     case miss
     case serve(ServedForm, StoredUse, revalidates: Bool)
     case validate
     case unavailable(CacheUnavailable)
 
-    /// - Parameter record: the latest one that answers the request.
+    /// - Parameter record: The most recent stored response that matches the request.
     init(_ request: RequestFacts, _ record: CacheRecord?, now: CacheTime, boot: Int64) {
         let isOffline = request.policy == .storedOnly || request.directives.onlyIfCached
         guard request.mayBeAnswered else {
@@ -51,7 +51,7 @@ enum CacheDecision: Sendable {
         self = .serve(form, use, revalidates: revalidates)
     }
 
-    /// Why the response may be served without asking the origin; nil if it may not.
+    /// Why the response may be served without contacting the origin; nil if it may not.
     private static func use(
         _ request: RequestFacts, _ record: CacheRecord, _ now: CacheTime, _ boot: Int64
     ) -> StoredUse? {
@@ -59,15 +59,15 @@ enum CacheDecision: Sendable {
         let directives = record.facts.directives
         guard !wishes.noCache, !directives.noCache else { return nil }
         let freshness = record.freshness(at: now, boot: boot)
-        // An immutable response is not asked about on a reload while it is fresh (RFC 8246, section 2).
+        // A reload does not revalidate an immutable response while it is fresh (RFC 8246, section 2).
         if request.policy == .reloadRevalidating, !(directives.isImmutable && freshness.isFresh) { return nil }
         if let maxAge = wishes.maxAge, freshness.age >= maxAge * 1000 + (maxAge > 0 ? 1000 : 0) {
-            // `max-stale` speaks of the lifetime that the origin gave, not of this one.
+            // `max-stale` applies to the lifetime that the origin gave, not to this one.
             return nil
         }
         if let minFresh = wishes.minFresh, freshness.lifetime - freshness.age < minFresh * 1000 { return nil }
         if freshness.isFresh { return .fresh }
-        // Whatever permits to serve it stale gives way to the origin (section 4.2.4).
+        // The origin's `must-revalidate` overrides every permission to serve it stale (section 4.2.4).
         guard !directives.mustRevalidate else { return nil }
         if let maxStale = wishes.maxStale, freshness.staleness <= maxStale * 1000 { return .maxStale }
         if let window = directives.staleWhileRevalidate, !wishes.wantsFreshness,
@@ -78,15 +78,15 @@ enum CacheDecision: Sendable {
         return nil
     }
 
-    /// A request with conditions or a range of its own goes to the origin as it is: its answer is for the client, and
-    /// does not tell whether the stored response is valid as a whole. A HEAD does, without any condition.
+    /// A request with its own conditions or range goes to the origin unchanged: its response is for the client and does
+    /// not show whether the stored response is still valid. A HEAD shows that without a condition.
     private static func revalidation(_ request: RequestFacts, _ record: CacheRecord) -> CacheDecision {
         guard request.method == .get, !request.isConditional, request.range == nil, record.facts.hasValidator
         else { return .miss }
         return .validate
     }
 
-    /// Whether a stale response may stand in for a failure (RFC 5861, section 4).
+    /// Whether a stale response may be served after a failure (RFC 5861, section 4).
     static func mayStandIn(
         _ record: CacheRecord, for request: RequestFacts, now: CacheTime, boot: Int64
     ) -> Bool {
@@ -100,8 +100,8 @@ enum CacheDecision: Sendable {
 }
 
 extension ServedForm {
-    /// How a stored response answers a request with conditions or a range (RFC 9110, section 13.2.2; RFC 9111,
-    /// section 4.3.2); nil if the origin must.
+    /// How a stored response answers a request with conditions or a range (RFC 9110, section 13.2.2; RFC 9111, section
+    /// 4.3.2); nil if only the origin can.
     init?(_ request: RequestFacts, _ record: CacheRecord) {
         let isSuccess = record.head.statusCode == 200
         if isSuccess, ServedForm.isUnchanged(request, record) {
@@ -130,7 +130,7 @@ extension ServedForm {
         if condition.utf8.first == UInt8(ascii: "\"") || !EntityTag.isStrong(condition) {
             return record.facts.etag.map { EntityTag.matchesStrongly($0, condition) } ?? false
         }
-        // A date is compared as it is, and counts only if it is a strong validator: a minute older than the response
+        // A date must match exactly, and counts only as a strong validator: at least a minute older than the response
         // (RFC 9110, section 8.8.2.2).
         guard let changed = record.facts.lastModified, ExactText.equal(changed, condition),
             let time = HTTPDate.parse(changed)

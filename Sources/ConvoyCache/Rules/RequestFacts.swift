@@ -1,12 +1,12 @@
 import ConvoySupport
 
-/// What of a request matters to its cache, found in one pass over its fields.
+/// The properties of a request that matter to the cache, collected in one pass over its fields.
 struct RequestFacts: Sendable {
     enum Method: Sendable, Hashable {
         case get, head
-        /// Without effect, but its responses are not for this cache.
+        /// A safe method whose responses this cache does not store.
         case otherSafe
-        /// May change what is at its address (RFC 9110, section 9.2.1); a method that nobody knows is one.
+        /// May change the resource (RFC 9110, section 9.2.1). Includes unknown methods.
         case unsafe
     }
 
@@ -23,9 +23,9 @@ struct RequestFacts: Sendable {
     private(set) var ifRange: String?
     private(set) var ifNoneMatch: String?
     private(set) var ifModifiedSince: String?
-    /// Whether it has a condition that only the origin can decide: `If-Match` or `If-Unmodified-Since`.
+    /// Whether it has a condition that only the origin can evaluate: `If-Match` or `If-Unmodified-Since`.
     private(set) var hasPrecondition = false
-    /// Whether fields that it does not have match those of a stored request: not all of its fields are known.
+    /// Whether missing fields match any stored value, because not all of its fields are known.
     var isLenient = false
 
     init(_ request: CacheRequest, salt: any SaltSource) {
@@ -66,6 +66,30 @@ struct RequestFacts: Sendable {
     /// Whether a stored response could answer it.
     var mayBeAnswered: Bool { (method == .get || method == .head) && !hasBody && !hasPrecondition }
 
-    /// Whether it asks for what has changed only, so that the cache must not ask the same for itself.
+    /// Whether it has conditions of its own, so that the cache must not add any.
     var isConditional: Bool { ifNoneMatch != nil || ifModifiedSince != nil || hasPrecondition }
+}
+
+/// A requested range of bytes (RFC 9110, section 14.1.2). The cache serves only single ranges.
+enum ByteRange {
+    /// The part of a body that a `Range` field requests.
+    ///
+    /// - Returns: nil for several ranges, an unsatisfiable one, or an invalid field, which only the origin can answer.
+    static func resolve(_ field: String, length: Int) -> Range<Int>? {
+        let text = field.utf8
+        guard let equals = text.firstIndex(of: UInt8(ascii: "=")),
+            FieldNames.matches(String(field[..<equals]), "bytes")
+        else { return nil }
+        let range = HTTPSyntax.trimmed(field[text.index(after: equals)...])
+        guard let dash = range.utf8.firstIndex(of: UInt8(ascii: "-")) else { return nil }
+        let (first, last) = (range.utf8[..<dash], range.utf8[range.utf8.index(after: dash)...])
+        if first.isEmpty {
+            guard let count = DeltaSeconds.parse(last), count > 0, length > 0 else { return nil }
+            return max(0, length - Int(min(count, Int64(length))))..<length
+        }
+        guard let start = DeltaSeconds.parse(first), start < length else { return nil }
+        if last.isEmpty { return Int(start)..<length }
+        guard let end = DeltaSeconds.parse(last), end >= start else { return nil }
+        return Int(start)..<Int(min(end, Int64(length) - 1)) + 1
+    }
 }

@@ -1,19 +1,18 @@
 import ConvoySupport
 import Foundation
 
-/// Whether a response is stored, and what it makes of responses that are stored already.
+/// Decides whether a response is stored, and how it affects stored ones.
 enum StorageRules {
     /// Whether the response to a request may and should be stored (RFC 9111, section 3).
     ///
-    /// Only responses to GET are. One that could never be used again, since it is stale from the start and cannot be
-    /// validated, is not.
+    /// Only responses to GET are stored, and only if they can be used again: fresh for a time, or with a validator.
     static func isStorable(_ request: RequestFacts, _ head: CachedHead, _ facts: ResponseFacts) -> Bool {
         let status = head.statusCode
         guard request.method == .get, !request.hasBody, !request.directives.noStore, StatusRules.isStorable(status)
         else { return false }
         let directives = facts.directives
         if directives.mustUnderstand {
-            // It replaces `no-store` for who knows what the status means (section 5.2.2.3).
+            // `must-understand` overrides `no-store` if the status is understood (section 5.2.2.3).
             guard StatusRules.isUnderstood(status) else { return false }
         } else if directives.noStore {
             return false
@@ -26,16 +25,16 @@ enum StorageRules {
         return facts.hasValidator || (staysUseful && !directives.noCache)
     }
 
-    /// Whether a 304 speaks of a stored response (section 4.3.4): a strong validator must be the stored one. Without
-    /// one, the answer to the cache's own question can only mean the response that was asked about.
+    /// Whether a 304 confirms a stored response (section 4.3.4): a strong validator must be the stored one. A 304
+    /// without a validator confirms the response that the cache has validated.
     static func confirms(_ head: CachedHead, _ record: CacheRecord) -> Bool {
         guard let etag = head.fields.first("etag"), EntityTag.isStrong(etag), let stored = record.facts.etag
         else { return true }
         return EntityTag.matchesWeakly(etag, stored)
     }
 
-    /// Whether a 304 to the client's own condition, or the head that HEAD gave, speaks of a stored response: all
-    /// validators that it has must be the stored ones, and the length, too (section 4.3.5).
+    /// Whether a 304 to the client's own condition, or the head of a response to HEAD, describes a stored response: all
+    /// of its validators, and its length, must be the stored ones (section 4.3.5).
     static func describes(_ head: CachedHead, _ record: CacheRecord, needsValidator: Bool) -> Bool {
         let etag = head.fields.first("etag")
         let changed = head.fields.first("last-modified")
@@ -46,13 +45,13 @@ enum StorageRules {
         return length == record.head.fields.first("content-length") ?? String(record.length)
     }
 
-    /// The addresses whose stored responses a response makes invalid (section 4.4): its own after an unsafe request that
-    /// has not failed, and those of the same origin that it names.
+    /// The addresses whose stored responses a response invalidates (section 4.4): after an unsafe request that has not
+    /// failed its own, and those of the same origin in `Location` and `Content-Location`.
     static func invalidated(by head: CachedHead, to request: RequestFacts) -> [String] {
         guard request.method == .unsafe, (200...399).contains(head.statusCode) else { return [] }
         let own = request.address
         var addresses = [own]
-        // Of each one: a server that names ten thousand does not get them all looked up.
+        // Only the first field of each name, so that a server cannot cause thousands of lookups.
         for value in [head.fields.first("location"), head.fields.first("content-location")].compactMap(\.self) {
             guard let base = URL(string: own), let url = URL(string: value, relativeTo: base) else { continue }
             let address = CacheAddress.normalized(url.absoluteString)
@@ -61,5 +60,146 @@ enum StorageRules {
             }
         }
         return addresses
+    }
+}
+
+/// The meaning of statuses to a cache.
+enum StatusRules {
+    /// Whether a response of this status is fresh for a time without explicit freshness (RFC 9110, section 15.1). 206
+    /// is too, but is not stored here.
+    static func isHeuristicallyCacheable(_ status: Int) -> Bool {
+        switch status {
+        case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501: true
+        default: false
+        }
+    }
+
+    /// Whether this cache understands a status, as `must-understand` demands (RFC 9111, section 5.2.2.3).
+    static func isUnderstood(_ status: Int) -> Bool {
+        switch status {
+        case 200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 414, 500, 501, 502, 503, 504: true
+        default: false
+        }
+    }
+
+    /// Whether a status may be stored at all. A 206 would have to be combined with other parts; a 304 describes another
+    /// response. 412 and 416 refer to a condition or a range that the next request may not have, 401 to credentials
+    /// that may be valid the next time or to a used nonce, and 407 comes from a proxy. The statuses of RFC 6585 must
+    /// not be stored.
+    static func isStorable(_ status: Int) -> Bool {
+        switch status {
+        case 206, 304, 401, 407, 412, 416, 428, 429, 431, 511: false
+        default: (200...599).contains(status)
+        }
+    }
+
+    /// Whether a response of this status, stored or not, makes an earlier one obsolete.
+    static func replaces(_ status: Int) -> Bool {
+        [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 410].contains(status)
+    }
+
+    /// Whether the status is a failure of the origin or a gateway after which a stale response may be served (RFC 5861,
+    /// section 4).
+    static func isFailure(_ status: Int) -> Bool { [500, 502, 503, 504].contains(status) }
+}
+
+/// Selects the fields of a response that are stored, updated and served.
+///
+/// `Set-Cookie` is stored and served like any other field (RFC 9111). Cookie stores take cookies only from responses of
+/// the network, so that an old response does not restore an old cookie. `Clear-Site-Data` is stored and served, without
+/// effect.
+enum StoredFields {
+    /// The fields of a response to store: all but those for the connection or a proxy (RFC 9111, section 3.1). A
+    /// response without a `Date` gets one (RFC 9110, section 6.6.1).
+    static func stored(_ fields: Fields, arrival: Int64) -> Fields {
+        // A set, because a hostile server can name and send thousands of fields.
+        let named = Set(fields.members("connection").map { FieldNames.lowercased($0) })
+        var stored = fields.filter { field in
+            !isOfConnection(field.name)
+                && (named.isEmpty || !named.contains(FieldNames.lowercased(field.name)))
+        }
+        if !stored.contains("date") { stored.append(("Date", HTTPDate.string(arrival))) }
+        return stored
+    }
+
+    /// The stored fields, updated with those of a 304 or of a response to HEAD (section 3.2).
+    static func updated(_ old: Fields, by new: Fields, arrival: Int64) -> Fields {
+        let update = stored(new, arrival: arrival).filter { !describesBody($0.name) }
+        let names = Set(update.map { FieldNames.lowercased($0.name) })
+        // An `Age` that the origin no longer sends belongs to the earlier response.
+        let kept = old.filter { field in
+            !FieldNames.matches(field.name, "age") && !names.contains(FieldNames.lowercased(field.name))
+        }
+        return kept + update
+    }
+
+    private static func isOfConnection(_ name: String) -> Bool {
+        switch name.utf8.count {
+        case 2: FieldNames.matches(name, "te")
+        case 7: FieldNames.matches(name, "trailer") || FieldNames.matches(name, "upgrade")
+        case 10: FieldNames.matches(name, "connection") || FieldNames.matches(name, "keep-alive")
+        case 16: FieldNames.matches(name, "proxy-connection")
+        case 17: FieldNames.matches(name, "transfer-encoding")
+        case 18: FieldNames.matches(name, "proxy-authenticate")
+        case 19: FieldNames.matches(name, "proxy-authorization")
+        case 25: FieldNames.matches(name, "proxy-authentication-info")
+        default: false
+        }
+    }
+
+    /// Whether a field describes the stored bytes, so that no other response can change it.
+    private static func describesBody(_ name: String) -> Bool {
+        FieldNames.matches(name, "content-length") || FieldNames.matches(name, "content-encoding")
+            || FieldNames.matches(name, "content-range")
+    }
+}
+
+/// Makes the head to serve from a stored response.
+enum ServedHead {
+    static func make(
+        _ record: CacheRecord, _ form: ServedForm, _ use: StoredUse, now: CacheTime, boot: Int64
+    ) -> CachedHead {
+        let stored = record.head.fields
+        let hidden = use == .validated ? [] : record.facts.directives.unconfirmedFields
+        let statesAge = stored.contains("age")
+        // A response that the origin has just confirmed has only the age that it states (RFC 9111, section 5.1).
+        let age = use != .validated || statesAge ? record.freshness(at: now, boot: boot).age / 1000 : nil
+        if case .whole = form, !statesAge, hidden.isEmpty {
+            return CachedHead(statusCode: record.head.statusCode, fields: stored, age: age)
+        }
+        var fields = stored.filter { field in
+            !FieldNames.matches(field.name, "age") && !isReplaced(field.name, form)
+                && !hidden.contains { HTTPSyntax.isSameField($0, field.name) }
+        }
+        switch form {
+        case .whole, .head: return CachedHead(statusCode: record.head.statusCode, fields: fields, age: age)
+        case .notModified: return CachedHead(statusCode: 304, fields: fields, age: age)
+        case .part(let range):
+            fields.append(("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(record.length)"))
+            fields.append(("Content-Length", String(range.count)))
+            return CachedHead(statusCode: 206, fields: fields, age: age)
+        }
+    }
+
+    /// Whether a field is replaced or omitted in this form.
+    private static func isReplaced(_ name: String, _ form: ServedForm) -> Bool {
+        switch form {
+        case .whole, .head: false
+        case .part: FieldNames.matches(name, "content-length") || FieldNames.matches(name, "content-range")
+        case .notModified: FieldNames.matches(name, "content-length") || FieldNames.matches(name, "content-encoding")
+        }
+    }
+
+    /// The request fields that validate a stored response (section 4.3.1).
+    static func validation(of record: CacheRecord, for request: RequestFacts) -> [(name: String, value: [UInt8])] {
+        var fields: [(name: String, value: [UInt8])] = []
+        for (name, value) in [("If-None-Match", record.facts.etag), ("If-Modified-Since", record.facts.lastModified)] {
+            if let bytes = value.flatMap({ EchoedValue(latin1: $0)?.bytes }) { fields.append((name, bytes)) }
+        }
+        // Makes caches on the way revalidate as well.
+        if request.policy == .reloadRevalidating, !request.fields.contains("cache-control") {
+            fields.append(("Cache-Control", Array("max-age=0".utf8)))
+        }
+        return fields
     }
 }

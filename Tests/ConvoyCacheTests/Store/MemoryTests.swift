@@ -68,14 +68,14 @@ import Testing
         ]
         for (name, change) in changes {
             var index = MemoryIndex(capacity: 10_000, hasDisk: true)
-            let mark = index.mark("a")
+            let snapshot = index.snapshot("a")
             change(&index)
-            index.install([Self.entry("a")], of: "a", ifUnchangedSince: mark)
+            index.install([Self.entry("a")], of: "a", ifUnchangedSince: snapshot)
             let isFound = Self.has("a", id: 1, &index)
             #expect(!isFound, "\(name)")
         }
         var index = MemoryIndex(capacity: 10_000, hasDisk: true)
-        index.install([Self.entry("a")], of: "a", ifUnchangedSince: index.mark("a"))
+        index.install([Self.entry("a")], of: "a", ifUnchangedSince: index.snapshot("a"))
         let found = index.find("a")
         #expect(found?.isComplete == true)
     }

@@ -2,17 +2,18 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The disk of a cache: makes its changes a moment later, in batches, on a queue of its own, and reads rows there.
+/// The disk storage of a cache: applies changes in batches, a moment later, on a queue of its own, and reads rows
+/// there.
 ///
-/// What fails on the disk costs entries and nothing else: a damaged index is set aside and begun anew, a full disk stores
-/// nothing. What has been removed stays away, even if the disk cannot be told for a while.
+/// A failure of the disk costs only entries: a damaged index is replaced by a new one, and a full disk stores nothing.
+/// Removed entries stay removed, even while the disk cannot be written.
 final class DiskStore: @unchecked Sendable {
-    /// So many bytes of small responses may wait to be written. With more they stay in memory only.
+    /// The maximum number of bytes of small responses that wait to be written. Above it, they stay in memory only.
     private static let backlogLimit = 16 << 20
 
     private struct Pending {
         var operations: [DiskOperation] = []
-        /// The addresses of the operations that have one, and whether one has none.
+        /// The addresses of the operations; `concernsAll` if one of them has no single address.
         var addresses: Set<String> = []
         var concernsAll = false
         var size = 0
@@ -31,15 +32,15 @@ final class DiskStore: @unchecked Sendable {
 
     let directory: CacheDirectory
     let queue = DispatchQueue(label: "Convoy.Cache.index", qos: .userInitiated)
-    /// Writes the files of bodies, apart from the index, so that nobody who asks waits for a large one.
+    /// Writes the files of bodies, on a queue of its own, so that lookups do not wait for a large one.
     let bodies = DispatchQueue(label: "Convoy.Cache.writing", qos: .utility)
     private let capacity: Int64
     private let pending = Locked(Pending())
 
-    // On the queue only.
+    // Used on the queue only.
     private var index: DiskIndex?
     private var version: Int64 = 0
-    /// Whether it has been opened anew since somebody asked for changes.
+    /// Whether the index has been reopened since the last call of `hasChanged()`.
     private var isReopened = false
     private var nextOpening: MonotonicTime = 0
     private var openingError: DatabaseError?
@@ -55,20 +56,20 @@ final class DiskStore: @unchecked Sendable {
         bodies.async { self.tidy() }
     }
 
-    /// Why the disk does not do what it should; nil if it does.
+    /// The last failure of the disk; nil if the last access succeeded.
     var failure: DatabaseError? { pending.withLock { $0.failure } }
 
-    /// See ``DiskIndex/salt``. Another one after the index had to be begun anew.
+    /// See ``DiskIndex/salt``. It changes when a new index replaces a damaged one.
     var salt: String { pending.withLock { $0.salt } }
 
-    /// The largest body that is stored.
+    /// The largest body that is stored, in bytes.
     var bodyLimit: Int { Int(clamping: capacity / 8) }
 
     // MARK: Changes
 
-    /// Makes a change soon.
+    /// Queues a change.
     ///
-    /// - Returns: false if too many wait already. A removal is always taken.
+    /// - Returns: false if too many changes are pending. A removal is always accepted.
     @discardableResult
     func add(_ operation: DiskOperation) -> Bool {
         let (isTaken, isDue) = pending.withLock { pending -> (Bool, Bool) in
@@ -84,7 +85,7 @@ final class DiskStore: @unchecked Sendable {
         return isTaken
     }
 
-    /// Notes that a response was used. Written some time later, since it only decides what is evicted first.
+    /// Records a use of a response. It is written later, because it only decides the order of eviction.
     func noteUse(of id: Int64, at time: Int64) {
         let isDue = pending.withLock { pending in
             pending.used[id] = time
@@ -96,11 +97,11 @@ final class DiskStore: @unchecked Sendable {
     }
 
     private func schedule(after seconds: Double) {
-        // The store is retained until then, so that nothing is lost with the last reference to it.
+        // The closure retains the store, so that releasing the last reference does not lose pending changes.
         queue.asyncAfter(deadline: .now() + seconds) { self.write() }
     }
 
-    /// Writes all that is pending. On the queue.
+    /// Writes all pending changes. On the queue.
     func write() {
         let (operations, used) = pending.withLock { pending in
             defer {
@@ -112,7 +113,7 @@ final class DiskStore: @unchecked Sendable {
         guard !operations.isEmpty || !used.isEmpty else { return }
         var start = 0
         while start < operations.count || (start == 0 && !used.isEmpty) {
-            // Who asks waits for one batch at most, not for all.
+            // A lookup waits for one batch at most.
             let batch = Array(operations[start...].prefix(256))
             guard let error = attempt(batch, start == 0 ? used : [:]) else {
                 start += max(batch.count, 1)
@@ -131,8 +132,7 @@ final class DiskStore: @unchecked Sendable {
         }.error
     }
 
-    /// What could not be written is tried again while another process is busy. For other reasons additions are given
-    /// up; removals never are, as long as the cache is there.
+    /// Retries the changes if another process was busy. After other errors it drops additions, but never removals.
     private func putBack(_ operations: [DiskOperation], after error: DatabaseError) {
         retries += 1
         let isBusy = error.code == .busy && retries < 200
@@ -151,18 +151,18 @@ final class DiskStore: @unchecked Sendable {
         }
         guard isDue else { return }
         if retries < 300 { return schedule(after: isBusy ? 0.05 : 2) }
-        // A disk that has been refusing for long does not keep alive a cache that nobody has any more.
+        // A disk that keeps failing must not keep a released cache alive.
         queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.write() }
     }
 
-    /// Many removals that the disk does not take are replaced by that of everything, so that they stay few.
+    /// Replaces many pending removals by the removal of everything, to bound their number.
     private static func condensed(_ operations: [DiskOperation]) -> [DiskOperation] {
         operations.count > 10_000 ? [.removeAll] : operations
     }
 
     // MARK: Reading, on the queue
 
-    /// Whether another process has changed or replaced the index since the last call.
+    /// Whether another process has changed or replaced the index since the last call of this method.
     func hasChanged() -> Bool {
         if let index, !index.isCurrent { self.index = nil }
         let seen = version
@@ -171,35 +171,35 @@ final class DiskStore: @unchecked Sendable {
         return isReopened || seen != now
     }
 
-    /// Writes what is pending if it concerns an address, so that its rows can be read. The rest waits for its batch.
+    /// Writes the pending changes if they concern an address, so that its rows are up to date.
     private func settle(_ address: String) {
         if pending.withLock({ $0.concerns(address) }) { write() }
     }
 
-    /// The stored responses of an address; nil if the disk does not tell.
+    /// The stored responses of an address; nil if the disk cannot be read.
     func entries(of address: String) -> [CacheEntry]? {
         settle(address)
         guard let (entries, damaged) = perform({ index throws(DatabaseError) in try index.entries(of: address) }).value
         else { return nil }
-        // What could not be removed yet is gone all the same.
+        // Entries with a pending removal count as removed.
         let removals = pending.withLock { $0.concerns(address) ? $0.operations.filter(\.isRemoval) : [] }
         for id in damaged { add(.remove(id: id, address: address)) }
         guard !removals.isEmpty else { return entries }
         return entries.filter { entry in !removals.contains { $0.removes(entry.record) } }
     }
 
-    /// What became of a body.
-    enum BodyFinding {
+    /// The result of reading a body.
+    enum BodyResult {
         case found(StoredBody)
-        /// It is not there any more, or is not what was stored.
+        /// It is missing or damaged.
         case gone
-        /// It cannot be read now; it may be sound.
+        /// It cannot be read now, but may be intact.
         case unavailable
     }
 
-    func body(of record: CacheRecord) -> BodyFinding {
+    func body(of record: CacheRecord) -> BodyResult {
         settle(record.address)
-        let result = perform { index throws(DatabaseError) -> BodyFinding in
+        let result = perform { index throws(DatabaseError) -> BodyResult in
             do {
                 return try index.body(of: record).map { .found($0) } ?? .gone
             } catch let error as DatabaseError {
@@ -216,9 +216,10 @@ final class DiskStore: @unchecked Sendable {
     var usage: Int64 { perform { index throws(DatabaseError) in try index.usage() }.value ?? 0 }
     var entryCount: Int64 { perform { index throws(DatabaseError) in try index.entryCount() }.value ?? 0 }
 
-    /// Removes files that nobody needs any more, and counts what there is. Blocks; on the queue of the bodies.
+    /// Removes orphaned files and recomputes the totals. Blocks; on the queue of the bodies.
     ///
-    /// - Parameter age: in seconds. A younger file may be one that another process is about to enter.
+    /// - Parameter age: The time since the last write after which a file can be an orphan, in seconds. A younger file
+    ///   may be one that another process is about to enter.
     func tidy(olderThan age: Int = 3600) {
         directory.collectOrphans(olderThan: age) { ids in
             queue.sync { perform { index throws(DatabaseError) in try index.files(ids) }.value }
@@ -251,13 +252,13 @@ final class DiskStore: @unchecked Sendable {
 
     private func current() throws(DatabaseError) -> DiskIndex {
         if let index { return index }
-        // A directory that is gone for good is not tried with each request.
+        // Back off: do not reopen a missing directory for every request.
         if let openingError, MonotonicClock.now < nextOpening { throw openingError }
         do throws(DatabaseError) {
             do throws(PrivateFile.Failure) {
                 try directory.create()
             } catch {
-                // For other reasons the index says why it cannot be opened.
+                // For other failures, opening the index gives the reason.
                 if case .unsafe(let flaw) = error { throw DatabaseError.unsafeDirectory(directory.path, flaw) }
             }
             let index = try DiskIndex.open(directory, capacity: capacity, timeout: 0.2)
@@ -271,6 +272,68 @@ final class DiskStore: @unchecked Sendable {
             nextOpening = MonotonicClock.now + 2_000_000_000
             openingError = error
             throw error
+        }
+    }
+}
+
+/// A pending change of the index on disk.
+enum DiskOperation: Sendable {
+    /// Adds a response with a small body.
+    case put(CacheRecord, [UInt8])
+    /// Adds a response whose body is in a file.
+    case putFile(CacheRecord, checksums: [UInt64])
+    /// Replaces the head of a response that the origin has confirmed.
+    case update(CacheRecord)
+    case remove(id: Int64, address: String)
+    case removeAddress(String)
+    /// Removes the responses that arrived at or after a time, in milliseconds since 1970.
+    case removeSince(Int64)
+    case removeAll
+
+    /// Whether it removes entries. A removal must not be lost, because removed entries must not reappear.
+    var isRemoval: Bool {
+        switch self {
+        case .put, .putFile, .update: false
+        case .remove, .removeAddress, .removeSince, .removeAll: true
+        }
+    }
+
+    /// The address whose responses it changes; nil for more than one address.
+    var address: String? {
+        switch self {
+        case .put(let record, _), .putFile(let record, _), .update(let record): record.address
+        case .remove(_, let address), .removeAddress(let address): address
+        case .removeSince, .removeAll: nil
+        }
+    }
+
+    /// The operation to do in its place after the disk has refused it, so that the entry it would have replaced is not
+    /// found again.
+    var remainder: DiskOperation {
+        switch self {
+        case .put(let record, _), .putFile(let record, _): .removeAddress(record.address)
+        case .update(let record): .remove(id: record.id, address: record.address)
+        case .remove, .removeAddress, .removeSince, .removeAll: self
+        }
+    }
+
+    /// The bytes that it holds in memory while it is pending.
+    var size: Int {
+        switch self {
+        case .put(let record, let body): record.cost + body.count
+        case .putFile(let record, _), .update(let record): record.cost
+        case .remove, .removeAddress, .removeSince, .removeAll: 64
+        }
+    }
+
+    /// Whether it removes a response.
+    func removes(_ record: CacheRecord) -> Bool {
+        switch self {
+        case .put, .putFile, .update: false
+        case .remove(let id, _): id == record.id
+        case .removeAddress(let address): address == record.address
+        case .removeSince(let time): record.received.wall >= time
+        case .removeAll: true
         }
     }
 }

@@ -1,17 +1,17 @@
 import ConvoySupport
 import Foundation
 
-/// Takes the body of a response that is being stored. Its methods never block; they may be called from any thread, one
-/// at a time.
+/// Receives the body of a response that is being stored. Its methods never block; call them from any thread, one at a
+/// time.
 ///
-/// A small body is kept in memory until it is complete. A larger one goes to a file while it arrives. A body that is
-/// not completed leaves nothing.
+/// A small body stays in memory until it is complete; a larger one goes to a file while it arrives. An incomplete body
+/// is not stored.
 package final class CacheWriter: ResponseCacheWriter {
     private struct State {
         var buffer: [UInt8] = []
         var count = 0
         var spool: BodySpool?
-        /// It is complete, cut off, or cannot be stored.
+        /// Whether the body is complete, abandoned, or cannot be stored.
         var isDone = false
     }
 
@@ -29,8 +29,7 @@ package final class CacheWriter: ResponseCacheWriter {
 
     package var isStoring: Bool { state.withLock { !$0.isDone } }
 
-    /// Takes the next bytes of the body, by copying them. Where they are too many, or the disk cannot keep up, the
-    /// response is not stored.
+    /// Copies the next bytes of the body. If the body is too large or the disk too slow, the response is not stored.
     package func write(_ bytes: UnsafeRawBufferPointer) {
         state.withLock { state in
             guard !state.isDone, !bytes.isEmpty else { return }
@@ -44,18 +43,17 @@ package final class CacheWriter: ResponseCacheWriter {
         }
     }
 
-    /// The body is complete.
+    /// Completes the body.
     ///
-    /// - Parameter then: is called once a following lookup would find the response, or when it is certain that it is not
-    ///   stored: at once if it is kept in memory, later on one of the cache's queues if it goes to a file or a handler is
-    ///   asked.
+    /// - Parameter then: Called when a lookup can find the response, or when it is certain that it is not stored: at
+    ///   once if the body is in memory, otherwise later on one of the cache's queues.
     package func finish(_ then: @escaping @Sendable () -> Void) { complete { _ in then() } }
 
-    /// The same; tells whether the response is stored.
+    /// Completes the body, and calls `then` with whether the response is stored.
     func complete(_ then: @escaping @Sendable (Bool) -> Void) {
         let body: (bytes: [UInt8], count: Int, spool: BodySpool?)? = state.withLock { state in
             guard !state.isDone else { return nil }
-            // A body that is shorter than its head has said was cut off.
+            // A body that is shorter than its head states is incomplete.
             guard state.count == draft.expectedLength ?? state.count else {
                 Self.giveUp(&state)
                 return nil
@@ -74,14 +72,14 @@ package final class CacheWriter: ResponseCacheWriter {
         store(draft, spool, id, body.count, then)
     }
 
-    /// The body was cut off, or the request was cancelled: nothing is stored.
+    /// Discards the body after an error or a cancellation.
     package func abandon() { state.withLock { Self.giveUp(&$0) } }
 
     private static func giveUp(_ state: inout State) {
         (state.isDone, state.buffer, state.spool) = (true, [], nil)
     }
 
-    /// Hands what has arrived to the file.
+    /// Writes the bytes so far to the file.
     private static func spill(_ state: inout State) {
         guard let spool = state.spool, !state.buffer.isEmpty else { return }
         if spool.write(state.buffer) { state.buffer = [] } else { giveUp(&state) }
@@ -103,7 +101,7 @@ package final class CacheWriter: ResponseCacheWriter {
 
     // MARK: Handlers
 
-    /// Asks a user's handler what is to be stored, on a thread for calls that may block.
+    /// Calls the user's handler on a thread that may block.
     private func ask(
         _ handler: @escaping CacheResponseHandler, _ bytes: [UInt8], _ count: Int, _ spool: BodySpool?,
         _ then: @escaping @Sendable (Bool) -> Void
@@ -130,7 +128,7 @@ package final class CacheWriter: ResponseCacheWriter {
         spool.sync { isWritten in isWritten ? decide(.file(spool)) : then(false) }
     }
 
-    /// Stores a body that a handler has put in the place of the one that arrived.
+    /// Stores the body with which a handler has replaced the received one.
     private func store(_ draft: CacheDraft, _ bytes: [UInt8], _ then: @escaping @Sendable (Bool) -> Void) {
         let id = EntryNumber.next()
         guard let disk = storage.disk, bytes.count > DiskIndex.inlineLimit else {
@@ -140,5 +138,35 @@ package final class CacheWriter: ResponseCacheWriter {
         let spool = BodySpool(disk.directory, id: id, queue: disk.bodies)
         guard spool.write(bytes) else { return then(false) }
         store(draft, spool, id, bytes.count, then)
+    }
+}
+
+/// The head of a response that is being stored.
+struct CacheDraft: Sendable {
+    let address: String
+    let partition: String
+    let vary: VaryKey
+    var head: CachedHead
+    let requested: CacheTime
+    let received: CacheTime
+    /// The storage's `generation` at the time of the request.
+    let generation: UInt64
+    /// The length of the body, if the head has one.
+    let expectedLength: Int?
+    var userInfo: [String: String] = [:]
+
+    func record(id: Int64, length: Int, boot: Int64) -> CacheRecord {
+        CacheRecord(
+            id: id, address: address, partition: partition, vary: vary, head: head, requested: requested,
+            received: received, boot: boot, length: length, userInfo: userInfo)
+    }
+
+    /// The `Content-Length` of a response; nil if it has none, contradictory ones, or a `Transfer-Encoding` (RFC 9112,
+    /// section 6.3).
+    static func length(_ fields: Fields) -> Int? {
+        let values = fields.members("content-length")
+        guard let first = values.first, values.allSatisfy({ $0 == first }), !fields.contains("transfer-encoding")
+        else { return nil }
+        return DeltaSeconds.parse(first.utf8).map { Int($0) }
     }
 }

@@ -1,30 +1,30 @@
 import ConvoySupport
 import Foundation
 
-/// Decides what is stored of a response: gets what would be stored, and returns it, changed or not, or nil to store
-/// nothing. It runs on a thread for calls that may block, several calls at a time, and never on a thread of the network.
+/// Decides what the cache stores: receives the response that would be stored and returns it, changed or not, or nil to
+/// store nothing. It may block. Several calls may run concurrently, never on a network thread.
 public typealias CacheResponseHandler = @Sendable (CacheCandidate) -> CacheCandidate?
 
-/// A complete response that is about to be stored, as a handler sees it (AFNetworking's `cacheResponse` block).
+/// A complete response that is about to be stored, for a `CacheResponseHandler` (AFNetworking's `cacheResponse` block).
 public struct CacheCandidate: Sendable {
     enum Body: Sendable {
         case memory([UInt8])
         case file(BodySpool)
     }
 
-    /// A body up to so many bytes is offered as `data`.
+    /// The largest body, in bytes, that is available as `data`.
     public static let dataLimit = 1 << 20
 
     /// The normalised URL of the request.
     public let url: URL?
     /// The status of the response.
     public let statusCode: Int
-    /// The fields that are stored, in their order. Changes to them are stored, too; they decide how long the response is
-    /// fresh, but not which requests it answers.
+    /// The fields to store, in order. Changed fields decide how long the response is fresh, but not which requests it
+    /// answers.
     public var fields: [(name: String, value: String)]
-    /// Kept with the response.
+    /// Text to store with the response.
     public var userInfo: [String: String] = [:]
-    /// How many bytes the body has, as it came: with its content coding.
+    /// The length of the body in bytes, as received: with its content coding.
     public let length: Int
     private let body: Body
     private(set) var replacement: [UInt8]?
@@ -37,7 +37,7 @@ public struct CacheCandidate: Sendable {
         self.length = length
     }
 
-    /// The body as it came, if it has at most `dataLimit` bytes; nil for a larger one. Reading it may block.
+    /// The body as received; nil if it has more than `dataLimit` bytes. Reading it may block.
     public var data: Data? {
         guard length <= Self.dataLimit else { return nil }
         switch body {
@@ -46,7 +46,7 @@ public struct CacheCandidate: Sendable {
         }
     }
 
-    /// A stream of the body as it came, to be read inside the handler.
+    /// A stream of the body as received; it is only valid inside the handler.
     public func makeBodyStream() -> InputStream? {
         switch body {
         case .memory(let bytes): InputStream(data: Data(bytes))
@@ -54,13 +54,13 @@ public struct CacheCandidate: Sendable {
         }
     }
 
-    /// Stores another body in place of the one that arrived. `Content-Length` follows it; if the new bytes have no
-    /// content coding, remove `Content-Encoding` from the fields.
+    /// Replaces the body to store. `Content-Length` is updated; if the new bytes have no content coding, remove
+    /// `Content-Encoding` from the fields.
     public mutating func replaceBody(_ data: Data) { replacement = [UInt8](data) }
 
-    /// Takes over the changes.
+    /// Applies the handler's changes to a draft.
     ///
-    /// - Returns: false if a field cannot be one.
+    /// - Returns: false if a field is invalid.
     func apply(to draft: inout CacheDraft) -> Bool {
         var fields = fields
         guard fields.allSatisfy({ HTTPSyntax.isToken($0.name) && HTTPSyntax.isFieldValue($0.value) }) else { return false }
@@ -75,6 +75,6 @@ public struct CacheCandidate: Sendable {
 }
 
 extension CacheCandidate: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// Empty, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -2,10 +2,10 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The stored responses, in memory and on the disk, and the rules applied to them.
+/// The stored responses, in memory and on disk, with the rules applied to them.
 ///
-/// Memory answers at once. What it does not have is looked up on the disk's queue; so is everything once a second, to
-/// see what other processes have changed.
+/// Lookups in memory return at once. Lookups on disk run on the disk's queue: for what is not in memory, and once a
+/// second for everything, to see changes by other processes.
 final class CacheStorage: SaltSource {
     struct Counts: ~Copyable {
         let hits = Atomic<Int>(0)
@@ -16,10 +16,10 @@ final class CacheStorage: SaltSource {
 
     private struct Memory {
         var index: MemoryIndex
-        /// When addresses were made invalid, by the number of invalidations: a response that was requested before must
-        /// not be stored after.
+        /// The invalidation number of each invalidated address: a response requested before an invalidation must not be
+        /// stored after it.
         var invalidated: [String: UInt64] = [:]
-        /// The same for all addresses.
+        /// The number of the last invalidation of all addresses.
         var allInvalidated: UInt64 = 0
     }
 
@@ -32,7 +32,7 @@ final class CacheStorage: SaltSource {
     private let memoryCapacity: Int
     private let memory: Locked<Memory>
     private let invalidations = Atomic<UInt64>(1)
-    /// When changes by other processes were looked for, in milliseconds of `up`.
+    /// When it last checked for changes by other processes, in milliseconds of `up`.
     private let lastCheck = Atomic<Int64>(0)
     private static let checkInterval: Int64 = 1000
 
@@ -43,50 +43,50 @@ final class CacheStorage: SaltSource {
         memory = Locked(Memory(index: MemoryIndex(capacity: memoryCapacity, hasDisk: disk != nil)))
     }
 
-    // MARK: Finding
+    // MARK: Lookup
 
-    struct Finding {
+    struct Lookup {
         var entry: CacheEntry?
         var decision: CacheDecision
-        /// When it was decided.
+        /// The time of the decision.
         var now: CacheTime
     }
 
-    /// Finds what is stored for a request, and what to do with it. The body is ready if it is needed.
+    /// Finds the stored response for a request, and decides what to do. The body is ready if it is needed.
     ///
-    /// - Returns: nil if the disk must be asked.
-    func find(_ request: RequestFacts) -> Finding? {
+    /// - Returns: nil if the disk must be read.
+    func find(_ request: RequestFacts) -> Lookup? {
         let now = clock.now()
-        // Also for one that ignores what is stored: its response says something about that.
+        // Also for a request that ignores stored responses, because its response may make them obsolete.
         guard request.mayBeAnswered, !request.directives.noStore else {
-            return Finding(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now)
+            return Lookup(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now)
         }
-        return findInMemory(request, now) ?? (disk == nil ? Finding(decision: .miss, now: now) : nil)
+        return findInMemory(request, now) ?? (disk == nil ? Lookup(decision: .miss, now: now) : nil)
     }
 
-    /// The same with the disk, after `find(_:)` has said that it must be asked.
+    /// Like `find(_:)`, but reads the disk; call it after that has returned nil.
     ///
-    /// - Parameter then: is called once, on the disk's queue.
-    func findOnDisk(_ request: RequestFacts, _ then: @escaping @Sendable (Finding) -> Void) {
-        guard let disk else { return then(Finding(decision: .miss, now: clock.now())) }
+    /// - Parameter then: Called once, on the disk's queue.
+    func findOnDisk(_ request: RequestFacts, _ then: @escaping @Sendable (Lookup) -> Void) {
+        guard let disk else { return then(Lookup(decision: .miss, now: clock.now())) }
         disk.queue.async { then(self.findOnDisk(request, disk)) }
     }
 
-    /// - Returns: nil if the disk must be asked.
-    private func findInMemory(_ request: RequestFacts, _ now: CacheTime) -> Finding? {
+    /// - Returns: nil if the disk must be read.
+    private func findInMemory(_ request: RequestFacts, _ now: CacheTime) -> Lookup? {
         if disk != nil {
             let elapsed = now.up - lastCheck.load(ordering: .relaxed)
             guard elapsed >= 0, elapsed < Self.checkInterval else { return nil }
         }
         guard let found = memory.withLock({ $0.index.find(request.address) }) else { return nil }
-        let finding = decide(request, found.entries, now)
-        guard !needsBody(request, finding, now) || finding.entry?.body.isReady == true else { return nil }
-        if found.isComplete { return finding }
-        guard case .serve = finding.decision else { return nil }
-        return finding
+        let lookup = decide(request, found.entries, now)
+        guard !needsBody(request, lookup, now) || lookup.entry?.body.isReady == true else { return nil }
+        if found.isComplete { return lookup }
+        guard case .serve = lookup.decision else { return nil }
+        return lookup
     }
 
-    private func findOnDisk(_ request: RequestFacts, _ disk: DiskStore) -> Finding {
+    private func findOnDisk(_ request: RequestFacts, _ disk: DiskStore) -> Lookup {
         let now = clock.now()
         if now.up - lastCheck.load(ordering: .relaxed) >= Self.checkInterval || now.up < lastCheck.load(ordering: .relaxed) {
             if disk.hasChanged() {
@@ -97,15 +97,15 @@ final class CacheStorage: SaltSource {
         }
         var entries = load(request.address, disk)
         while true {
-            var finding = decide(request, entries, now)
-            guard let entry = finding.entry, needsBody(request, finding, now), !entry.body.isReady else { return finding }
+            var lookup = decide(request, entries, now)
+            guard let entry = lookup.entry, needsBody(request, lookup, now), !entry.body.isReady else { return lookup }
             switch disk.body(of: entry.record) {
             case .found(let body):
-                finding.entry?.body = body
+                lookup.entry?.body = body
                 if let bytes = body.bytes, bytes.count <= memoryCapacity / 8 {
                     memory.withLock { $0.index.setBody(body, of: entry.record) }
                 }
-                return finding
+                return lookup
             case .gone: discard(entry.record)
             case .unavailable: break
             }
@@ -115,21 +115,21 @@ final class CacheStorage: SaltSource {
 
     /// All stored responses of an address, from memory or the disk. On the disk's queue.
     private func load(_ address: String, _ disk: DiskStore) -> [CacheEntry] {
-        let (found, mark) = memory.withLock { ($0.index.find(address), $0.index.mark(address)) }
+        let (found, snapshot) = memory.withLock { ($0.index.find(address), $0.index.snapshot(address)) }
         let present = found?.entries ?? []
         if found?.isComplete == true { return present }
         guard let rows = disk.entries(of: address) else { return present }
-        // What is in memory is the same, or newer than what could be written.
+        // Entries in memory are the same as on disk, or newer.
         let entries =
             present
             + rows.filter { row in
                 !present.contains { $0.record.id == row.record.id || row.record.isReplaced(by: $0.record) }
             }
-        memory.withLock { $0.index.install(entries, of: address, ifUnchangedSince: mark) }
+        memory.withLock { $0.index.install(entries, of: address, ifUnchangedSince: snapshot) }
         return entries
     }
 
-    private func decide(_ request: RequestFacts, _ entries: [CacheEntry], _ now: CacheTime) -> Finding {
+    private func decide(_ request: RequestFacts, _ entries: [CacheEntry], _ now: CacheTime) -> Lookup {
         var latest: CacheEntry?
         if entries.count == 1 {
             latest = entries[0].record.answers(request) ? entries[0] : nil
@@ -137,13 +137,13 @@ final class CacheStorage: SaltSource {
             let record = entries.lazy.map(\.record).latest(answering: request)
             latest = entries.first { $0.record === record }
         }
-        return Finding(
+        return Lookup(
             entry: latest, decision: CacheDecision(request, latest?.record, now: now, boot: clock.boot), now: now)
     }
 
-    private func needsBody(_ request: RequestFacts, _ finding: Finding, _ now: CacheTime) -> Bool {
-        guard let record = finding.entry?.record else { return false }
-        switch finding.decision {
+    private func needsBody(_ request: RequestFacts, _ lookup: Lookup, _ now: CacheTime) -> Bool {
+        guard let record = lookup.entry?.record else { return false }
+        switch lookup.decision {
         case .serve(.whole, _, _), .serve(.part, _, _), .validate: return true
         case .serve(.head, _, _), .serve(.notModified, _, _), .unavailable: return false
         case .miss: return CacheDecision.mayStandIn(record, for: request, now: now, boot: clock.boot)
@@ -152,16 +152,17 @@ final class CacheStorage: SaltSource {
 
     // MARK: Storing
 
-    /// A number by which a response that was requested before an invalidation is known later.
+    /// The number of invalidations so far, which identifies responses requested before a later invalidation.
     var generation: UInt64 { invalidations.load(ordering: .acquiring) }
 
-    /// The largest body that is stored.
+    /// The largest body that is stored, in bytes.
     var bodyLimit: Int { disk?.bodyLimit ?? memoryCapacity / 4 }
 
     /// Stores a response whose body is in memory.
     ///
-    /// - Parameter generation: when it was requested.
-    /// - Returns: whether it was stored: it was not if a younger one is there, or if it was removed meanwhile.
+    /// - Parameter generation: The `generation` at the time of the request.
+    /// - Returns: Whether it was stored; false if there is a newer one, or if its address was invalidated since the
+    ///   request.
     @discardableResult
     func store(_ record: CacheRecord, _ bytes: [UInt8], generation: UInt64) -> Bool {
         let keepsBody = disk == nil || bytes.count <= memoryCapacity / 8
@@ -184,11 +185,12 @@ final class CacheStorage: SaltSource {
             guard memory.allInvalidated <= generation, memory.invalidated[entry.record.address] ?? 0 <= generation,
                 memory.index.store(entry)
             else { return (false, true) }
-            // Under the same lock: a removal that comes after it here must come after it on the disk.
+            // Under the same lock, so that a later removal also comes later on the disk.
             return (true, disk?.add(operation) ?? true)
         }
         guard isTaken else {
-            // The disk cannot keep up. The entry goes, and with it what it replaces there, which would come back.
+            // The disk cannot keep up. Removes the entry, and with it the one that it replaces on disk, which would
+            // otherwise reappear.
             invalidate([entry.record.address])
             return false
         }
@@ -196,7 +198,7 @@ final class CacheStorage: SaltSource {
         return isStored
     }
 
-    /// Puts a confirmed response in the place of what it was.
+    /// Replaces a response by its confirmed version.
     func update(_ record: CacheRecord) {
         memory.withLock { memory in
             memory.index.update(record)
@@ -204,7 +206,7 @@ final class CacheStorage: SaltSource {
         }
     }
 
-    /// Notes that a response is being served.
+    /// Records that a response is being served.
     func noteUse(of record: CacheRecord, at now: CacheTime) {
         guard let disk, record.isUseDue(at: now) else { return }
         disk.noteUse(of: record.id, at: now.wall)
@@ -219,11 +221,11 @@ final class CacheStorage: SaltSource {
         }
     }
 
-    /// Removes all responses of addresses, and keeps those from being stored that have been requested already.
+    /// Removes all responses of addresses. Responses that have already been requested are not stored.
     func invalidate(_ addresses: [String]) {
         let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
         memory.withLock { memory in
-            // Only requests under way need it. Instead of each address all are remembered once there are many.
+            // Only requests under way need the record. With many addresses, it is replaced by an invalidation of all.
             if memory.invalidated.count + addresses.count > 4096 {
                 memory.invalidated = [:]
                 memory.allInvalidated = generation
@@ -246,7 +248,7 @@ final class CacheStorage: SaltSource {
         }
     }
 
-    /// - Parameter time: in milliseconds since 1970.
+    /// - Parameter time: In milliseconds since 1970.
     func removeStored(since time: Int64) {
         let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
         memory.withLock { memory in
@@ -258,4 +260,29 @@ final class CacheStorage: SaltSource {
 
     var memoryUsage: Int { memory.withLock { $0.index.usage } }
     var memoryEntryCount: Int { memory.withLock { $0.index.entryCount } }
+}
+
+/// Makes the numbers of stored responses.
+///
+/// They grow with time, so that rows are appended to the index; random numbers would change a different page for each
+/// response. A random part separates processes that store in the same microsecond. If two still collide, the second is
+/// not stored.
+enum EntryNumber {
+    private static let last = Atomic<Int64>(0)
+
+    /// A number that this process has not used before.
+    static func next() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        // Counted from 2020; the bits last for 35 years.
+        let microseconds = (Int64(clamping: time.tv_sec) - 1_577_836_800) * 1_000_000 + Int64(time.tv_nsec) / 1000
+        let candidate = (max(0, microseconds) % (1 << 50)) << 12 | Int64.random(in: 0..<4096)
+        var previous = last.load(ordering: .relaxed)
+        while true {
+            let number = max(candidate, previous + 1)
+            let (isExchanged, current) = last.compareExchange(expected: previous, desired: number, ordering: .relaxed)
+            if isExchanged { return number }
+            previous = current
+        }
+    }
 }

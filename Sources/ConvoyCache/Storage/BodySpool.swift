@@ -1,15 +1,15 @@
 import ConvoySupport
 import Foundation
 
-/// Writes the body of a response into a file, on a queue of its own, while it arrives.
+/// Writes the body of a response to a file while it arrives, on a queue of its own.
 ///
-/// The file has its final name only once it is whole. If the disk cannot keep up, or refuses, the spool gives up, and
-/// the file is removed.
+/// The file gets its final name when it is complete. If the disk is too slow or fails, the spool gives up and removes
+/// the file.
 final class BodySpool: Sendable {
-    /// So many bytes may wait for the disk. With more the response is not stored.
+    /// The maximum number of bytes that wait for the disk. With more, the response is not stored.
     static let backlogLimit = 8 << 20
 
-    private struct State {
+    private struct Pending {
         var backlog = 0
         var hasFailed = false
     }
@@ -23,7 +23,7 @@ final class BodySpool: Sendable {
         var isFinished = false
     }
 
-    private let state = Locked(State())
+    private let state = Locked(Pending())
     private let output = Locked(Output())
     private let directory: CacheDirectory
     private let id: Int64
@@ -39,16 +39,16 @@ final class BodySpool: Sendable {
         let output = output.withLock { $0 }
         guard !output.isFinished, output.descriptor >= 0 else { return }
         let path = directory.partialPath(id)
-        // The last one to hold it may be a network thread, which must not wait for the disk.
+        // The last reference may be released on a network thread, which must not wait for the disk.
         queue.async {
             close(output.descriptor)
             unlink(path)
         }
     }
 
-    /// Takes the next bytes.
+    /// Appends bytes.
     ///
-    /// - Returns: false if it has given up.
+    /// - Returns: false if the spool has given up.
     func write(_ bytes: [UInt8]) -> Bool {
         let isTaken = state.withLock { state in
             if state.backlog + bytes.count > Self.backlogLimit { state.hasFailed = true }
@@ -67,9 +67,10 @@ final class BodySpool: Sendable {
         return true
     }
 
-    /// Completes the file.
+    /// Completes the file and gives it its final name.
     ///
-    /// - Parameter then: on the spool's queue: the checksums of its blocks, or nil if it could not be written.
+    /// - Parameter then: Called on the spool's queue with the checksums of the blocks, or nil if the file could not be
+    ///   written.
     func finish(_ then: @escaping @Sendable ([UInt64]?) -> Void) {
         queue.async {
             guard !self.state.withLock({ $0.hasFailed }) else { return then(nil) }
@@ -77,10 +78,10 @@ final class BodySpool: Sendable {
         }
     }
 
-    /// Where the body is before it has its final name, for those who look at it before it is stored.
+    /// The path of the body before it has its final name, for `CacheCandidate`.
     var partialPath: String { directory.partialPath(id) }
 
-    /// Waits until all that was given is in the file.
+    /// Calls `then` when all bytes so far are in the file, with false if the spool has given up.
     func sync(_ then: @escaping @Sendable (Bool) -> Void) {
         queue.async {
             guard !self.state.withLock({ $0.hasFailed }) else { return then(false) }
@@ -129,10 +130,70 @@ final class BodySpool: Sendable {
 
     private func complete(_ output: inout Output) -> [UInt64]? {
         guard output.descriptor >= 0, writeBlock(&output, isLast: true) else { return nil }
-        // The name comes last: whoever finds it finds all bytes.
+        // Renaming comes last, so that a file with the final name is complete.
         guard rename(directory.partialPath(id), directory.path(id)) == 0 else { return nil }
         close(output.descriptor)
         output.isFinished = true
         return output.checksums
+    }
+}
+
+/// The files of a cache: the index, and a directory of the bodies that are too large for it. Their names are numbers
+/// that reveal nothing about the requests.
+struct CacheDirectory: Sendable {
+    let path: String
+    var index: String { "\(path)/index.sqlite" }
+    private var bodies: String { "\(path)/bodies" }
+
+    func path(_ id: Int64) -> String { "\(bodies)/\(name(id))" }
+
+    /// The name of a body that is still arriving.
+    func partialPath(_ id: Int64) -> String { "\(bodies)/\(name(id)).part" }
+
+    private func name(_ id: Int64) -> String {
+        let digits = String(UInt64(bitPattern: id), radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    /// Makes the missing directories, readable by their owner only. Existing ones must belong to this user or root:
+    /// another user who can write to them could answer any request.
+    func create() throws(PrivateFile.Failure) {
+        try PrivateFile.makeDirectory(path, isChosen: true)
+        try PrivateFile.makeDirectory(bodies)
+    }
+
+    func remove(_ ids: some Sequence<Int64>) { for id in ids { Self.remove(path(id)) } }
+
+    private static func remove(_ path: String) {
+        // Another program may have put a directory there.
+        if unlink(path) != 0 { rmdir(path) }
+    }
+
+    /// Removes orphaned files, which a killed process leaves behind: those that are not in the index and were not
+    /// written to lately. Blocks.
+    ///
+    /// - Parameters:
+    ///   - age: The time since the last write after which a file can be an orphan, in seconds.
+    ///   - known: Returns which of these bodies are in the index; nil if the index cannot be read.
+    func collectOrphans(olderThan age: Int, known: ([Int64]) -> Set<Int64>?) {
+        guard let lock = try? PrivateFile.openOrCreate("\(path)/collect.lock") else { return }
+        defer { close(lock) }
+        guard flock(lock, LOCK_EX | LOCK_NB) == 0, let names = try? FileManager.default.contentsOfDirectory(atPath: bodies)
+        else { return }
+        let limit = time(nil) - age
+        var whole: [Int64] = []
+        for name in names {
+            let file = "\(bodies)/\(name)"
+            var facts = stat()
+            guard let id = UInt64(name.prefix(16), radix: 16), lstat(file, &facts) == 0, facts.st_mtim.tv_sec <= limit
+            else { continue }
+            if name.utf8.count > 16 { Self.remove(file) } else { whole.append(Int64(bitPattern: id)) }
+        }
+        // In small portions, so that requests that need the index do not wait for the whole scan.
+        for start in stride(from: 0, to: whole.count, by: 64) {
+            let ids = Array(whole[start..<min(start + 64, whole.count)])
+            guard let known = known(ids) else { return }
+            remove(ids.filter { !known.contains($0) })
+        }
     }
 }

@@ -2,12 +2,13 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The index of the stored responses, with their small bodies, in SQLite. Several processes may share it: the rows are
-/// what counts.
+/// The index of the stored responses, with their small bodies, in SQLite. Several processes may share it, so the rows
+/// are the only truth.
 ///
-/// Not thread-safe: it is used on the store's queue. Its totals are kept by triggers, so that no process can miscount.
+/// Not thread-safe: used on the store's queue. Triggers maintain the totals, so that they are correct for all
+/// processes.
 final class DiskIndex {
-    /// A body up to this size is in its row.
+    /// The largest body that is stored in its row, in bytes.
     static let inlineLimit = 32 << 10
 
     let directory: CacheDirectory
@@ -34,15 +35,15 @@ final class DiskIndex {
             END;
             CREATE TABLE salt(value BLOB NOT NULL);
             """,
-            // Their queries, and the fields by which they vary, could be read.
+            // Entries of that version contain queries and varying fields in plain text.
             "DELETE FROM entries;",
         ])
 
-    /// Opens the index. One that is damaged is set aside for a new one, and so is one that another user could have written.
+    /// Opens the index. Replaces an index that is damaged, or that another user could have written.
     ///
     /// - Parameters:
-    ///   - capacity: how many bytes of heads and bodies are kept.
-    ///   - timeout: how many seconds to wait for another process that is opening it.
+    ///   - capacity: The maximum size of heads and bodies together, in bytes.
+    ///   - timeout: How long to wait for another process that is opening the index, in seconds.
     static func open(
         _ directory: CacheDirectory, capacity: Int64, timeout: TimeInterval
     ) throws(DatabaseError) -> DiskIndex {
@@ -64,15 +65,15 @@ final class DiskIndex {
         self.directory = directory
         self.capacity = max(0, capacity)
         self.database = database
-        // A cache may lose its last moments with the power: what is damaged then is found by the checksums.
-        // A longer log writes pages that change often into the database less often.
+        // No synchronous writes: a cache may lose its last changes in a power failure, and the checksums detect damage.
+        // A longer write-ahead log copies often changed pages into the database less often.
         try database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-8192; PRAGMA wal_autocheckpoint=4000")
         salt = try Self.salt(database)
-        // Requests wait for this queue: rather than for another process, a change waits for its next turn.
+        // Requests wait for this queue, so a change is retried later rather than blocking on another process.
         try database.execute("PRAGMA busy_timeout=50")
     }
 
-    /// Random text that is as old as the database: whoever opens it first makes it. See ``ResponseCache/salt``.
+    /// Random text, made with the database. See ``ResponseCache/salt``.
     let salt: String
 
     private static func salt(_ database: Database) throws(DatabaseError) -> String {
@@ -94,7 +95,7 @@ final class DiskIndex {
         return salt.reduce(into: "") { $0 += String($1 >> 4, radix: 16) + String($1 & 15, radix: 16) }
     }
 
-    /// An address as it is stored.
+    /// The stored form of an address.
     private func sealed(_ address: String) -> String { SealedText.address(address, salt: salt) }
 
     var file: DatabaseFile? { database.file }
@@ -108,12 +109,12 @@ final class DiskIndex {
 
     // MARK: Reading
 
-    /// The stored responses of an address, and the numbers of rows that are damaged.
+    /// The stored responses of an address, and the numbers of damaged rows.
     func entries(of address: String) throws(DatabaseError) -> (entries: [CacheEntry], damaged: [Int64]) {
         var entries: [CacheEntry] = []
         var damaged: [Int64] = []
         let stored = sealed(address)
-        // A small body is on the same page as its head, and reading both at once takes half the time.
+        // A small body is on the same page as its head, and reading both together takes half the time.
         try database.forEachRow(
             """
             SELECT id, partition, meta, metaSum, isFile, used, bodySum,
@@ -147,14 +148,14 @@ final class DiskIndex {
         return (entries, damaged)
     }
 
-    /// Of head and body together.
+    /// The largest sum of head and body for which a lookup reads the body along with the head, in bytes.
     private static let smallSize = 6000
 
-    /// The body of a stored response, from its row or as an open file; nil if it is gone or damaged.
+    /// The body of a stored response, from its row or as an open file; nil if it is missing or damaged.
     ///
-    /// - Throws: `SystemError` for a file that cannot be opened now; `DatabaseError`.
+    /// - Throws: `SystemError` if the file cannot be opened now; `DatabaseError`.
     func body(of record: CacheRecord) throws -> StoredBody? {
-        // The address as well: numbers are unique only almost for sure.
+        // The address is compared as well, because two processes may, very rarely, choose the same number.
         let sql = "SELECT isFile, bodySum, body FROM entries WHERE id = ? AND hash = ?"
         let row = try database.withStatement(sql, [.integer(record.id), .integer(Self.hash(sealed(record.address)))]) {
             row throws(DatabaseError) -> (isFile: Bool, bytes: [UInt8])? in
@@ -174,7 +175,7 @@ final class DiskIndex {
             .map { .open($0) }
     }
 
-    /// Which of these bodies are in files.
+    /// The numbers among these whose body is in a file.
     func files(_ ids: [Int64]) throws(DatabaseError) -> Set<Int64> {
         var files: Set<Int64> = []
         for id in ids {
@@ -184,7 +185,7 @@ final class DiskIndex {
         return files
     }
 
-    /// Counts anew what the triggers count: after damage the totals may be wrong, and nothing else would notice.
+    /// Recomputes the totals that the triggers maintain, which may be wrong after damage.
     func recount() throws(DatabaseError) {
         let sum = "(SELECT cast(total(size) AS INTEGER) FROM entries)"
         let wrong = "(SELECT count(*) FROM totals WHERE bytes = \(sum) AND entries = (SELECT count(*) FROM entries)) <> 1"
@@ -197,11 +198,11 @@ final class DiskIndex {
 
     // MARK: Changes
 
-    /// Makes changes in one transaction, evicts what is too much, and removes the files that nobody needs any more.
+    /// Applies changes in one transaction, evicts entries over the capacity, and removes the files of removed entries.
     ///
     /// - Parameters:
-    ///   - operations: in their order.
-    ///   - used: when responses were last used, in milliseconds since 1970, by their numbers.
+    ///   - operations: The changes, in order.
+    ///   - used: The last use of responses by their number, in milliseconds since 1970.
     func apply(_ operations: [DiskOperation], used: [Int64: Int64]) throws(DatabaseError) {
         var files: [Int64] = []
         try database.transaction { () throws(DatabaseError) in
@@ -288,7 +289,7 @@ final class DiskIndex {
         files += ids
     }
 
-    /// Removes what has not been used for longest, until a twentieth of the space is free.
+    /// Removes the least recently used entries until a twentieth of the capacity is free.
     private func evict(_ files: inout [Int64]) throws(DatabaseError) {
         var usage = try usage()
         guard usage > capacity else { return }
@@ -306,7 +307,7 @@ final class DiskIndex {
         }
     }
 
-    /// What counts of an entry, with its body.
+    /// The size of an entry with its body that counts towards the capacity, in bytes.
     private static func size(_ record: CacheRecord, _ meta: [UInt8]) -> Int64 {
         Int64(record.length + meta.count + record.address.utf8.count + 128)
     }

@@ -1,17 +1,17 @@
-/// The stored responses that are in memory, by address, of which those go first that have not been used for longest.
+/// The stored responses in memory, by address. The least recently used ones are evicted first.
 ///
-/// Beside a disk it holds copies of what is there, and, for a moment, what is about to be written.
+/// With a disk it holds copies of what is there, and for a moment what is about to be written.
 struct MemoryIndex {
-    /// An address and its stored responses, and its place in the order of use.
+    /// An address with its stored responses, in a list ordered by use.
     private final class Node {
         let address: String
         var entries: [CacheEntry] = []
-        /// Whether there is nothing on the disk for this address that is not here.
+        /// Whether all responses that the disk has for this address are here.
         var isComplete: Bool
-        /// Changes with the entries, so that who has read the disk meanwhile notices. No other node has the same.
+        /// Changes with the entries, so that a concurrent read of the disk can detect the change. Unique among nodes.
         var revision: UInt64 = 0
         var cost = 0
-        // The dictionary owns the nodes; each is taken out of the chain before it is taken out of there.
+        // The dictionary owns the nodes. Each leaves the list before it leaves the dictionary.
         unowned(unsafe) var older: Node?
         unowned(unsafe) var newer: Node?
 
@@ -26,14 +26,14 @@ struct MemoryIndex {
         var isComplete: Bool
     }
 
-    /// What was here of an address at a time, and what was taken away until then.
-    struct Mark {
+    /// The state of an address at a time, to detect changes since.
+    struct Snapshot {
         fileprivate var revision: UInt64?
         fileprivate var removals: UInt64
     }
 
-    /// More responses for one address are not kept: an origin whose responses vary by everything must not fill the
-    /// cache with one address.
+    /// The maximum number of responses for one address, so that an origin whose responses vary by everything does not
+    /// fill the cache.
     static let variantLimit = 32
 
     private(set) var usage = 0
@@ -42,7 +42,7 @@ struct MemoryIndex {
     private var nodes: [String: Node] = [:]
     /// The number of changes to entries.
     private var changes: UInt64 = 0
-    /// How often something was taken away that may not have been here, or was forgotten.
+    /// The number of removals of entries that may not be in memory.
     private var removals: UInt64 = 0
     private unowned(unsafe) var oldest: Node?
     private unowned(unsafe) var newest: Node?
@@ -54,16 +54,16 @@ struct MemoryIndex {
 
     var entryCount: Int { nodes.values.reduce(0) { $0 + $1.entries.count } }
 
-    /// What is known of an address; nil if nothing is.
+    /// The entries of an address; nil if it is not in memory.
     mutating func find(_ address: String) -> Found? {
         guard let node = nodes[address] else { return hasDisk ? nil : Found(entries: [], isComplete: true) }
         touch(node)
         return Found(entries: node.entries, isComplete: node.isComplete)
     }
 
-    /// Adds a response, in place of the one to the same request.
+    /// Adds a response, replacing the one to the same request.
     ///
-    /// - Returns: false if the present one is newer: then nothing has changed.
+    /// - Returns: false, without a change, if the present one is newer.
     mutating func store(_ entry: CacheEntry) -> Bool {
         let node = node(entry.record.address)
         for other in node.entries where other.record.isReplaced(by: entry.record) {
@@ -81,7 +81,7 @@ struct MemoryIndex {
         return true
     }
 
-    /// Puts a confirmed response in the place of what it was.
+    /// Replaces a response by its confirmed version.
     mutating func update(_ record: CacheRecord) {
         guard let node = nodes[record.address] else { return removals += 1 }
         change(node) { entries in
@@ -89,7 +89,7 @@ struct MemoryIndex {
         }
     }
 
-    /// Keeps the body of a response that has been read from the disk.
+    /// Stores the body of a response that was read from the disk.
     mutating func setBody(_ body: StoredBody, of record: CacheRecord) {
         guard let node = nodes[record.address] else { return }
         change(node, isNew: false) { entries in
@@ -103,7 +103,7 @@ struct MemoryIndex {
         change(node) { $0.removeAll { $0.record.id == id } }
     }
 
-    /// Forgets all responses of an address, those on the disk too.
+    /// Removes all responses of an address; the address is then known to have none.
     mutating func removeAll(of address: String) {
         guard hasDisk || nodes[address] != nil else { return }
         let node = node(address)
@@ -124,12 +124,12 @@ struct MemoryIndex {
         (oldest, newest, usage) = (nil, nil, 0)
     }
 
-    /// To be taken before the disk is read.
-    func mark(_ address: String) -> Mark { Mark(revision: nodes[address]?.revision, removals: removals) }
+    /// Call it before reading the disk.
+    func snapshot(_ address: String) -> Snapshot { Snapshot(revision: nodes[address]?.revision, removals: removals) }
 
-    /// Takes over what the disk has of an address, if nothing has changed here since before it was read.
-    mutating func install(_ entries: [CacheEntry], of address: String, ifUnchangedSince mark: Mark) {
-        guard nodes[address]?.revision == mark.revision, removals == mark.removals else { return }
+    /// Adds the entries that the disk has for an address, unless memory has changed since `snapshot`.
+    mutating func install(_ entries: [CacheEntry], of address: String, ifUnchangedSince snapshot: Snapshot) {
+        guard nodes[address]?.revision == snapshot.revision, removals == snapshot.removals else { return }
         let node = node(address)
         node.isComplete = true
         change(node, isNew: false) { $0 = entries }
@@ -180,7 +180,7 @@ struct MemoryIndex {
     }
 
     private mutating func drop(_ node: Node) {
-        // Who reads the disk now may have missed what was here.
+        // A concurrent read of the disk may have missed this entry.
         removals += 1
         unlink(node)
         usage -= node.cost

@@ -1,13 +1,12 @@
 import ConvoySupport
 
-/// One hop of a request, as the cache accompanies it. Its methods never block and run nobody's code on the calling
-/// thread.
+/// The cache's part in one hop of a request. Its methods never block and never call user code on the calling thread.
 package final class CacheExchange: ResponseCacheExchange {
     private struct State {
-        /// What is stored: to be confirmed, or to stand in for a failure. Its body cannot be taken away meanwhile.
+        /// The stored response, to be validated or to be served after a failure. Its body stays available until then.
         var entry: CacheEntry?
         var isValidating = false
-        /// nil as long as nothing is sent.
+        /// When the request was sent; nil until then.
         var sent: CacheTime?
         var generation: UInt64
     }
@@ -29,50 +28,50 @@ package final class CacheExchange: ResponseCacheExchange {
     package func lookUp() -> CacheAnswer? { storage.find(request).map(answer) }
 
     package func lookUpInFiles(_ then: @escaping @Sendable (CacheAnswer) -> Void) {
-        storage.findOnDisk(request) { finding in then(self.answer(finding)) }
+        storage.findOnDisk(request) { lookup in then(self.answer(lookup)) }
     }
 
-    /// Asks what is stored for a request of which not all fields are known. It is not counted.
+    /// Looks up a request of which not all fields are known. Not counted as a hit or miss.
     func lookUpLeniently(_ then: @escaping @Sendable (StoredResponse?) -> Void) {
         var request = request
         request.isLenient = true
-        @Sendable func take(_ finding: CacheStorage.Finding) {
-            guard case .serve(let form, let use, _) = finding.decision, let entry = finding.entry else { return then(nil) }
-            then(self.response(entry, form, use, finding.now))
+        @Sendable func take(_ lookup: CacheStorage.Lookup) {
+            guard case .serve(let form, let use, _) = lookup.decision, let entry = lookup.entry else { return then(nil) }
+            then(self.response(entry, form, use, lookup.now))
         }
-        if let finding = storage.find(request) { take(finding) } else { storage.findOnDisk(request, take) }
+        if let lookup = storage.find(request) { take(lookup) } else { storage.findOnDisk(request, take) }
     }
 
-    private func answer(_ finding: CacheStorage.Finding) -> CacheAnswer {
-        switch finding.decision {
+    private func answer(_ lookup: CacheStorage.Lookup) -> CacheAnswer {
+        switch lookup.decision {
         case .serve(let form, let use, let revalidates):
-            guard let entry = finding.entry else { return .miss }
+            guard let entry = lookup.entry else { return .miss }
             storage.counts.hits.add(1, ordering: .relaxed)
-            return .hit(response(entry, form, use, finding.now), revalidates: revalidates)
+            return .hit(response(entry, form, use, lookup.now), revalidates: revalidates)
         case .unavailable(let reason):
             storage.counts.misses.add(1, ordering: .relaxed)
             return .unavailable(reason)
         case .miss:
             storage.counts.misses.add(1, ordering: .relaxed)
-            begin(finding, isValidating: false)
+            begin(lookup, isValidating: false)
             return .miss
         case .validate:
-            guard let record = finding.entry?.record else { return .miss }
-            begin(finding, isValidating: true)
+            guard let record = lookup.entry?.record else { return .miss }
+            begin(lookup, isValidating: true)
             return .validate(fields: ServedHead.validation(of: record, for: request))
         }
     }
 
-    private func begin(_ finding: CacheStorage.Finding, isValidating: Bool) {
+    private func begin(_ lookup: CacheStorage.Lookup, isValidating: Bool) {
         let generation = storage.generation
         state.withLock { state in
-            (state.entry, state.isValidating) = (finding.entry, isValidating)
-            (state.sent, state.generation) = (finding.now, generation)
+            (state.entry, state.isValidating) = (lookup.entry, isValidating)
+            (state.sent, state.generation) = (lookup.now, generation)
         }
     }
 
-    /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without this call,
-    /// it counts from the answer of the lookup.
+    /// Notes that the request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without
+    /// this call, it counts from the answer of the lookup.
     package func willSend() {
         let (now, generation) = (storage.clock.now(), storage.generation)
         state.withLock { ($0.sent, $0.generation) = (now, generation) }
@@ -104,9 +103,9 @@ package final class CacheExchange: ResponseCacheExchange {
         return store(head, state, now)
     }
 
-    /// The transfer has failed before its head was complete.
+    /// Notes that the transfer has failed before its head was complete.
     ///
-    /// - Returns: the stored response that may be served in place of an error (RFC 5861, section 4); nil for none.
+    /// - Returns: The stored response to serve in place of an error (RFC 5861, section 4); nil for none.
     package func failed() -> (any ServableResponse)? {
         let state = state.withLock { state in
             defer { state.entry = nil }
@@ -115,31 +114,31 @@ package final class CacheExchange: ResponseCacheExchange {
         return standIn(state, storage.clock.now())
     }
 
-    /// The hop has ended with none of the above.
+    /// Notes that the hop has ended in any other way.
     package func cancel() { state.withLock { $0.entry = nil } }
 
     private func notModified(_ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheReaction {
         guard let entry = state.entry else { return .pass }
         guard state.isValidating else {
-            // The client's own condition: it gets its 304, and the cache learns from it.
+            // A 304 to the client's own condition is passed on, and updates the stored response.
             if StorageRules.describes(head, entry.record, needsValidator: true) { _ = update(entry, head, state, now) }
             return .pass
         }
         storage.counts.validations.add(1, ordering: .relaxed)
-        // A 304 with another strong validator must not change what is stored (RFC 9111, section 4.3.4), but the answer
-        // to the condition stands: the origin has nothing else to send.
+        // A 304 with another strong validator must not update the stored response (RFC 9111, section 4.3.4), but it
+        // still answers the condition: the origin has nothing else to send.
         guard StorageRules.confirms(head, entry.record) else {
             return .serveStored(response(entry, .whole, .validated, now))
         }
         return .serveStored(response(update(entry, head, state, now), .whole, .validated, now))
     }
 
-    /// Updates a stored response by the fields of another one.
+    /// Updates a stored response with the fields of another one.
     private func update(_ entry: CacheEntry, _ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheEntry {
         let old = entry.record
         let fields = StoredFields.updated(old.head.fields, by: head.fields, arrival: now.wall / 1000)
         guard let vary = VaryKey(response: fields, request: request.fields, salt: storage) else {
-            // It now varies by what no request tells.
+            // It now has `Vary: *`, which no request matches.
             storage.discard(old)
             return entry
         }
@@ -150,7 +149,7 @@ package final class CacheExchange: ResponseCacheExchange {
         if record.facts.directives.noStore, !record.facts.directives.mustUnderstand {
             storage.discard(old)
         } else if record.headSize > CacheRecord.headLimit {
-            // A server that names other fields each time does not make the head longer and longer.
+            // The limit keeps a server with new fields in each response from growing the head without end.
             storage.discard(old)
             return entry
         } else {
@@ -159,7 +158,7 @@ package final class CacheExchange: ResponseCacheExchange {
         return CacheEntry(record: record, body: entry.body)
     }
 
-    /// Learns from the head that HEAD gave (RFC 9111, section 4.3.5).
+    /// Updates or discards stored responses with the head of a response to HEAD (RFC 9111, section 4.3.5).
     private func describe(_ head: CachedHead, _ state: State, _ now: CacheTime) {
         guard head.statusCode == 200, let entry = state.entry, entry.record.head.statusCode == 200 else { return }
         if StorageRules.describes(head, entry.record, needsValidator: false) {
@@ -184,7 +183,7 @@ package final class CacheExchange: ResponseCacheExchange {
         guard StorageRules.isStorable(request, head, facts),
             let vary = VaryKey(response: stored.fields, request: request.fields, salt: storage)
         else {
-            // What was stored has been overtaken, although the new response cannot take its place.
+            // The stored response is obsolete, although the new one cannot be stored.
             if let entry = state.entry, StatusRules.replaces(head.statusCode) { storage.discard(entry.record) }
             return .pass
         }
@@ -212,5 +211,66 @@ package final class CacheExchange: ResponseCacheExchange {
             head: ServedHead.make(entry.record, form, use, now: now, boot: storage.clock.boot), use: use,
             userInfo: entry.record.userInfo, body: entry.body, range: range
         ) { [storage, record = entry.record] in storage.discard(record) }
+    }
+}
+
+/// A stored response to serve. Its body stays readable as long as this object exists, even after eviction, replacement
+/// or removal, also by another process.
+package final class StoredResponse: ServableResponse {
+    /// The head to serve, with `Age` (RFC 9111, section 5.1); for a part or a 304 already in that form.
+    package let head: CachedHead
+    /// Why it may be served.
+    package let use: StoredUse
+    /// The text that a user's handler has added to it.
+    package let userInfo: [String: String]
+    private let body: StoredBody
+    private let range: Range<Int>
+    private let discard: @Sendable () -> Void
+
+    /// - Parameters:
+    ///   - range: The bytes of the body to serve.
+    ///   - discard: Removes the entry. Called if its body is damaged.
+    init(
+        head: CachedHead, use: StoredUse, userInfo: [String: String], body: StoredBody, range: Range<Int>,
+        discard: @escaping @Sendable () -> Void
+    ) {
+        self.head = head
+        self.use = use
+        self.userInfo = userInfo
+        self.body = body
+        self.range = range
+        self.discard = discard
+    }
+
+    /// The number of bytes to serve; 0 for HEAD and for a 304.
+    package var length: Int { range.count }
+
+    /// The whole body, if it is in memory.
+    package var bytes: [UInt8]? {
+        guard !range.isEmpty else { return [] }
+        return body.bytes.map { $0.count == range.count ? $0 : Array($0[range]) }
+    }
+
+    /// Reads a part of the body: at once if it is in memory, on the cache's queue if it is in a file.
+    ///
+    /// - Parameters:
+    ///   - offset: The offset of the first byte.
+    ///   - count: The maximum number of bytes; fewer arrive only at the end of the body.
+    ///   - then: Called once. After a failure the entry has been removed.
+    package func read(
+        at offset: Int, count: Int, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void
+    ) {
+        let start = min(max(offset, 0), length)
+        let part = range.lowerBound + start..<range.lowerBound + start + min(max(count, 0), length - start)
+        guard !part.isEmpty else { return then(.success([])) }
+        switch body {
+        case .memory(let bytes): then(.success(Array(bytes[part])))
+        case .open(let file):
+            file.read(part) { [discard] result in
+                if case .failure = result { discard() }
+                then(result)
+            }
+        case .row, .file: then(.failure(CacheError.unreadable(reason: "The body was not loaded.")))
+        }
     }
 }

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// Writes records into bytes and reads them back. The address and the partition have columns of their own.
+/// Encodes and decodes records. The address and the partition have columns of their own.
 enum RecordCoding {
     private static let version: UInt8 = 1
 
@@ -34,7 +34,7 @@ enum RecordCoding {
         return writer.bytes
     }
 
-    /// - Returns: nil for bytes that are no record of this version.
+    /// - Returns: nil for bytes that are not a record of this version.
     static func decode(
         _ bytes: UnsafeRawBufferPointer, id: Int64, address: String, partition: String, used: Int64
     ) -> CacheRecord? {
@@ -63,7 +63,7 @@ enum RecordCoding {
             used: used)
     }
 
-    /// What is kept with a record to find damage: of all that it is made of.
+    /// A checksum of all parts of a record, stored to detect damage.
     static func checksum(_ bytes: UnsafeRawBufferPointer, id: Int64, address: String, partition: String) -> Int64 {
         var hash = XXHash64.hash(bytes)
         for text in [address, partition] {
@@ -87,7 +87,7 @@ private struct ByteWriter {
     }
 }
 
-/// Reads what `ByteWriter` has written, and stops at whatever is not that.
+/// Reads what `ByteWriter` has written. Returns nil for anything else.
 private struct ByteReader {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -110,7 +110,7 @@ private struct ByteReader {
 
     mutating func time() -> CacheTime? {
         guard let wall = integer(), let up = integer() else { return nil }
-        // Far from the edges of the type, so that sums and differences cannot overflow.
+        // Far from the limits of the type, so that sums and differences cannot overflow.
         let limit = Int64.max / 8
         guard abs(clamped(wall)) < limit, abs(clamped(up)) < limit else { return nil }
         return CacheTime(wall: wall, up: up)
@@ -122,7 +122,7 @@ private struct ByteReader {
         guard bytes.count - offset >= 4 else { return nil }
         defer { offset += 4 }
         let value = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-        // Nothing has more members than bytes follow.
+        // Each member takes at least a byte, so a larger count is damage.
         return Int(value) <= bytes.count - offset - 4 ? Int(value) : nil
     }
 
