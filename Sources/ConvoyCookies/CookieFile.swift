@@ -1,15 +1,15 @@
 import ConvoyDatabase
 import Foundation
 
-/// The database of a store's cookies, which several processes share. Used on the store's queue only.
+/// The database of a store's cookies, which several processes may share. Used on the store's queue only.
 ///
-/// Each cookie is a row that is replaced by later changes only, whichever process comes first. A removed one leaves a row
-/// without a value for a while, so that a process that has yet to write an earlier change does not bring it back. Each
-/// transaction has a number, by which other processes find the rows that are new to them.
+/// Each cookie is a row, which only a later change replaces, whichever process writes first. A removed cookie leaves a
+/// tombstone for a while, so that another process that writes an earlier change does not restore it. Each transaction
+/// has a number, by which other processes find the rows that are new to them.
 final class CookieFile {
     let path: String
     private var database: Database?
-    /// The number of the last transaction whose rows are known here.
+    /// The number of the last transaction whose rows this process has read.
     private var revision: Int64 = 0
     private var dataVersion: Int64?
 
@@ -29,7 +29,7 @@ final class CookieFile {
             """
         ])
 
-    /// How long rows of removed cookies are kept, in microseconds.
+    /// How long tombstones are kept, in microseconds.
     private static let tombstoneAge: Int64 = 30 * 86_400 * CookieTime.second
     private static let largestRevision: Int64 = 1 << 62
 
@@ -39,20 +39,20 @@ final class CookieFile {
     func open() throws(DatabaseError) {
         guard database == nil else { return }
         let opened = try Database(path: path, schema: Self.schema)
-        // A removed value is overwritten in the file.
+        // SQLite overwrites removed values in the file.
         try opened.execute("PRAGMA secure_delete=ON")
         database = opened
         (revision, dataVersion) = (0, nil)
     }
 
-    /// Whether another process has set the file aside.
+    /// Whether another process has replaced the file.
     var isReplaced: Bool { database.map { !$0.isCurrent } ?? false }
 
     func close() { database = nil }
 
-    /// Sets the file aside after it was found damaged, so that the next `open()` makes a new one.
+    /// Renames a damaged file, so that the next `open()` makes a new one.
     ///
-    /// - Returns: whether this process has set it aside.
+    /// - Returns: Whether this process has renamed it.
     func setAside(after error: DatabaseError) throws(DatabaseError) -> Bool {
         guard let file = error.damagedFile ?? database?.file else { throw error }
         database = nil
@@ -61,103 +61,103 @@ final class CookieFile {
 
     // MARK: Reading
 
-    /// A row: a cookie with its times, or a key without one if it was removed.
+    /// A row: a cookie with its times, or a tombstone with the key of a removed one.
     struct Row {
         var key: CookieKey
         var entry: CookieJar.Entry?
         var changed: Int64
     }
 
-    /// What others have changed.
-    struct News {
+    /// The changes that other processes have written.
+    struct RemoteChanges {
         var rows: [Row] = []
         /// When all cookies were last removed.
         var cleared: Int64 = 0
         fileprivate var revision: Int64 = 0
     }
 
-    /// The rows that others have changed since the last call; nil if nobody has changed anything.
-    func news() throws(DatabaseError) -> News? {
+    /// The changes by other processes since the last call; nil if there are none.
+    func readChanges() throws(DatabaseError) -> RemoteChanges? {
         guard let database else { return nil }
         let version = try database.dataVersion()
         guard version != dataVersion else { return nil }
-        let news = try read(database)
+        let changes = try read(database)
         dataVersion = version
-        revision = news.revision
-        return news
+        revision = changes.revision
+        return changes
     }
 
-    private func read(_ database: Database) throws(DatabaseError) -> News {
-        var news = News()
-        // A smaller number says that somebody has begun to count anew.
+    private func read(_ database: Database) throws(DatabaseError) -> RemoteChanges {
+        var changes = RemoteChanges()
+        // A smaller number means that another process has restarted the count.
         let isRestarted = (try database.integer("SELECT revision FROM state") ?? revision) < revision
-        news.revision = isRestarted ? 0 : revision
+        changes.revision = isRestarted ? 0 : revision
         let cleared = try database.integer("SELECT cleared FROM state") ?? 0
-        news.cleared = (0...CookieTime.latestChange).contains(cleared) ? cleared : 0
+        changes.cleared = (0...CookieTime.latestChange).contains(cleared) ? cleared : 0
         try database.forEachRow(
             """
             SELECT domain, host_only, path, name, value, flags, same_site, expires, created, accessed, changed, revision
             FROM cookie WHERE revision > ?
-            """, [.integer(news.revision)]
+            """, [.integer(changes.revision)]
         ) { row throws(DatabaseError) in
             let changed = row.integer(10)
-            news.revision = max(news.revision, row.integer(11))
-            // What another program may have written must not do harm here.
+            changes.revision = max(changes.revision, row.integer(11))
+            // The row may come from another program, so its values are checked.
             guard (0...CookieTime.latestChange).contains(changed) else { return }
             let key = CookieKey(
                 name: row.blob(3), domain: row.text(0), path: row.text(2), isHostOnly: row.integer(1) != 0)
-            guard !row.isNull(4) else { return news.rows.append(Row(key: key, entry: nil, changed: changed)) }
+            guard !row.isNull(4) else { return changes.rows.append(Row(key: key, entry: nil, changed: changed)) }
             let cookie = Cookie(
                 nameBytes: key.name, valueBytes: row.blob(4), domain: key.domain, isHostOnly: key.isHostOnly,
                 path: key.path, isSecure: row.integer(5) & 1 != 0, isHTTPOnly: row.integer(5) & 2 != 0,
                 sameSite: Cookie.SameSite(rawValue: Int(clamping: row.integer(6))) ?? .strict,
                 expiryTime: row.isNull(7) ? nil : row.integer(7), creationTime: row.integer(8),
                 accessTime: row.integer(9))
-            news.rows.append(Row(key: key, entry: CookieJar.Entry(cookie: cookie, changed: changed), changed: changed))
+            changes.rows.append(Row(key: key, entry: CookieJar.Entry(cookie: cookie, changed: changed), changed: changed))
         }
-        return news
+        return changes
     }
 
     // MARK: Writing
 
-    /// Removals of many cookies at once, those too of which this process knows nothing.
+    /// A removal of many cookies at once, including those that this process has not read.
     enum Sweep {
         case all(at: Int64)
         case createdSince(Int64, at: Int64)
         case session(at: Int64)
     }
 
-    /// What the store has changed.
+    /// The changes of the store to write.
     struct Batch {
         var sweeps: [Sweep] = []
         var rows: [Row] = []
         var isEmpty: Bool { sweeps.isEmpty && rows.isEmpty }
     }
 
-    /// Writes a batch in one transaction, and returns what others have changed before it.
-    func write(_ batch: Batch, at now: Int64) throws(DatabaseError) -> News {
+    /// Writes a batch in one transaction, and returns the changes that other processes wrote before it.
+    func write(_ batch: Batch, at now: Int64) throws(DatabaseError) -> RemoteChanges {
         guard let database else { throw DatabaseError.notOpen(path) }
         var last = revision
-        let news = try database.transaction { () throws(DatabaseError) in
-            let news = try read(database)
-            var number = max(try database.integer("SELECT revision FROM state") ?? 0, news.revision)
+        let changes = try database.transaction { () throws(DatabaseError) in
+            let changes = try read(database)
+            var number = max(try database.integer("SELECT revision FROM state") ?? 0, changes.revision)
             if number >= Self.largestRevision {
-                // No transactions were that many: it is damage.
+                // No file has so many transactions: the number is damaged.
                 try database.run("UPDATE cookie SET revision = 1")
                 number = 1
             }
             number += 1
             for sweep in batch.sweeps { try apply(sweep, number, database) }
-            for row in batch.rows where row.changed > news.cleared { try write(row, number, database) }
+            for row in batch.rows where row.changed > changes.cleared { try write(row, number, database) }
             try database.run(
                 "DELETE FROM cookie WHERE value IS NULL AND changed < ?", [.integer(now - Self.tombstoneAge)])
             try database.run("DELETE FROM cookie WHERE expires < ?", [.integer(now - 86_400 * CookieTime.second)])
             try database.run("UPDATE state SET revision = ?", [.integer(number)])
             last = number
-            return news
+            return changes
         }
         revision = last
-        return news
+        return changes
     }
 
     private func apply(_ sweep: Sweep, _ number: Int64, _ database: Database) throws(DatabaseError) {

@@ -1,36 +1,37 @@
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 /// A cookie as a store keeps it (RFC 6265bis, section 5.7).
 ///
-/// A value without behavior: whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)-(Cookie,_)``.
+/// A plain value; whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)-(Cookie,_)``.
 public struct Cookie: Sendable, Hashable {
-    /// When a cookie is sent with requests that another site has caused.
+    /// Restricts the sending of a cookie with requests that another site has caused.
     public enum SameSite: Int, Sendable, Hashable, CaseIterable {
-        /// The server has not said. Treated as ``lax``.
+        /// The server has not set it. Treated as ``lax``.
         case unspecified = 0
-        /// With all requests.
+        /// Sent with all requests.
         case none = 1
-        /// With requests of safe methods.
+        /// Sent with requests of safe methods.
         case lax = 2
-        /// With none.
+        /// Not sent with any.
         case strict = 3
     }
 
-    /// The name and the value as the server sent them, which need not be UTF-8: it gets these bytes back.
+    /// The name and the value as sent by the server, which need not be UTF-8; requests send the same bytes back.
     package var nameBytes: [UInt8]
     package var valueBytes: [UInt8]
-    /// The host, or the domain whose hosts all get it: in lower case, without a leading dot, in ASCII (`xn--`).
+    /// The host, or the domain that includes subdomains: in lower case, without a leading dot, in ASCII (`xn--`).
     public var domain: String
-    /// Whether only the host itself gets it, not those below it.
+    /// Whether it is sent to the host itself only, not to its subdomains.
     public var isHostOnly: Bool
     /// The path below which it is sent, beginning with a slash.
     public var path: String
-    /// Whether it is sent over TLS only. Loopback addresses make no difference.
+    /// Whether it is sent over TLS only, even to loopback addresses.
     public var isSecure: Bool
-    /// Whether scripts in a browser must not see it. For this library, all requests count as HTTP.
+    /// Whether browsers hide it from scripts. No effect in this library.
     public var isHTTPOnly: Bool
-    /// When it is sent with requests that another site has caused.
+    /// Whether it is sent with requests that another site has caused.
     public var sameSite: SameSite
     /// Microseconds since 1970.
     package var expiryTime: Int64?
@@ -38,16 +39,16 @@ public struct Cookie: Sendable, Hashable {
     package var accessTime: Int64
 
     /// - Parameters:
-    ///   - name: may be empty; then only the value is sent.
-    ///   - value: its value.
-    ///   - domain: a host or a domain. A leading dot is dropped, and has no meaning.
-    ///   - isHostOnly: whether only the host itself gets it.
-    ///   - path: begins with a slash.
-    ///   - isSecure: whether it is sent over TLS only.
-    ///   - isHTTPOnly: whether scripts in a browser must not see it.
-    ///   - sameSite: when it is sent with requests that another site has caused.
-    ///   - expires: when it ends, to the microsecond; nil for a session cookie.
-    ///   - creation: when it was created. Of two cookies with paths of the same length, the older one is sent first.
+    ///   - name: The name; if empty, only the value is sent.
+    ///   - value: The value.
+    ///   - domain: A host or a domain. A leading dot is ignored.
+    ///   - isHostOnly: Whether it is sent to the host itself only.
+    ///   - path: The path, beginning with a slash.
+    ///   - isSecure: Whether it is sent over TLS only.
+    ///   - isHTTPOnly: Whether browsers hide it from scripts.
+    ///   - sameSite: Whether it is sent with requests that another site has caused.
+    ///   - expires: When it expires, to the microsecond; nil for a session cookie.
+    ///   - creation: When it was created. Of two cookies with paths of the same length, the older one is sent first.
     public init(
         name: String, value: String, domain: String, isHostOnly: Bool = true, path: String = "/",
         isSecure: Bool = false, isHTTPOnly: Bool = false, sameSite: SameSite = .unspecified, expires: Date? = nil,
@@ -80,19 +81,19 @@ public struct Cookie: Sendable, Hashable {
 
     // MARK: Texts and dates
 
-    /// The name; decoded as Latin-1 if it is not UTF-8.
+    /// The name, decoded as UTF-8 or else as Latin-1.
     public var name: String {
         get { ASCII.text(nameBytes[...]) }
         set { nameBytes = Array(newValue.utf8) }
     }
 
-    /// The value; decoded as Latin-1 if it is not UTF-8. A secret, as a rule.
+    /// The value, decoded as UTF-8 or else as Latin-1. Usually a secret.
     public var value: String {
         get { ASCII.text(valueBytes[...]) }
         set { valueBytes = Array(newValue.utf8) }
     }
 
-    /// When it ends; nil for a session cookie.
+    /// When it expires; nil for a session cookie.
     public var expires: Date? {
         get { expiryTime.map(CookieTime.date) }
         set { expiryTime = newValue.map(CookieTime.microseconds) }
@@ -104,7 +105,7 @@ public struct Cookie: Sendable, Hashable {
         set { creationTime = CookieTime.microseconds(newValue) }
     }
 
-    /// When it was last set or sent. Cookies that were not used for long are dropped first where there are too many.
+    /// When it was last set or sent. The least recently used cookies are evicted first.
     public var lastAccess: Date {
         get { CookieTime.date(accessTime) }
         set { accessTime = CookieTime.microseconds(newValue) }
@@ -114,7 +115,7 @@ public struct Cookie: Sendable, Hashable {
 }
 
 extension Cookie: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// What it is for, without its value.
+    /// The name, domain, path and attributes, without the value.
     public var description: String {
         var parts = [name, "domain=\(domain)\(isHostOnly ? " (this host only)" : "")", "path=\(path)"]
         if isSecure { parts.append("secure") }
@@ -124,14 +125,14 @@ extension Cookie: CustomStringConvertible, CustomDebugStringConvertible, CustomR
         return parts.joined(separator: "; ")
     }
 
-    /// The same as ``description``: a value does not get into logs by the way in which it is printed.
+    /// The same as ``description``, so that no form of printing puts the value into logs.
     public var debugDescription: String { description }
 
-    /// Nothing, for the same reason: `dump` would write all members out.
+    /// Empty, because `dump` would print all members.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What makes two cookies the same one (section 5.7, step 23): the second replaces the first.
+/// The identity of a cookie (section 5.7, step 23): a cookie replaces another one with the same key.
 struct CookieKey: Hashable, Sendable {
     let name: [UInt8]
     let domain: String
@@ -150,8 +151,38 @@ struct CookieKey: Hashable, Sendable {
 }
 
 extension Cookie {
-    /// Whether it is the cookie of a key; cheaper than making its own.
+    /// Whether it has this key; cheaper than making its key.
     func has(_ key: CookieKey) -> Bool {
         isHostOnly == key.isHostOnly && nameBytes == key.name && path == key.path && domain == key.domain
+    }
+}
+
+#if canImport(FoundationNetworking)
+#endif
+
+extension Cookie {
+    /// Converts a Foundation cookie. A domain with a leading dot includes its subdomains.
+    ///
+    /// Foundation on Linux drops `SameSite`, and `Max-Age` of version 0 cookies, when it makes the value.
+    public init(_ cookie: HTTPCookie) {
+        self.init(
+            name: cookie.name, value: cookie.value, domain: cookie.domain, isHostOnly: !cookie.domain.hasPrefix("."),
+            path: cookie.path.hasPrefix("/") ? cookie.path : "/", isSecure: cookie.isSecure,
+            isHTTPOnly: cookie.isHTTPOnly, sameSite: .unspecified, expires: cookie.expiresDate)
+    }
+
+    /// The cookie as a Foundation value, with a leading dot before a domain that includes its subdomains; nil if
+    /// Foundation refuses it.
+    ///
+    /// Foundation on Linux cannot represent `SameSite`, the times of creation and last use, and bytes that are not
+    /// UTF-8; these are lost.
+    public var httpCookie: HTTPCookie? {
+        var properties: [HTTPCookiePropertyKey: Any] = [
+            .name: name, .value: value, .domain: isHostOnly ? domain : "." + domain, .path: path,
+        ]
+        if isSecure { properties[.secure] = "TRUE" }
+        if isHTTPOnly { properties[HTTPCookiePropertyKey("HttpOnly")] = "TRUE" }
+        if let expires { properties[.expires] = expires }
+        return HTTPCookie(properties: properties)
     }
 }

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// What a `Set-Cookie` field says (RFC 6265bis, section 5.6).
+/// A parsed `Set-Cookie` field (RFC 6265bis, section 5.6).
 struct SetCookieField: Hashable {
     var name: [UInt8]
     var value: [UInt8]
@@ -8,17 +8,17 @@ struct SetCookieField: Hashable {
     var expires: Int64?
     /// Seconds, clamped.
     var maximumAge: Int64?
-    /// Without the leading dot; nil or empty if there is none.
+    /// Without the leading dot; nil or empty if the attribute is missing or empty.
     var domain: [UInt8]?
-    /// As it was sent; nil if the attribute is missing.
+    /// As sent; nil if the attribute is missing.
     var path: [UInt8]?
     var isSecure = false
     var isHTTPOnly = false
     var sameSite = Cookie.SameSite.unspecified
 
-    /// No more bytes of a name and a value together.
+    /// The maximum size of name and value together, in bytes.
     static let largestPair = 4096
-    /// Attributes whose values have more bytes are ignored.
+    /// The maximum size of an attribute's value, in bytes; larger ones are ignored.
     static let largestAttribute = 1024
 
     init(_ bytes: some Collection<UInt8>) throws(CookieRefusal) {
@@ -38,14 +38,14 @@ struct SetCookieField: Hashable {
         for attribute in bytes[end...].dropFirst().split(separator: UInt8(ascii: ";")) { take(attribute) }
     }
 
-    /// Whether a byte must not occur: any control character but the tab.
+    /// Whether a byte is a control character other than the tab, which must not occur.
     static func isControl(_ byte: UInt8) -> Bool { (byte < 0x20 && byte != 0x09) || byte == 0x7F }
 
     private static func trimmed(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         Array(ASCII.trimmed(bytes, blank: HTTPSyntax.isOptionalWhitespace))
     }
 
-    /// Of several attributes of the same name, the last one counts.
+    /// Applies an attribute. Of several with the same name, the last one counts.
     private mutating func take(_ attribute: ArraySlice<UInt8>) {
         let equals = attribute.firstIndex(of: UInt8(ascii: "=")) ?? attribute.endIndex
         let name = ASCII.trimmed(attribute[..<equals], blank: HTTPSyntax.isOptionalWhitespace)
@@ -78,7 +78,7 @@ struct SetCookieField: Hashable {
         return .unspecified
     }
 
-    /// A number of seconds, clamped to what cannot overflow later; nil if it is not a number.
+    /// A number of seconds, clamped so that sums do not overflow; nil if it is not a number.
     private static func seconds(_ value: [UInt8]) -> Int64? {
         let isNegative = value.first == UInt8(ascii: "-")
         let digits = isNegative ? value.dropFirst() : value[...]

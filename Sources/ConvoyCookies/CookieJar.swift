@@ -1,7 +1,7 @@
 /// The cookies of a store, as a value (RFC 6265bis, sections 5.7 and 5.8).
 ///
-/// They are found by their domain, so that those of other hosts cost nothing. They are counted by site, so that no
-/// server has the cookies of others dropped by setting many.
+/// Cookies are stored by domain, so that those of other hosts cost nothing, and counted by site, so that a server with
+/// many cookies does not evict those of others.
 struct CookieJar {
     /// A cookie, and when it was last changed, in microseconds since 1970.
     struct Entry {
@@ -16,7 +16,7 @@ struct CookieJar {
     private struct Site {
         var count = 0
         var bytes = 0
-        /// How many cookies each of its domains has.
+        /// The number of cookies of each of its domains.
         var domains: [String: Int] = [:]
     }
 
@@ -25,19 +25,19 @@ struct CookieJar {
     private var sites: [String: Site] = [:]
     private(set) var count = 0
     private var bytes = 0
-    /// No cookie expires before this time, so that a full jar need not look for expired ones each time.
+    /// No cookie expires before this time, so a full jar need not search for expired ones earlier.
     private var nextExpiry = Int64.max
 
     init(limits: CookieLimits = CookieLimits()) { self.limits = limits }
 
     // MARK: Finding
 
-    /// All of them, in no particular order.
+    /// All entries, in no particular order.
     var all: [Entry] { entries.values.flatMap { $0 } }
 
     func entry(_ key: CookieKey) -> Entry? { entries[key.domain]?.first { $0.cookie.has(key) } }
 
-    /// The cookies that a request gets, those with longer paths first, then older ones. They count as used now.
+    /// The cookies of a request, those with longer paths first, then older ones. Updates the time of their last use.
     mutating func cookies(for request: CookieRequest, at now: Int64) -> [Cookie] {
         var found: [Cookie] = []
         let place = request.place
@@ -75,22 +75,21 @@ struct CookieJar {
 
     // MARK: Changing
 
-    /// What an insertion has changed.
+    /// The result of an insertion.
     struct Change {
-        /// Whether the cookie is there now. One that has expired only removes the one that it replaces.
+        /// Whether the cookie is stored. An expired one only removes the one that it replaces.
         var isStored = false
-        /// Whether there was one that it has replaced.
+        /// Whether it replaced an existing cookie.
         var hasReplaced = false
-        /// Others that were dropped because there were too many.
+        /// The cookies that were evicted because there were too many.
         var evicted: [CookieKey] = []
     }
 
-    /// Stores a cookie that the rules have accepted. One that is there already is replaced, and passes on when it was
-    /// created.
+    /// Stores a cookie that the rules have accepted. If it replaces another one, it keeps that one's time of creation.
     ///
     /// - Parameters:
-    ///   - isOverTLS: whether it may replace or hide cookies that are `Secure`.
-    ///   - changed: the time that is noted for the change.
+    ///   - isOverTLS: Whether it may replace or hide `Secure` cookies.
+    ///   - changed: The time of the change.
     mutating func insert(
         _ cookie: Cookie, isOverTLS: Bool, changed: Int64, at now: Int64
     ) throws(CookieRefusal) -> Change {
@@ -111,7 +110,7 @@ struct CookieJar {
         return change
     }
 
-    /// Takes an entry as it is, with its times.
+    /// Stores an entry unchanged, with its times.
     mutating func restore(_ entry: Entry, at now: Int64) -> [CookieKey] {
         remove(CookieKey(entry.cookie))
         guard !entry.cookie.isExpired(at: now) else { return [] }
@@ -120,7 +119,7 @@ struct CookieJar {
         return isOverLimit(site: site) ? enforceLimits(site, at: now) : []
     }
 
-    /// Whether a server could take a cookie for one that is `Secure` ("leave secure cookies alone").
+    /// Whether a server could mistake a cookie for a `Secure` one ("leave secure cookies alone").
     private func hidesSecure(_ cookie: Cookie) -> Bool {
         guard let site = sites[PublicSuffixes.site(of: cookie.domain)] else { return false }
         for domain in site.domains.keys
@@ -164,7 +163,7 @@ struct CookieJar {
         return entry
     }
 
-    /// Removes those for which the closure says so, and returns their keys.
+    /// Removes the entries that satisfy the predicate, and returns their keys.
     mutating func removeAll(where isRemoved: (Entry) -> Bool) -> [CookieKey] {
         let keys = all.filter(isRemoved).map { CookieKey($0.cookie) }
         for key in keys { remove(key) }
@@ -187,7 +186,7 @@ struct CookieJar {
             nextExpiry = all.compactMap(\.cookie.expiryTime).min() ?? .max
         }
         while count > limits.cookies || bytes > limits.bytes {
-            // The site that takes the most of what there is too much of.
+            // Evicts from the site with the most cookies, or bytes if the bytes exceed their limit.
             let byCount = count > limits.cookies
             let largest = sites.max { one, other in
                 byCount ? one.value.count < other.value.count : one.value.bytes < other.value.bytes
@@ -198,8 +197,8 @@ struct CookieJar {
         return evicted
     }
 
-    /// Drops one cookie of a site: an expired one, else one that is not `Secure`, else any; of several, the one that was
-    /// not used for longest.
+    /// Evicts one cookie of a site: an expired one, else one that is not `Secure`, else any; of several, the least
+    /// recently used one.
     private mutating func evictOne(of site: Site, at now: Int64) -> CookieKey? {
         var worst: (rank: Int, cookie: Cookie)?
         for domain in site.domains.keys {
@@ -216,5 +215,25 @@ struct CookieJar {
         let key = CookieKey(worst.cookie)
         remove(key)
         return key
+    }
+}
+
+/// Limits on the cookies of a store (RFC 6265bis, sections 5.7 and 6.1).
+public struct CookieLimits: Sendable, Hashable {
+    /// The maximum number of cookies of a site: a registrable domain with its subdomains.
+    public var cookiesPerSite: Int
+    /// The maximum number of cookies.
+    public var cookies: Int
+    /// The maximum total size of names, values, domains and paths, in bytes.
+    public var bytes: Int
+
+    /// - Parameters:
+    ///   - cookiesPerSite: By default 180, as in browsers; the RFC demands at least 50.
+    ///   - cookies: By default 3300; the RFC demands at least 3000.
+    ///   - bytes: By default 8 MiB.
+    public init(cookiesPerSite: Int = 180, cookies: Int = 3300, bytes: Int = 8 << 20) {
+        self.cookiesPerSite = max(1, cookiesPerSite)
+        self.cookies = max(1, cookies)
+        self.bytes = max(1, bytes)
     }
 }

@@ -1,7 +1,7 @@
 import ConvoySupport
+import Foundation
 
-/// Parses the date of an `Expires` attribute, which is hardly ever in one of the formats of HTTP (RFC 6265bis, section
-/// 5.1.1).
+/// Parses the date of an `Expires` attribute by the lenient rules of RFC 6265bis, section 5.1.1.
 enum CookieDate {
     /// The seconds since 1970 of a date; nil for any other text.
     static func parse(_ bytes: some Sequence<UInt8>) -> Int64? {
@@ -26,7 +26,7 @@ enum CookieDate {
         }
     }
 
-    /// Each token is the first of these that it can be and that is still missing.
+    /// Each token becomes the first missing part that it can be.
     private struct Parser {
         var time: (hour: Int64, minute: Int64, second: Int64)?
         var day: Int64?
@@ -46,7 +46,7 @@ enum CookieDate {
             }
         }
 
-        /// A number at the start of a token that is followed by another character than a digit, or by nothing.
+        /// A number at the start of a token that ends at a non-digit or with the token.
         static func number(
             _ token: some Collection<UInt8>, digits: ClosedRange<Int>
         ) -> (value: Int64, count: Int)? {
@@ -98,5 +98,32 @@ enum CookieDate {
             let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
             return days * 86_400 + time.hour * 3600 + time.minute * 60 + time.second
         }
+    }
+}
+
+/// Converts times to the microseconds since 1970 that a store uses.
+enum CookieTime {
+    static let second: Int64 = 1_000_000
+    /// The latest time that is stored, in the year 9999. Adding to it does not overflow.
+    static let latest: Int64 = 253_402_300_799 * second
+    /// The latest valid time of a change. Later ones are damage: they would win over all future changes.
+    static let latestChange = latest - longestAge
+    /// The longest lifetime of a cookie (RFC 6265bis, section 5.5).
+    static let longestAge: Int64 = 400 * 86_400 * second
+
+    static func microseconds(_ date: Date) -> Int64 {
+        let seconds = date.timeIntervalSince1970
+        guard seconds > 0 else { return 0 }  // also for NaN
+        return seconds < Double(latest / second) ? Int64((seconds * 1_000_000).rounded()) : latest
+    }
+
+    static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1_000_000) }
+
+    static func microseconds(seconds: Int64) -> Int64 { min(max(seconds, 0), latest / second) * second }
+
+    @Sendable static func now() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return min(max(Int64(time.tv_sec), 0), latest / second) * second + Int64(time.tv_nsec) / 1000
     }
 }

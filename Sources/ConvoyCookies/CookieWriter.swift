@@ -3,25 +3,25 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Lets a file follow the cookies of a store, and the store those that others write into the file, on a queue of its own.
+/// Synchronizes a store with its file, in both directions, on a queue of its own.
 final class CookieWriter: Sendable {
     private let queue = DispatchQueue(label: "Convoy.CookieStore", qos: .utility)
     /// Used on the queue only.
     private struct File: @unchecked Sendable { let file: CookieFile }
     private let shared: File
-    /// When to look next whether others have changed the file.
+    /// When to check the file for changes by other processes next.
     private let nextLook = Atomic<MonotonicTime>(0)
 
     private static let secondsUntilWriting = 0.1
     private static let timeBetweenLooks: MonotonicTime = 1_000_000_000
-    /// How many rows are taken over at a time, so that nobody who needs a cookie waits for long.
+    /// The number of rows applied per lock, so that lookups do not wait for long.
     private static let rowsAtOnce = 64
 
     init(path: String) {
         shared = File(file: CookieFile(path: path))
     }
 
-    /// Opens the file and takes over its cookies. Blocks.
+    /// Opens the file and loads its cookies into the store. Blocks.
     func open(_ store: CookieStore) -> CookieStoreError? {
         nextLook.store(MonotonicClock.now + Self.timeBetweenLooks, ordering: .relaxed)
         return queue.sync { synchronize(store) }
@@ -29,13 +29,13 @@ final class CookieWriter: Sendable {
 
     func flush(_ store: CookieStore) -> CookieStoreError? { queue.sync { synchronize(store) } }
 
-    /// The store is retained until it is written, so that nothing is lost with the last reference to it.
+    /// Schedules a write. It retains the store, so that releasing the last reference loses no changes.
     func writeLater(_ store: CookieStore) {
         queue.asyncAfter(deadline: .now() + Self.secondsUntilWriting) { _ = self.synchronize(store) }
     }
 
-    /// Takes over what others have changed, if nobody has looked for about a second. Does not wait for it.
-    func lookForNews(_ store: CookieStore) {
+    /// Schedules a read of changes by other processes, about once a second at most. Does not wait for it.
+    func checkForChanges(_ store: CookieStore) {
         let (now, due) = (MonotonicClock.now, nextLook.load(ordering: .relaxed))
         guard now >= due,
             nextLook.compareExchange(expected: due, desired: now + Self.timeBetweenLooks, ordering: .relaxed).exchanged
@@ -44,9 +44,9 @@ final class CookieWriter: Sendable {
             guard let store else { return }
             if self.shared.file.isReplaced {
                 _ = self.synchronize(store)
-            } else if let news = try? self.shared.file.news() {
-                // If it cannot be read now, the next write will say so.
-                self.take(news, store)
+            } else if let changes = try? self.shared.file.readChanges() {
+                // If reading fails, the next write reports the error.
+                self.take(changes, store)
             }
         }
     }
@@ -55,7 +55,7 @@ final class CookieWriter: Sendable {
 
     private func synchronize(_ store: CookieStore) -> CookieStoreError? {
         let file = shared.file
-        // A file that was replaced or damaged is made anew, once.
+        // Retries once with a new file if the file was replaced or damaged.
         for attempt in 0..<2 {
             do throws(DatabaseError) {
                 try exchange(file, store)
@@ -79,20 +79,20 @@ final class CookieWriter: Sendable {
         }
         let batch = store.state.withLock { $0.startWriting() }
         var isWritten = false
-        // Also for an empty batch: it clears what the state has noted.
+        // Also for an empty batch, to reset the state.
         defer { store.state.withLock { $0.finishWriting(isWritten: isWritten) } }
         try file.open()
         if batch.isEmpty {
-            if let news = try file.news() { take(news, store) }
+            if let changes = try file.readChanges() { take(changes, store) }
         } else {
             take(try file.write(batch, at: store.now()), store)
         }
         isWritten = true
     }
 
-    /// Makes the next attempt possible.
+    /// Prepares another attempt after an error.
     ///
-    /// - Returns: why there is no point in one.
+    /// - Returns: The error if another attempt would be useless; nil otherwise.
     private func recover(_ file: CookieFile, _ store: CookieStore, _ error: DatabaseError) -> CookieStoreError? {
         switch error.code {
         case .replaced:
@@ -110,10 +110,10 @@ final class CookieWriter: Sendable {
         return nil
     }
 
-    private func take(_ news: CookieFile.News, _ store: CookieStore) {
+    private func take(_ changes: CookieFile.RemoteChanges, _ store: CookieStore) {
         let now = store.now()
-        store.change { $0.merge(cleared: news.cleared) }
-        var rest = news.rows[...]
+        store.change { $0.merge(cleared: changes.cleared) }
+        var rest = changes.rows[...]
         while !rest.isEmpty {
             let rows = rest.prefix(Self.rowsAtOnce)
             rest = rest.dropFirst(rows.count)

@@ -1,18 +1,18 @@
-/// What a store holds in memory, as a value: the cookies, and what the file lacks.
+/// The state of a store, as a value: the cookies, and the changes that are not in the file yet.
 struct CookieStoreState {
     var jar: CookieJar
     /// Whether session cookies are written to the file.
     let keepsSessionCookies: Bool
-    /// When the cookies that the file lacks were changed. One that is not in the jar was removed.
+    /// The cookies to write, with the times of their changes. A key that is not in the jar was removed.
     private var pending: [CookieKey: Int64] = [:]
-    /// Those that are being written now.
+    /// The cookies that are being written now.
     private var inFlight: [CookieKey: Int64] = [:]
     private var sweeps: [CookieFile.Sweep] = []
     private var sweepsInFlight: [CookieFile.Sweep] = []
     /// When all cookies were last removed, by any process.
     private var cleared: Int64 = 0
     private var lastStamp: Int64 = 0
-    /// Whether there is a file at all.
+    /// Whether the store has a file.
     let hasFile: Bool
     var isScheduled = false
     var failure: CookieStoreError?
@@ -23,14 +23,14 @@ struct CookieStoreState {
         self.keepsSessionCookies = keepsSessionCookies
     }
 
-    /// A time for a change that is later than all earlier ones that are known, also those of other processes, even if the
-    /// clock was set back.
+    /// A time for a change that is later than those of all known changes, by any process, even if the clock was set
+    /// back.
     mutating func stamp(_ now: Int64) -> Int64 {
         lastStamp = min(max(now, lastStamp + 1), CookieTime.latestChange)
         return lastStamp
     }
 
-    /// Whether something has to be written, and nobody is about to.
+    /// Whether a write must be scheduled; then marks it as scheduled.
     mutating func schedule() -> Bool {
         guard hasFile, !isScheduled, !pending.isEmpty || !sweeps.isEmpty else { return false }
         isScheduled = true
@@ -39,15 +39,16 @@ struct CookieStoreState {
 
     // MARK: Changes in this process
 
-    /// - Parameter keepsCreation: whether the cookie has a time of creation of its own, and not that of its arrival.
-    /// - Returns: whether the cookies are others than before.
+    /// - Parameter keepsCreation: Whether to keep the cookie's time of creation, rather than set it to the time of
+    ///   arrival.
+    /// - Returns: Whether the cookies have changed.
     mutating func insert(
         _ cookie: Cookie, isOverTLS: Bool, keepsCreation: Bool, at now: Int64
     ) throws(CookieRefusal) -> Bool {
         var cookie = cookie
         let key = CookieKey(cookie)
         let stamp = max(stamp(now), min(known(key), CookieTime.latestChange - 1) + 1)
-        // The number of the change gives those that come at once an order, unless it is ahead of the time.
+        // The time of the change orders simultaneous cookies, unless it is ahead of the clock.
         if !keepsCreation { cookie.creationTime = stamp - now < CookieTime.second ? stamp : now }
         let change = try jar.insert(cookie, isOverTLS: isOverTLS, changed: stamp, at: now)
         guard change.isStored || change.hasReplaced || !change.evicted.isEmpty else { return false }
@@ -64,7 +65,7 @@ struct CookieStoreState {
 
     mutating func removeAll(at now: Int64) -> Bool {
         let isChanged = jar.count > 0
-        // Of what is in the file or on its way nothing is kept, even if the clock was set back meanwhile.
+        // Later than anything in the file or in flight, even if the clock was set back, so that nothing survives.
         let latest = max(jar.all.map(\.changed).max() ?? 0, inFlight.values.max() ?? 0)
         jar = CookieJar(limits: jar.limits)
         guard hasFile else { return isChanged }
@@ -98,14 +99,14 @@ struct CookieStoreState {
         for key in keys { pending[key] = max(stamp, pending[key] ?? 0) }
     }
 
-    /// When the cookie of a key was last changed, as far as it is known here.
+    /// The last known time of a change to the cookie of a key.
     private func known(_ key: CookieKey) -> Int64 {
         max(pending[key] ?? 0, inFlight[key] ?? 0, jar.entry(key)?.changed ?? 0)
     }
 
     // MARK: The file
 
-    /// What the file lacks. Until `finishWriting`, it counts as being written.
+    /// The changes to write, which are in flight until `finishWriting`.
     mutating func startWriting() -> CookieFile.Batch {
         isScheduled = false
         (inFlight, sweepsInFlight) = (pending, sweeps)
@@ -117,7 +118,7 @@ struct CookieStoreState {
         return CookieFile.Batch(sweeps: sweepsInFlight, rows: rows)
     }
 
-    /// - Parameter isWritten: whether it succeeded. If not, it is still lacking.
+    /// - Parameter isWritten: Whether the write succeeded. If not, its changes are pending again.
     mutating func finishWriting(isWritten: Bool) {
         if !isWritten {
             pending.merge(inFlight) { max($0, $1) }
@@ -126,19 +127,19 @@ struct CookieStoreState {
         (inFlight, sweepsInFlight) = ([:], [])
     }
 
-    /// Everything lacks in a new file.
+    /// Makes all cookies pending, for a new file.
     mutating func startAnew() {
         sweeps = []
-        // What was removed is not there anyway.
+        // A new file needs no tombstones.
         pending = [:]
         for entry in jar.all where keepsSessionCookies || entry.cookie.expiryTime != nil {
             pending[CookieKey(entry.cookie)] = entry.changed
         }
     }
 
-    /// Takes over a row that another process has written, unless what is here is newer.
+    /// Applies a row that another process has written, unless this store has a newer change.
     ///
-    /// - Returns: whether the cookies are others than before.
+    /// - Returns: Whether the cookies have changed.
     mutating func merge(_ row: CookieFile.Row, at now: Int64) -> Bool {
         lastStamp = max(lastStamp, row.changed)
         guard row.changed > known(row.key), row.changed > cleared else { return false }
@@ -150,7 +151,7 @@ struct CookieStoreState {
         return true
     }
 
-    /// Takes over that another process has removed all cookies.
+    /// Applies the removal of all cookies by another process.
     mutating func merge(cleared time: Int64) -> Bool {
         lastStamp = max(lastStamp, time)
         guard time > cleared else { return false }

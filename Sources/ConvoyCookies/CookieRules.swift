@@ -1,0 +1,233 @@
+import ConvoySupport
+import Foundation
+
+/// Decides which cookies are accepted (RFC 6265bis, section 5.7), apart from the rules about existing cookies in
+/// ``CookieJar``.
+enum CookieRules {
+    /// The cookie that a field sets.
+    ///
+    /// - Parameter now: In microseconds since 1970.
+    static func cookie(
+        _ field: SetCookieField, from place: CookiePlace, at now: Int64
+    ) throws(CookieRefusal) -> Cookie {
+        guard !place.host.isEmpty else { throw .foreignDomain }
+        let domain = try domain(field.domain, host: place.host)
+        var path = CookiePath.defaultPath(of: place.path)
+        if let given = field.path, given.first == UInt8(ascii: "/") { path = ASCII.text(given[...]) }
+        let cookie = Cookie(
+            nameBytes: field.name, valueBytes: field.value, domain: domain ?? place.host, isHostOnly: domain == nil,
+            path: path, isSecure: field.isSecure, isHTTPOnly: field.isHTTPOnly, sameSite: field.sameSite,
+            expiryTime: expiry(field, at: now), creationTime: now, accessTime: now)
+        if cookie.isSecure, !place.isSecure { throw .secureFromInsecure }
+        // A default path of "/" is not enough.
+        try checkPromises(cookie, hasPath: field.path != nil)
+        return cookie
+    }
+
+    /// The time of expiry: `Max-Age` takes precedence over `Expires`, and the lifetime is limited to 400 days.
+    private static func expiry(_ field: SetCookieField, at now: Int64) -> Int64? {
+        if let age = field.maximumAge {
+            guard age > 0 else { return 0 }
+            return min(now, CookieTime.latest) + min(CookieTime.microseconds(seconds: age), CookieTime.longestAge)
+        }
+        return field.expires.map { limited(CookieTime.microseconds(seconds: $0), at: now) }
+    }
+
+    private static func limited(_ expiry: Int64, at now: Int64) -> Int64 {
+        min(expiry, min(now, CookieTime.latest) + CookieTime.longestAge)
+    }
+
+    /// The domain of a cookie; nil for a host-only cookie.
+    private static func domain(_ attribute: [UInt8]?, host: String) throws(CookieRefusal) -> String? {
+        guard let attribute, !attribute.isEmpty else { return nil }
+        guard attribute.allSatisfy({ $0 < 0x80 }) else { throw .foreignDomain }
+        let domain = String(decoding: attribute, as: UTF8.self)
+        // An address has no subdomains.
+        if domain == host, CookieHost.isAddress(host) { return nil }
+        if CookieHost.normalized(domain) == domain, PublicSuffixes.contains(domain) {
+            guard domain == host else { throw .publicSuffix }
+            return nil
+        }
+        guard CookieHost.matches(host, domain: domain) else { throw .foreignDomain }
+        return domain
+    }
+
+    /// Checks the requirements of the cookie's attributes and of its name's prefix.
+    private static func checkPromises(_ cookie: Cookie, hasPath: Bool) throws(CookieRefusal) {
+        if cookie.sameSite == .none, !cookie.isSecure { throw .sameSiteNoneWithoutSecure }
+        // Without a name, servers would read a prefix of the value as part of a name.
+        let start = cookie.nameBytes.isEmpty ? cookie.valueBytes : cookie.nameBytes
+        let isHost = hasPrefix(start, "__Host-")
+        guard isHost || hasPrefix(start, "__Secure-") else { return }
+        guard !cookie.nameBytes.isEmpty, cookie.isSecure else { throw .prefix }
+        if isHost { guard cookie.isHostOnly, hasPath, cookie.path == "/" else { throw .prefix } }
+    }
+
+    private static func hasPrefix(_ bytes: [UInt8], _ prefix: String) -> Bool {
+        ASCII.equalIgnoringCase(bytes.prefix(prefix.utf8.count), prefix.utf8)
+    }
+
+    // MARK: Cookies from other sources
+
+    /// Checks a cookie that did not come from a server, such as one from a file.
+    ///
+    /// - Parameter place: The place of the response that it counts as part of; nil to check it on its own.
+    /// - Returns: The cookie, with its lifetime limited to 400 days, and host-only if its domain is a public suffix.
+    static func cookie(
+        _ cookie: Cookie, for place: CookiePlace?, at now: Int64
+    ) throws(CookieRefusal) -> Cookie {
+        var cookie = cookie
+        try checkBytes(cookie)
+        guard let domain = CookieHost.normalized(cookie.domain) else { throw .foreignDomain }
+        cookie.domain = domain
+        if !cookie.isHostOnly {
+            if CookieHost.isAddress(domain) {
+                cookie.isHostOnly = true
+            } else if PublicSuffixes.contains(domain) {
+                guard place?.host == domain else { throw .publicSuffix }
+                cookie.isHostOnly = true
+            }
+        }
+        if let place {
+            let isAllowed =
+                cookie.isHostOnly ? place.host == domain : CookieHost.matches(place.host, domain: domain)
+            guard isAllowed else { throw .foreignDomain }
+            if cookie.isSecure, !place.isSecure { throw .secureFromInsecure }
+        }
+        try checkPromises(cookie, hasPath: true)
+        if let expiry = cookie.expiryTime { cookie.expiryTime = limited(max(expiry, 0), at: now) }
+        cookie.creationTime = min(max(cookie.creationTime, 0), CookieTime.latest)
+        cookie.accessTime = min(max(cookie.accessTime, 0), CookieTime.latest)
+        return cookie
+    }
+
+    /// Checks that the cookie survives the syntax of a `Cookie` field.
+    private static func checkBytes(_ cookie: Cookie) throws(CookieRefusal) {
+        let (name, value) = (cookie.nameBytes, cookie.valueBytes)
+        guard !name.isEmpty || !value.isEmpty else { throw .empty }
+        guard name.count + value.count <= SetCookieField.largestPair else { throw .tooLarge }
+        func isBad(_ byte: UInt8) -> Bool { byte == UInt8(ascii: ";") || SetCookieField.isControl(byte) }
+        func isBlank(_ byte: UInt8?) -> Bool { byte.map(HTTPSyntax.isOptionalWhitespace) ?? false }
+        guard !name.contains(where: { isBad($0) || $0 == UInt8(ascii: "=") }), !value.contains(where: isBad),
+            !isBlank(name.first), !isBlank(name.last), !isBlank(value.first), !isBlank(value.last)
+        else { throw .invalidCharacter }
+        // The default path comes from the request, which may have semicolons and be longer than an attribute.
+        guard cookie.path.utf8.first == UInt8(ascii: "/"), cookie.path.utf8.count <= 1 << 16,
+            !cookie.path.utf8.contains(where: SetCookieField.isControl)
+        else { throw .invalidPath }
+    }
+}
+
+/// Why a cookie is not stored.
+package enum CookieRefusal: Error, Hashable, Sendable {
+    /// It contains a control character, or another one that is not allowed there.
+    case invalidCharacter
+    /// It has neither a name nor a value.
+    case empty
+    /// Its name and value together have more than 4096 bytes.
+    case tooLarge
+    /// The host is invalid, or does not belong to the cookie's domain.
+    case foreignDomain
+    /// Its domain is a public suffix, in which anyone can register names.
+    case publicSuffix
+    /// Its path does not begin with a slash.
+    case invalidPath
+    /// It is `Secure`, but was not received over TLS.
+    case secureFromInsecure
+    /// It was not received over TLS, and would replace or hide one that is `Secure`.
+    case hidesSecure
+    /// It is `SameSite=None`, but not `Secure`.
+    case sameSiteNoneWithoutSecure
+    /// Its name begins with `__Host-` or `__Secure-`, and it violates the requirements of that prefix.
+    case prefix
+    /// The acceptance handler has refused it.
+    case refusedByHandler
+}
+
+/// The host, path and security of a URL, as the cookie rules need them.
+package struct CookiePlace: Sendable, Hashable {
+    /// Normalized; empty for an invalid host, which has no cookies.
+    let host: String
+    /// Begins with a slash.
+    let path: String
+    /// Whether the scheme is https or wss. Unlike in some browsers, loopback hosts are no exception, because a `Secure`
+    /// cookie would leave this process unencrypted.
+    let isSecure: Bool
+
+    /// - Parameters:
+    ///   - host: The host, in any case, with or without brackets and a trailing dot.
+    ///   - path: The path without the query; empty means "/".
+    ///   - isSecure: Whether the scheme is https or wss.
+    package init(host: String, path: String, isSecure: Bool) {
+        self.host = CookieHost.normalized(host) ?? ""
+        self.path = path.utf8.first == UInt8(ascii: "/") ? path : "/"
+        self.isSecure = isSecure
+    }
+
+    /// The place of a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
+    package init?(_ url: URL) {
+        guard let target = Target(ofWebSocketOrHTTP: url),
+            let components = URLComponents(url: url, resolvingAgainstBaseURL: true)
+        else { return nil }
+        self.init(host: target.host, path: components.percentEncodedPath, isSecure: target.isSecure)
+        if self.host.isEmpty { return nil }
+    }
+}
+
+/// The properties of a request that decide about its cookies.
+package struct CookieRequest: Sendable {
+    let place: CookiePlace
+    /// Whether another site has caused the request (RFC 6265bis, section 5.2).
+    let isCrossSite: Bool
+    let isSafeMethod: Bool
+
+    /// - Parameters:
+    ///   - place: The place of its URL.
+    ///   - site: The document that has caused it (`URLRequest.mainDocumentURL`); nil for none.
+    ///   - isSafeMethod: Whether its method is GET, HEAD, OPTIONS or TRACE.
+    package init(place: CookiePlace, site: URL?, isSafeMethod: Bool) {
+        self.place = place
+        self.isSafeMethod = isSafeMethod
+        isCrossSite = site.map { !Self.isSameSite(place, $0) } ?? false
+    }
+
+    /// Whether two URLs are same-site: their schemes are equally secure, and their registrable domains are equal. A
+    /// host without one, such as an address, is a site of its own; a URL without a host, as `about:blank`, is no site.
+    private static func isSameSite(_ place: CookiePlace, _ site: URL) -> Bool {
+        guard let other = CookiePlace(site), other.isSecure == place.isSecure else { return false }
+        return other.host == place.host || PublicSuffixes.site(of: other.host) == PublicSuffixes.site(of: place.host)
+    }
+
+    /// Whether a cookie may be sent with a request that another site has caused (section 5.8.3).
+    ///
+    /// Browsers send `Lax` cookies only with top-level navigation by a safe method, not with subresources. Here every
+    /// request counts as top-level, so only the method decides. A cookie without the attribute is treated as `Lax`.
+    func allows(_ sameSite: Cookie.SameSite) -> Bool {
+        guard isCrossSite else { return true }
+        switch sameSite {
+        case .none: return true
+        case .lax, .unspecified: return isSafeMethod
+        case .strict: return false
+        }
+    }
+}
+
+/// Compares paths of cookies and requests (RFC 6265bis, section 5.1.4), byte by byte: `%6F` is not `o`.
+enum CookiePath {
+    /// The default path of a cookie: the directory of the request.
+    static func defaultPath(of path: String) -> String {
+        guard path.utf8.first == UInt8(ascii: "/"), let end = path.utf8.lastIndex(of: UInt8(ascii: "/")),
+            end > path.utf8.startIndex
+        else { return "/" }
+        return String(path[..<end])
+    }
+
+    /// Whether a cookie's path matches that of a request.
+    static func matches(_ request: String, _ cookie: String) -> Bool {
+        if cookie == "/" { return request.utf8.first == UInt8(ascii: "/") }
+        let (request, cookie) = (request.utf8, cookie.utf8)
+        guard request.starts(with: cookie) else { return false }
+        guard let next = request.dropFirst(cookie.count).first else { return true }
+        return next == UInt8(ascii: "/") || cookie.last == UInt8(ascii: "/")
+    }
+}
