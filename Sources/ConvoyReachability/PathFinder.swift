@@ -2,31 +2,30 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Asks the kernel for the way to addresses.
+/// Asks the kernel for the route to addresses.
 ///
-/// It asks with `RTM_GETROUTE`, the question behind `ip route get`: the kernel looks the address up as for a packet of this
-/// process, with all its rules and tables, and names the link. A connected datagram socket would make it look in the same
-/// way, but tells neither the link nor that the address is the machine's own. Nothing is sent.
+/// It uses `RTM_GETROUTE`, like `ip route get`: the kernel looks up the address as for a packet of this process, with
+/// all rules and tables, and returns the link. Connecting a datagram socket would do the same lookup, but shows neither
+/// the link nor whether the address is local. No packet is sent.
 ///
-/// It is made anew for each look at the network, as it remembers what it has seen of links. Not for several threads.
+/// Make a new one for each evaluation, because it caches links. Not thread-safe.
 final class PathFinder {
     private let socket: NetlinkSocket
     private let linkFolder: String
     private var sequence: UInt32 = 0
     private var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    /// The status over each link; nil for one that does not run.
+    /// The status over each link; nil for a link that is down.
     private var statuses: [UInt32: NetworkReachabilityStatus?] = [:]
-    /// Whether the system has refused an answer, so that nothing is known. Looking again later may help.
+    /// Whether the kernel did not answer a request, so that the status is unknown. A later attempt may succeed.
     private(set) var hasFailed = false
 
-    /// - Parameter linkFolder: the folder of all links; see ``LinkKind``.
+    /// - Parameter linkFolder: The folder of all links; see ``LinkKind``.
     init(linkFolder: String = LinkKind.systemFolder) throws(SystemError) {
         socket = try NetlinkSocket()
         self.linkFolder = linkFolder
     }
 
-    /// The status of a host with these addresses: that of the first to which there is a way. nil if the system does not
-    /// tell.
+    /// The status of a host with these addresses: that of the first with a route; nil if the kernel does not answer.
     func status(of addresses: [HostAddress]) -> NetworkReachabilityStatus? {
         do throws(SystemError) {
             for address in addresses {
@@ -39,7 +38,7 @@ final class PathFinder {
         }
     }
 
-    /// The status over the way to an address; nil if there is none.
+    /// The status of the route to an address; nil if there is none.
     private func status(of address: HostAddress) throws(SystemError) -> NetworkReachabilityStatus? {
         if address.isLoopback { return .reachableViaWire }
         guard let zone = address.zoneIndex, let path = try path(to: address, zone: zone) else { return nil }
@@ -77,7 +76,7 @@ final class PathFinder {
         return try answer(to: Int(RTM_GETLINK), structure).flatMap { NetworkLink($0) }
     }
 
-    /// The answer of the kernel, which may be an error: there is no such route, or no such link.
+    /// The kernel's answer to a request; nil if it reports that there is no such route or link.
     private func answer(
         to type: Int, _ structure: [UInt8], _ attributes: [(type: Int, value: [UInt8])] = []
     ) throws(SystemError) -> NetlinkMessage? {
@@ -95,4 +94,55 @@ final class PathFinder {
             }
         }
     }
+}
+
+/// The route that the kernel would choose for an address.
+struct NetworkPath: Equatable {
+    /// Whether the address belongs to this machine.
+    var isLocal: Bool
+    /// The interface index; 0 if the answer has none.
+    var linkIndex: UInt32
+    /// The source address; nil if the machine has none for this destination.
+    var source: [UInt8]?
+
+    /// The path in an answer to `RTM_GETROUTE`; nil if there is none.
+    init?(_ message: NetlinkMessage) {
+        guard Int(message.type) == RTM_NEWROUTE,
+            // `rtm_type`, at offset 7.
+            let kind = message.payload.integer(at: 7, as: UInt8.self).map({ Int($0) }),
+            [RTN_UNICAST, RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST, RTN_MULTICAST].contains(kind)
+        else { return nil }
+        let attributes = message.attributes(after: MemoryLayout<rtmsg>.size)
+        isLocal = kind == RTN_LOCAL
+        linkIndex = attributes[Int(RTA_OIF.rawValue)]?.integer(at: 0, as: UInt32.self) ?? 0
+        source = attributes[Int(RTA_PREFSRC.rawValue)].map { Array($0) }
+    }
+
+    /// Whether the machine has a source address that the destination can reply to.
+    func hasUsableSource(for address: HostAddress) -> Bool {
+        // The kernel falls back to a loopback source, for example while it still checks the link's own address.
+        guard let source, source.contains(where: { $0 != 0 }), !HostAddress.isLoopback(source[...]) else { return false }
+        return address.isOfOneLink || !HostAddress.isLinkLocal(source[...])
+    }
+}
+
+/// A network link.
+struct NetworkLink: Equatable {
+    var name: String
+    /// Whether it carries packets: it is up and has a carrier.
+    var isRunning: Bool
+
+    /// The link in an answer to `RTM_GETLINK`.
+    init?(_ message: NetlinkMessage) {
+        guard Int(message.type) == RTM_NEWLINK, let flags = message.payload.integer(at: 8, as: UInt32.self) else {
+            return nil
+        }
+        let attributes = message.attributes(after: MemoryLayout<ifinfomsg>.size)
+        name = attributes[Int(IFLA_IFNAME)]?.text ?? ""
+        isRunning = flags & Self.up != 0 && flags & Self.running != 0
+    }
+
+    /// `IFF_UP` and `IFF_RUNNING` of `<net/if.h>`.
+    private static let up: UInt32 = 1 << 0
+    private static let running: UInt32 = 1 << 6
 }

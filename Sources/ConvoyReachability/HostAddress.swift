@@ -2,16 +2,16 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// An IPv4 or IPv6 address with its zone, if it has one.
+/// An IPv4 or IPv6 address with an optional zone.
 struct HostAddress: Hashable, Sendable {
-    /// Four or sixteen, in the order in which they travel.
+    /// Four or sixteen bytes in network order.
     let bytes: [UInt8]
-    /// For an IPv6 address that has a meaning on one link only: the link's name, or its number as text.
+    /// The zone of an IPv6 address: the link's name, or its index as text.
     let zone: String?
 
     /// An address from text, such as `192.0.2.1`, `2001:db8::1`, `[::1]` or `fe80::1%eth0`; nil for anything else.
     init?(_ text: String) {
-        // To the functions below a zero byte would be the end.
+        // The C functions below would stop at a zero byte.
         guard !text.utf8.contains(0) else { return nil }
         let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
         let parts = (isBracketed ? text.dropFirst().dropLast() : text[...])
@@ -27,7 +27,7 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
-    /// An address in the system's form; nil for one of another family.
+    /// An address from a `sockaddr`; nil for another family.
     init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET:
@@ -44,7 +44,7 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
-    /// To the system an IPv6 address of the form `::ffff:192.0.2.1` is the IPv4 address in it (RFC 4291, 2.5.5.2).
+    /// Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1`, to the IPv4 address (RFC 4291, 2.5.5.2).
     private init(bytes: [UInt8], zone: String?) {
         let isMapped = bytes.count == 16 && bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
         self.bytes = isMapped ? Array(bytes[12...]) : bytes
@@ -53,23 +53,23 @@ struct HostAddress: Hashable, Sendable {
 
     var isIPv6: Bool { bytes.count == 16 }
 
-    /// Whether it is this machine, whatever its links are: of `127.0.0.0/8`, or `::1`.
+    /// Whether it is a loopback address: in `127.0.0.0/8`, or `::1`.
     var isLoopback: Bool { Self.isLoopback(bytes[...]) }
 
-    /// Whether it means something on one link only, by RFC 4291, sections 2.5.6 and 2.7.
+    /// Whether its scope is a single link (RFC 4291, sections 2.5.6 and 2.7).
     var isOfOneLink: Bool { isIPv6 && (Self.isLinkLocal(bytes[...]) || bytes[0] == 0xFF) }
 
-    /// Whether the bytes are an address of `127.0.0.0/8`, or `::1`.
+    /// Whether the bytes are an address in `127.0.0.0/8`, or `::1`.
     static func isLoopback(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.count == 16 ? bytes.dropLast().allSatisfy { $0 == 0 } && bytes.last == 1 : bytes.first == 127
     }
 
-    /// Whether the bytes are an IPv6 address of `fe80::/10`.
+    /// Whether the bytes are an IPv6 address in `fe80::/10`.
     static func isLinkLocal(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.count == 16 && bytes.starts(with: [0xFE]) && (bytes.dropFirst().first ?? 0) & 0xC0 == 0x80
     }
 
-    /// The number of the link that the zone means now: 0 if there is no zone, and nil if there is no such link.
+    /// The interface index of the zone; 0 without a zone, nil if there is no such interface.
     var zoneIndex: UInt32? {
         guard let zone else { return 0 }
         if let number = UInt32(zone) { return number }

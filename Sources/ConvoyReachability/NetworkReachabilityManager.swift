@@ -1,0 +1,355 @@
+import ConvoySupport
+import Foundation
+
+/// Reports whether this machine has a route to the network, to a host or to an address, and when that changes.
+///
+/// The counterpart of `AFNetworkReachabilityManager`. It asks the kernel where a packet would go, and sends none: the
+/// status describes this machine, not the routers, servers or name servers beyond it. Use it to explain a failure, or
+/// to decide when to retry; do not use it to decide whether to send a request.
+///
+/// The kernel sends it the changes of links, addresses, routes and rules, so it does not poll. It reports a change once
+/// the network has been quiet for a tenth of a second, and within a second in any case. All managers share one thread
+/// and one socket, which exist while one of them monitors.
+///
+/// For each change it calls the handler, calls the observers and posts the notification, in this order, each on its
+/// queue. It starts no call after ``stopMonitoring()`` has returned.
+public final class NetworkReachabilityManager: Sendable {
+    /// Monitors the network as a whole: reachable if there is a route to the public Internet, usually a default route.
+    public static let shared = NetworkReachabilityManager()
+
+    typealias Observer = @Sendable (NetworkReachabilityManager, NetworkReachabilityStatus, NetworkReachabilityStatus) -> Void
+
+    private typealias Stream = AsyncStream<NetworkReachabilityStatus>.Continuation
+
+    private struct State {
+        var status = NetworkReachabilityStatus.unknown
+        /// The last reported status and its run. Reports lag behind changes.
+        var reported = (run: 0, status: NetworkReachabilityStatus.unknown)
+        /// The number of starts and stops, which identifies events of an earlier run.
+        var run = 0
+        var isMonitoring = false
+        var end: (@Sendable () -> Void)?
+        var handler: (@Sendable (NetworkReachabilityStatus) -> Void)?
+        var observers: [UUID: (queue: DispatchQueue?, observer: Observer)] = [:]
+        var streams: [UUID: Stream] = [:]
+    }
+
+    private let source: any ReachabilitySource
+    private let handlerQueue: DispatchQueue?
+    private let ownQueue = DispatchQueue(label: "Convoy.Reachability")
+    private let state = Locked(State())
+
+    /// Makes a manager with a custom source.
+    ///
+    /// - Parameters:
+    ///   - source: The source of the status.
+    ///   - queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    public init(source: any ReachabilitySource, queue: DispatchQueue? = nil) {
+        self.source = source
+        handlerQueue = queue
+    }
+
+    /// Makes a manager of the network as a whole, like ``shared``.
+    ///
+    /// - Parameter queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    public convenience init(queue: DispatchQueue? = nil) {
+        self.init(source: AddressSource(addresses: AddressSource.outside), queue: queue)
+    }
+
+    /// Makes a manager of a host: reachable if there is a route to one of its addresses.
+    ///
+    /// It resolves the name at the start and after each change of the network. While the resolver does not answer, the
+    /// addresses of its last answer count. If there are none, the status becomes not reachable once the lookup has
+    /// failed, and the lookup is retried a few times, in growing intervals up to half a minute.
+    ///
+    /// - Parameters:
+    ///   - domain: A name as in a URL, such as `www.example.com`, or an address.
+    ///   - queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    public convenience init(domain: String, queue: DispatchQueue? = nil) {
+        self.init(source: DomainSource(name: domain), queue: queue)
+    }
+
+    /// Makes a manager of an address. Loopback addresses, and the current addresses of this machine, are always
+    /// reachable.
+    ///
+    /// - Parameters:
+    ///   - address: An address such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the manager is nil for anything
+    ///     else.
+    ///   - queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    public convenience init?(address: String, queue: DispatchQueue? = nil) {
+        guard let address = HostAddress(address) else { return nil }
+        self.init(source: AddressSource(addresses: [address]), queue: queue)
+    }
+
+    deinit {
+        let (end, streams) = state.withLock { ($0.end.take(), $0.streams) }
+        end?()
+        for stream in streams.values { stream.finish() }
+    }
+
+    // MARK: Monitoring
+
+    /// Starts monitoring; restarts it if it is running. The first status is reported as a change from
+    /// ``NetworkReachabilityStatus/unknown``.
+    ///
+    /// - Throws: An error in `NSPOSIXErrorDomain` if the system provides no socket or no thread, or the error of the
+    ///   source. The manager is then not monitoring.
+    public func startMonitoring() throws {
+        stopMonitoring()
+        let run = state.withLock { state in
+            state.isMonitoring = true
+            state.run += 1
+            return state.run
+        }
+        do {
+            let end = try source.begin { [weak self] status in self?.take(status, run: run) }
+            let isCurrent = state.withLock { state in
+                if state.run == run { state.end = end }
+                return state.run == run
+            }
+            if !isCurrent { end() }
+        } catch {
+            state.withLock { if $0.run == run { $0.isMonitoring = false } }
+            throw error
+        }
+    }
+
+    /// Stops monitoring. Sets the status to ``NetworkReachabilityStatus/unknown`` without reporting it.
+    public func stopMonitoring() {
+        let end = state.withLock { state in
+            state.run += 1
+            state.isMonitoring = false
+            state.status = .unknown
+            return state.end.take()
+        }
+        end?()
+    }
+
+    /// Whether it is monitoring.
+    public var isMonitoring: Bool { state.withLock { $0.isMonitoring } }
+
+    // MARK: The status
+
+    /// Whether there is a route, and over what kind of link.
+    public var networkReachabilityStatus: NetworkReachabilityStatus { state.withLock { $0.status } }
+
+    /// Whether there is a route; false if that is not known.
+    public var isReachable: Bool { networkReachabilityStatus.isReachable }
+
+    /// Whether the first link of the route is mobile.
+    public var isReachableViaWWAN: Bool { networkReachabilityStatus == .reachableViaWWAN }
+
+    /// Whether the first link of the route is a wireless LAN.
+    public var isReachableViaWiFi: Bool { networkReachabilityStatus == .reachableViaWiFi }
+
+    /// Whether the first link of the route is wired or virtual, or the route is inside this machine.
+    public var isReachableViaWire: Bool { networkReachabilityStatus == .reachableViaWire }
+
+    /// The status in English, such as "Not Reachable", in AFNetworking's words.
+    public var localizedNetworkReachabilityStatusString: String { networkReachabilityStatus.description }
+
+    /// Called with the new status after each change, in order, on the queue from the initializer. The counterpart of
+    /// `setReachabilityStatusChangeBlock:`.
+    public var reachabilityStatusChangeHandler: (@Sendable (NetworkReachabilityStatus) -> Void)? {
+        get { state.withLock { $0.handler } }
+        set {
+            let old = state.withLock { state in
+                defer { state.handler = newValue }
+                return state.handler
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+
+    /// The current status, and the status after each change. The sequence ends when the manager is released. Iterate
+    /// over it once; each access makes a new one.
+    ///
+    /// A slow reader misses intermediate changes, but never the last one.
+    public var statuses: AsyncStream<NetworkReachabilityStatus> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: NetworkReachabilityStatus.self, bufferingPolicy: .bufferingNewest(1))
+        let key = UUID()
+        continuation.onTermination = { [weak self] _ in self?.removeStream(key) }
+        // On the queue that reports the changes, so that no change precedes the current status.
+        ownQueue.async { [weak self] in
+            guard let self else { return continuation.finish() }
+            let status = state.withLock { state in
+                state.streams[key] = continuation
+                return state.reported.run == state.run ? state.reported.status : .unknown
+            }
+            // The stream may have ended before it was added, so remove it now.
+            if case .terminated = continuation.yield(status) { removeStream(key) }
+        }
+        return stream
+    }
+
+    private func removeStream(_ key: UUID) {
+        let old = state.withLock { $0.streams.removeValue(forKey: key) }
+        withExtendedLifetime(old) {}
+    }
+
+    // MARK: Changes
+
+    private func take(_ status: NetworkReachabilityStatus, run: Int) {
+        // Enqueued under the lock, so that the queue has the order of the changes. Enqueueing calls no user code.
+        state.withLock { state in
+            guard state.run == run, state.status != status else { return }
+            let old = state.status
+            state.status = status
+            ownQueue.async { [weak self] in self?.report(old, status, run: run) }
+        }
+    }
+
+    private func isCurrent(_ run: Int) -> Bool { state.withLock { $0.run == run } }
+
+    private func report(_ old: NetworkReachabilityStatus, _ new: NetworkReachabilityStatus, run: Int) {
+        let listening = state.withLock { state -> ([UUID: (queue: DispatchQueue?, observer: Observer)], [Stream])? in
+            guard state.run == run else { return nil }
+            state.reported = (run, new)
+            return (state.observers, Array(state.streams.values))
+        }
+        guard let (observers, streams) = listening else { return }
+        (handlerQueue ?? .main).async { [weak self] in
+            guard let self, isCurrent(run) else { return }
+            reachabilityStatusChangeHandler?(new)
+        }
+        for (key, (queue, _)) in observers {
+            guard let queue else {
+                call(key, old, new, run: run)
+                continue
+            }
+            queue.async { [weak self] in self?.call(key, old, new, run: run) }
+        }
+        for stream in streams { stream.yield(new) }
+        guard isCurrent(run) else { return }
+        NotificationCenter.default.post(
+            name: .networkingReachabilityDidChange, object: self, userInfo: [Self.statusUserInfoKey: new.rawValue])
+    }
+
+    private func call(_ key: UUID, _ old: NetworkReachabilityStatus, _ new: NetworkReachabilityStatus, run: Int) {
+        // The observation may have ended since.
+        let observer = state.withLock { $0.run == run ? $0.observers[key]?.observer : nil }
+        observer?(self, old, new)
+    }
+
+    func addObserver(queue: DispatchQueue?, _ observer: @escaping Observer) -> ReachabilityObservation {
+        let key = UUID()
+        state.withLock { $0.observers[key] = (queue, observer) }
+        return ReachabilityObservation { [weak self] in
+            let old = self?.state.withLock { $0.observers.removeValue(forKey: key) }
+            withExtendedLifetime(old) {}
+        }
+    }
+}
+
+extension Notification.Name {
+    /// Posted when the status of a ``NetworkReachabilityManager`` has changed. `object` is the manager, and `userInfo`
+    /// has the `rawValue` of the new status, an `Int`, under ``NetworkReachabilityManager/statusUserInfoKey``. Posted
+    /// to `NotificationCenter.default` on a serial queue of the manager's own, for each change, in order.
+    ///
+    /// Its raw value is that of AFNetworking.
+    public static let networkingReachabilityDidChange = Notification.Name("com.alamofire.networking.reachability.change")
+}
+
+extension NetworkReachabilityManager {
+    /// The key of the status in the notification: AFNetworking's `AFNetworkingReachabilityNotificationStatusItem`.
+    public static let statusUserInfoKey = "AFNetworkingReachabilityNotificationStatusItem"
+}
+
+/// An observation of a ``NetworkReachabilityManager``, which ends when this object is released. The counterpart of
+/// `NSKeyValueObservation`.
+public final class ReachabilityObservation: Sendable {
+    private let end: Locked<(@Sendable () -> Void)?>
+
+    init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
+
+    deinit { invalidate() }
+
+    /// Ends the observation. No call of the handler starts after this has returned; a running one continues.
+    public func invalidate() { end.withLock { $0.take() }?() }
+}
+
+/// A change of an observed value, like `NSKeyValueObservedChange`.
+public struct ReachabilityChange<Value: Sendable>: Sendable {
+    /// The value before the change.
+    public let oldValue: Value
+    /// The value after the change. The network may have changed again since.
+    public let newValue: Value
+}
+
+extension NetworkReachabilityManager {
+    /// The values that can be observed.
+    public struct ObservedValue<Value: Sendable & Equatable>: Sendable {
+        let read: @Sendable (NetworkReachabilityStatus) -> Value
+    }
+
+    /// Observes a value of the manager, like KVO on Apple's systems.
+    ///
+    /// The handler is called for every change from now on, in order, one call at a time, on the given queue or on a
+    /// serial queue of the manager.
+    ///
+    /// - Returns: The observation, which ends when it is released: keep it, for example in a property.
+    public func observe<Value: Sendable & Equatable>(
+        _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (NetworkReachabilityManager, ReachabilityChange<Value>) -> Void
+    ) -> ReachabilityObservation {
+        addObserver(queue: queue) { manager, old, new in
+            let (old, new) = (value.read(old), value.read(new))
+            if old != new { handler(manager, ReachabilityChange(oldValue: old, newValue: new)) }
+        }
+    }
+}
+
+extension NetworkReachabilityManager.ObservedValue where Value == NetworkReachabilityStatus {
+    /// The status.
+    public static var status: Self { Self { $0 } }
+}
+
+extension NetworkReachabilityManager.ObservedValue where Value == Bool {
+    /// Whether there is a route.
+    public static var isReachable: Self { Self { $0.isReachable } }
+    /// Whether the first link of the route is mobile.
+    public static var isReachableViaWWAN: Self { Self { $0 == .reachableViaWWAN } }
+    /// Whether the first link of the route is a wireless LAN.
+    public static var isReachableViaWiFi: Self { Self { $0 == .reachableViaWiFi } }
+    /// Whether the first link of the route is wired or virtual, or the route is inside this machine.
+    public static var isReachableViaWire: Self { Self { $0 == .reachableViaWire } }
+}
+
+/// Whether there is a route to the network, and the kind of its first link.
+///
+/// The counterpart of `AFNetworkReachabilityStatus`, with its numbers. AFNetworking's WiFi includes everything that is
+/// not mobile; here wired links have a case of their own.
+public enum NetworkReachabilityStatus: Int, Sendable, Hashable, CaseIterable {
+    /// Not known: the manager is not monitoring, or the first status has not arrived.
+    case unknown = -1
+    /// There is no route.
+    case notReachable = 0
+    /// Over a mobile network, through a modem.
+    case reachableViaWWAN = 1
+    /// Over a wireless LAN.
+    case reachableViaWiFi = 2
+    /// Over anything else: a cable, a link between virtual machines, a tunnel, or inside this machine.
+    case reachableViaWire = 3
+
+    /// Whether there is a route, of any kind.
+    public var isReachable: Bool {
+        switch self {
+        case .unknown, .notReachable: false
+        case .reachableViaWWAN, .reachableViaWiFi, .reachableViaWire: true
+        }
+    }
+}
+
+extension NetworkReachabilityStatus: CustomStringConvertible {
+    /// The status in English, such as "Reachable via WiFi": the texts of `AFStringFromNetworkReachabilityStatus`.
+    public var description: String {
+        switch self {
+        case .unknown: "Unknown"
+        case .notReachable: "Not Reachable"
+        case .reachableViaWWAN: "Reachable via WWAN"
+        case .reachableViaWiFi: "Reachable via WiFi"
+        case .reachableViaWire: "Reachable via wire"
+        }
+    }
+}

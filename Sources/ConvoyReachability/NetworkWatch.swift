@@ -1,0 +1,254 @@
+import CEpoll
+import ConvoySupport
+import Foundation
+
+/// Notifies listeners of changes of the network. All listeners share one thread and one socket, which exist while there
+/// are listeners.
+final class NetworkWatch: Sendable {
+    static let shared = NetworkWatch()
+
+    private struct Use {
+        var session: WatchSession?
+        /// The number of listeners of the session.
+        var count = 0
+    }
+
+    private let settings: WatchSettings
+    private let state = Locked(Use())
+
+    init(settings: WatchSettings = WatchSettings()) { self.settings = settings }
+
+    /// Adds a listener, which is called soon and after each change of the network. It is retained until the returned
+    /// closure is called, once.
+    func add(_ listener: any NetworkListener) throws(SystemError) -> @Sendable () -> Void {
+        let session = try state.withLock { state throws(SystemError) -> WatchSession in
+            let session = if let session = state.session { session } else { try WatchSession.start(settings) }
+            state.session = session
+            state.count += 1
+            session.add(listener)
+            return session
+        }
+        return { [self] in
+            session.remove(listener)
+            state.withLock { state in
+                state.count -= 1
+                guard state.count == 0 else { return }
+                state.session?.end()
+                state.session = nil
+            }
+        }
+    }
+
+    /// Schedules a call of ``NetworkListener/refresh(_:)``.
+    func refresh(_ listener: any NetworkListener) { state.withLock { $0.session }?.refresh(listener) }
+
+    /// The counters of the session; all zero without listeners. For tests.
+    var counts: WatchSession.Counts { state.withLock { $0.session }?.counts ?? WatchSession.Counts() }
+}
+
+/// Receives changes of the network. Its methods are called on the watching thread, one at a time.
+protocol NetworkListener: AnyObject, Sendable {
+    /// Called after a change of the network, and for a new listener. The finder is only valid during the call.
+    func networkChanged(_ finder: PathFinder)
+
+    /// Called after ``NetworkWatch/refresh(_:)``.
+    func refresh(_ finder: PathFinder)
+}
+
+/// The settings of the watching thread, which tests change.
+struct WatchSettings: Sendable {
+    /// The folder of all links.
+    var linkFolder = LinkKind.systemFolder
+    /// In bytes; nil for the system's default. The kernel rounds it up to a few kilobytes.
+    var receiveBufferSize: Int32?
+    /// Called on the watching thread before it reads messages, so that a test can delay it.
+    var willRead: @Sendable () -> Void = {}
+}
+
+/// Determines when to evaluate a changing network: once it is quiet, so that transient states are not reported, but
+/// after a maximum delay in any case, because some machines are never quiet.
+struct SettleTimer {
+    /// The time without a change after which the network is quiet, in nanoseconds.
+    static let quiet: UInt64 = 100_000_000
+    /// The maximum delay since the first change, in nanoseconds.
+    static let longest: UInt64 = 700_000_000
+
+    private var first: MonotonicTime?
+    private var last: MonotonicTime = 0
+    private var retry: MonotonicTime?
+
+    /// Notes a change.
+    mutating func note(at now: MonotonicTime) {
+        if first == nil { first = now }
+        last = now
+    }
+
+    /// Notes a failed evaluation, and schedules another one.
+    mutating func noteFailure(at now: MonotonicTime) { retry = now + 1_000_000_000 }
+
+    /// When to evaluate the network; nil if nothing has changed.
+    var deadline: MonotonicTime? {
+        let settled = first.map { min(last + Self.quiet, $0 + Self.longest) }
+        return [settled, retry].compactMap { $0 }.min()
+    }
+
+    /// Notes that the network is being evaluated.
+    mutating func reset() { (first, retry) = (nil, nil) }
+}
+
+/// The thread and the socket that receive the kernel's notifications of changed links, addresses, routes and rules.
+///
+/// It blocks in the kernel while nothing changes. The socket is its only descriptor: other threads wake it by sending
+/// the kernel a message that causes only an acknowledgement.
+final class WatchSession: Sendable {
+    /// Counters of the thread, for tests.
+    struct Counts: Equatable {
+        /// How often its wait has returned.
+        var wakeUps = 0
+        /// How often messages were lost.
+        var overruns = 0
+        /// How many messages about a change it has read.
+        var changes = 0
+    }
+
+    private struct Members {
+        /// The listeners, and those among them that are new or asked for a refresh.
+        var listeners: [ObjectIdentifier: any NetworkListener] = [:]
+        var new: [ObjectIdentifier] = []
+        var refreshing: [ObjectIdentifier] = []
+        var isEnding = false
+        var counts = Counts()
+    }
+
+    private static let groups = [
+        RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+        RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP,
+    ]
+
+    private let socket: NetlinkSocket
+    private let settings: WatchSettings
+    private let state = Locked(Members())
+
+    private init(_ socket: NetlinkSocket, _ settings: WatchSettings) {
+        self.socket = socket
+        self.settings = settings
+    }
+
+    static func start(_ settings: WatchSettings) throws(SystemError) -> WatchSession {
+        let socket = try NetlinkSocket(groups: groups, receiveBufferSize: settings.receiveBufferSize)
+        let session = WatchSession(socket, settings)
+        try SystemThread.start(name: "Convoy.Reach", stackSize: 512 << 10) { session.run() }
+        return session
+    }
+
+    var counts: Counts { state.withLock { $0.counts } }
+
+    func add(_ listener: any NetworkListener) {
+        state.withLock { state in
+            state.listeners[ObjectIdentifier(listener)] = listener
+            state.new.append(ObjectIdentifier(listener))
+        }
+        wake()
+    }
+
+    /// Removes a listener. No call starts after this, but one may be running.
+    func remove(_ listener: any NetworkListener) {
+        let removed = state.withLock { $0.listeners.removeValue(forKey: ObjectIdentifier(listener)) }
+        withExtendedLifetime(removed) {}
+    }
+
+    func refresh(_ listener: any NetworkListener) {
+        state.withLock { $0.refreshing.append(ObjectIdentifier(listener)) }
+        wake()
+    }
+
+    /// Ends the thread, which closes the socket.
+    func end() {
+        state.withLock { $0.isEnding = true }
+        wake()
+    }
+
+    private func wake() {
+        // This cannot fail for lack of buffer space, because the kernel handles messages synchronously.
+        try? socket.send(NetlinkMessage.request(type: Int(NLMSG_NOOP), flags: NLM_F_ACK, sequence: 1))
+    }
+
+    // MARK: The thread
+
+    private func run() {
+        var timer = SettleTimer()
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            wait(until: timer.deadline)
+            guard readMessages(&buffer, &timer) else { return }
+            let now = MonotonicClock.now
+            let isDue = timer.deadline.map { now >= $0 } ?? false
+            let (changed, refreshed) = state.withLock { state -> ([any NetworkListener], [any NetworkListener]) in
+                state.counts.wakeUps += 1
+                defer { (state.new, state.refreshing) = ([], []) }
+                let changed = isDue ? Array(state.listeners.values) : state.new.compactMap { state.listeners[$0] }
+                return (changed, state.refreshing.compactMap { state.listeners[$0] })
+            }
+            if isDue { timer.reset() }
+            guard !state.withLock({ $0.isEnding }) else { return }
+            if !changed.isEmpty || !refreshed.isEmpty, !notify(changed, refreshed) { timer.noteFailure(at: now) }
+        }
+    }
+
+    /// Calls the listeners. False if the kernel did not answer a request.
+    private func notify(_ changed: [any NetworkListener], _ refreshed: [any NetworkListener]) -> Bool {
+        guard let finder = try? PathFinder(linkFolder: settings.linkFolder) else { return false }
+        for listener in changed { listener.networkChanged(finder) }
+        for listener in refreshed { listener.refresh(finder) }
+        return !finder.hasFailed
+    }
+
+    private func wait(until deadline: MonotonicTime?) {
+        var watched = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
+        guard let deadline else {
+            poll(&watched, 1, -1)
+            return
+        }
+        let now = MonotonicClock.now
+        // Rounded up, so that the deadline has passed after the wait.
+        poll(&watched, 1, deadline > now ? Int32((deadline - now) / 1_000_000) + 1 : 0)
+    }
+
+    /// Reads all waiting messages. Their contents and losses do not matter, because the listeners query the kernel
+    /// again.
+    ///
+    /// - Returns: False if the socket has failed.
+    private func readMessages(_ buffer: inout [UInt8], _ timer: inout SettleTimer) -> Bool {
+        settings.willRead()
+        while true {
+            switch socket.receive(into: &buffer) {
+            case .datagram(let datagram):
+                let changes = NetlinkMessage.all(in: datagram).count { $0.isChange }
+                guard changes > 0 else { continue }
+                timer.note(at: MonotonicClock.now)
+                state.withLock { $0.counts.changes += changes }
+            case .overrun:
+                timer.note(at: MonotonicClock.now)
+                state.withLock { $0.counts.overruns += 1 }
+            case .nothing: return true
+            case .failure: return false
+            }
+        }
+    }
+}
+
+extension NetlinkMessage {
+    /// Whether it reports a change of the network.
+    fileprivate var isChange: Bool {
+        switch Int(type) {
+        // Acknowledgements.
+        case ..<Int(NLMSG_MIN_TYPE): false
+        // Events of wireless drivers, such as a completed scan.
+        case Int(RTM_NEWLINK): attributes(after: MemoryLayout<ifinfomsg>.size)[Int(IFLA_WIRELESS)] == nil
+        // Cached clones of routes for single hosts.
+        case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
+            (payload.integer(at: 8, as: UInt32.self) ?? 0) & UInt32(RTM_F_CLONED) == 0
+        default: true
+        }
+    }
+}
