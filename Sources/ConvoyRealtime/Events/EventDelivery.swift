@@ -2,13 +2,13 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// What happens to a source on its way to the handlers and the readers.
+/// Delivers the events of a source to its handlers and readers.
 ///
-/// Events come in groups, all of one piece of the body at once, and are handed over so: with one hop for each group, or for
-/// several. The handlers are called one after another, in order, with no lock held. While they, or the slowest of the
-/// readers, have ``capacity`` to do, the transfer waits.
+/// Events arrive in groups, one for each piece of the body, and one hop delivers one or several groups. Handlers are
+/// called one at a time, in order, with no lock held. While the handlers or the slowest reader have a backlog of
+/// ``capacity``, the transfer waits.
 final class EventDelivery: Sendable {
-    /// How much may wait for a reader, or for the handlers: the bytes of the events, and ``costOfEvent`` for each.
+    /// The maximum backlog of a reader or of the handlers, in bytes of events plus ``costOfEvent`` for each.
     static let capacity = 128 << 10
     static let costOfEvent = 64
 
@@ -33,20 +33,20 @@ final class EventDelivery: Sendable {
         var lastEvent: ServerSentEvent?
 
         var items: [Item] = []
-        /// The cost of all events that the handlers have not been called with, those being handed over included.
+        /// The cost of the handlers' backlog, including the events being delivered.
         var cost = 0
         var isDraining = false
-        /// Whether what has come waits, because the source is paused.
+        /// Whether delivery waits, because the source is paused.
         var isHeld = false
-        /// Whether nothing is handed over any more.
+        /// Whether delivery has ended.
         var isOver = false
-        /// Called when the handlers have been called with all that has come.
+        /// Called when the handlers have received everything.
         var afterDrain: (@Sendable () -> Void)?
 
         var readers: [ObjectIdentifier: EventReading.Buffer] = [:]
         var end: Result<Void, any Error>?
 
-        /// What lets the transfer go on.
+        /// Resumes the transfer.
         var room: (@Sendable () -> Void)?
 
         var isCrowded: Bool {
@@ -63,15 +63,15 @@ final class EventDelivery: Sendable {
     }
 
     let state = Locked(State())
-    /// Changes with the handlers, and whenever what is handed over must be looked at anew.
+    /// Changes with the handlers, and whenever a running delivery must check the state again.
     let version = Atomic<UInt32>(0)
     /// Whether there is a handler for comments.
     let wantsComments = Atomic(false)
     private let queue = Locked<DispatchQueue?>(nil)
 
-    // MARK: What has come
+    // MARK: Adding
 
-    /// Hands over something. Any thread.
+    /// Adds an item to deliver. Any thread.
     func add(_ item: Item, of source: EventSource) {
         let (drains, waiting) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
             guard !state.isOver else { return (false, []) }
@@ -99,7 +99,7 @@ final class EventDelivery: Sendable {
         if drains { drainLater(of: source) }
     }
 
-    /// Whether the transfer is to wait; `then` is called once when it need not any more, on any thread.
+    /// Whether the transfer must wait; if so, `then` is called once, on any thread, when it may continue.
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             guard state.isCrowded else { return false }
@@ -108,7 +108,7 @@ final class EventDelivery: Sendable {
         }
     }
 
-    // MARK: Handing over
+    // MARK: Delivering
 
     private func drainLater(of source: EventSource) {
         let queue = queue.withLock { queue in
@@ -120,7 +120,7 @@ final class EventDelivery: Sendable {
         queue.async { self.drain(of: source) }
     }
 
-    /// Calls the handlers with what there is now.
+    /// Calls the handlers with the current backlog.
     private func drain(of source: EventSource) {
         var (items, handlers, seen) = state.withLock { state -> ([Item], EventHandlers, UInt32) in
             var items: [Item] = []
@@ -134,7 +134,7 @@ final class EventDelivery: Sendable {
                 putBack(items[index...], from: position)
                 break
             }
-            // What was called may hold a lot, which is over with it.
+            // Items may be large, so each is released once it is delivered.
             let cost = items[index].cost
             items[index] = .opened
             if cost > 0 { state.withLock { $0.didCall(cost) }?() }
@@ -143,13 +143,13 @@ final class EventDelivery: Sendable {
             state.isDraining = false
             return (state.beginDraining(), state.takeAfterDrain())
         }
-        // Others of the queue come in between.
+        // Yields to other work of the queue in between.
         if drains { drainLater(of: source) }
         then?()
     }
 
-    /// Calls the handlers with an item. False if they are to hear nothing for now: then `position` is that of the first event
-    /// that they have not got.
+    /// Calls the handlers with an item. False if delivery must stop; `position` is then that of the first undelivered
+    /// event.
     private func call(
         _ handlers: inout EventHandlers, _ seen: inout UInt32, with item: Item, from position: inout Int,
         of source: EventSource
@@ -175,7 +175,7 @@ final class EventDelivery: Sendable {
                 if let call = handlers.event { call(source, event) }
                 guard !handlers.listeners.isEmpty, let listeners = handlers.listeners[event.type] else { continue }
                 for listener in listeners {
-                    // One that was removed by another is not called any more.
+                    // A listener that another one has removed is not called.
                     if version.load(ordering: .acquiring) != seen, !isListening(listener, event.type) { continue }
                     listener.call(event)
                 }
@@ -190,7 +190,7 @@ final class EventDelivery: Sendable {
         }
     }
 
-    /// Keeps what was not handed over, for the end of a pause.
+    /// Puts undelivered items back, for the end of a pause.
     private func putBack(_ items: ArraySlice<Item>, from position: Int) {
         var items = Array(items)
         var freed = 0
@@ -208,7 +208,7 @@ final class EventDelivery: Sendable {
 
     // MARK: Pause and end
 
-    /// Holds back what the handlers have not been called with.
+    /// Holds delivery.
     func hold() {
         state.withLock { state in
             state.isHeld = true
@@ -216,7 +216,7 @@ final class EventDelivery: Sendable {
         }
     }
 
-    /// Lets it go on.
+    /// Resumes delivery.
     func release(of source: EventSource) {
         let drains = state.withLock { state in
             state.isHeld = false
@@ -225,7 +225,7 @@ final class EventDelivery: Sendable {
         if drains { drainLater(of: source) }
     }
 
-    /// Runs the block when the handlers have been called with all that has come, or when nothing is handed over any more.
+    /// Runs the block when the handlers have received everything, or when delivery has ended.
     func whenDrained(_ block: @escaping @Sendable () -> Void) {
         let then = state.withLock { state -> (@Sendable () -> Void)? in
             state.afterDrain = block
@@ -234,7 +234,7 @@ final class EventDelivery: Sendable {
         then?()
     }
 
-    /// Hands over nothing any more, and forgets what has come.
+    /// Ends delivery and drops the backlog.
     func drop() {
         let (room, then) = state.withLock { state -> ((@Sendable () -> Void)?, (@Sendable () -> Void)?) in
             state.isOver = true
@@ -246,7 +246,7 @@ final class EventDelivery: Sendable {
         then?()
     }
 
-    /// The source has ended. Readers get what they have not read, and then the end. Nobody is called any more.
+    /// Ends delivery with the source. Readers get their backlog and then the end; handlers are not called any more.
     func finish(_ end: Result<Void, any Error>) {
         let (handlers, waiting, room, then) = state.withLock { state in
             state.isOver = true
@@ -266,7 +266,7 @@ final class EventDelivery: Sendable {
 
     // MARK: Handlers
 
-    /// Changes the handlers. What they were is released outside the lock.
+    /// Changes the handlers. Releases the old ones outside the lock.
     func change<Value>(_ body: (inout State) -> sending Value) -> Value {
         let (value, old) = state.withLock { state -> (Value, EventHandlers) in
             let old = state.handlers
@@ -280,7 +280,7 @@ final class EventDelivery: Sendable {
 }
 
 extension EventDelivery.State {
-    /// The handlers have been called with events. Returns what lets the transfer go on, if it may.
+    /// Subtracts delivered events. Returns the closure that resumes the transfer, if it may continue.
     fileprivate mutating func didCall(_ freed: Int) -> (@Sendable () -> Void)? {
         cost = max(0, cost - freed)
         return takeRoom()
@@ -292,6 +292,6 @@ extension EventDelivery.State {
 }
 
 extension ServerSentEvent {
-    /// What it counts while it waits.
+    /// Its cost in a backlog.
     var cost: Int { type.utf8.count + data.utf8.count + lastEventID.utf8.count + EventDelivery.costOfEvent }
 }

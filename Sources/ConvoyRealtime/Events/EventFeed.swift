@@ -5,70 +5,70 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The work of an `EventSource`, across its pauses: one connection after another, and the waits between them.
+/// Runs the connections of an `EventSource`, and the waits between them, across its pauses.
 ///
-/// What is decided is decided under one lock, and carried out when that has been released. Each connection has a number, by
-/// which what comes late of an earlier one is recognized.
+/// Decisions are made under one lock, and carried out after it is released. Each connection has a number, by which late
+/// events of an earlier one are recognized.
 final class EventFeed: @unchecked Sendable {
-    /// What a source is doing.
+    /// The phase of a source.
     enum Phase {
-        /// It has not begun, is paused, or has ended.
+        /// It has not started, is paused, or has ended.
         case idle
-        /// It has a connection, or is about to have one.
+        /// It has a connection, or is making one.
         case connected
-        /// It waits before it connects again.
+        /// It is waiting to reconnect.
         case waiting
-        /// Its end is certain, and waits for the handlers of what has come before.
+        /// It ends once the handlers have received everything.
         case ending
     }
 
     struct State {
         var phase = Phase.idle
         var work: OwnWork?
-        /// Whether the operation has asked the work to stop.
+        /// Whether the operation has stopped the attempt.
         var isStopping = false
         /// Whether the user has closed the source.
         var isClosing = false
-        /// The number of the current connection, or of the last.
+        /// The number of the current connection, or of the last one.
         var number = 0
         var connection: HTTPRequestOperation?
         var end = ConnectionEnd()
         var lastEventID: String?
         var retryInterval: TimeInterval?
-        /// How many connections in a row have brought no event.
+        /// How many consecutive connections have brought no event.
         var failures = 0
         var wait = Wait()
     }
 
-    /// What ends the wait before the next connection.
+    /// The triggers that end the wait before the next connection.
     struct Wait: Sendable {
-        /// Ends it when the network comes back, as long as the object lives.
+        /// Ends the wait when the network returns, while the object is retained.
         var network: (any AnyObject & Sendable)?
-        /// Ends it when the time is over.
+        /// Ends the wait at its deadline.
         var timer: (any ClockTimer)?
 
-        /// Waits no longer. Not under the lock.
+        /// Cancels the triggers. Do not call it under the lock.
         consuming func end() { timer?.cancel() }
     }
 
-    /// Set when the source is made, before anybody else knows it.
+    /// Set by the source's initializer.
     weak var source: EventSource?
     let settings = Locked(EventSourceSettings())
     let delivery = EventDelivery()
     let states = EventSourceStates()
     let state = Locked(State())
 
-    // MARK: Beginning and stopping
+    // MARK: Starting and stopping
 
-    /// Begins a try of the operation: at its start, or after a pause. Any thread.
+    /// Starts an attempt of the operation: at its start, or after a pause. Any thread.
     func begin(_ work: OwnWork) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
-            // Before the answer: with it, the next try may begin.
+            // Before reporting the end, because the next attempt may start then.
             state.withLock { $0.work = nil }
             return work.didStop()
         }
-        // Closed in a pause.
+        // Closed while it was paused.
         let isClosing = state.withLock { state in
             if state.isClosing { state.work = nil }
             return state.isClosing
@@ -76,7 +76,7 @@ final class EventFeed: @unchecked Sendable {
         if isClosing { work.succeed(with: nil) } else { connect() }
     }
 
-    /// The operation was paused, or cancelled. Any thread.
+    /// Stops the attempt, when the operation is paused or cancelled. Any thread.
     private func stop() {
         let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, Wait) in
             state.isStopping = true
@@ -87,9 +87,9 @@ final class EventFeed: @unchecked Sendable {
         work?.didStop()
     }
 
-    /// Ends the source, which then has succeeded. Any thread.
+    /// Ends the source with success. Any thread.
     ///
-    /// - Returns: whether it has begun.
+    /// - Returns: Whether it had started.
     func close() -> Bool {
         let (hasBegun, connection, work, wait) = state.withLock {
             state -> (Bool, HTTPRequestOperation?, OwnWork?, Wait) in
@@ -124,7 +124,7 @@ final class EventFeed: @unchecked Sendable {
         }
         struct Body: @unchecked Sendable { let stream: InputStream }
         let body = Body(stream: stream)
-        // A user's code makes the body again.
+        // Replaying the body runs user code, which must not run on the network thread.
         BlockingWorkers.shared.perform { [self] in
             guard let fresh = try? (body.stream as? any ReplayableBodyStream)?.replay() else {
                 state.withLock { $0.end.fatal = EventSourceError.bodyCannotBeSentAgain }
@@ -144,7 +144,7 @@ final class EventFeed: @unchecked Sendable {
         connection.adoptSettings(of: source, decoding: true)
         connection.allowSilence(for: settings.readTimeout)
         connection.responseSerializer = HTTPResponseSerializer.ofEvents
-        // For the body of an error.
+        // Limits the body of an error response.
         connection.maximumBodySize = 1 << 20
         let parser = EventStreamParser(
             lastEventID: lastEventID, maximumLineLength: settings.maximumLineLength,
@@ -166,7 +166,7 @@ final class EventFeed: @unchecked Sendable {
         connection.start()
     }
 
-    /// Whether the body of a response is one of events. On the network thread; may be asked twice.
+    /// Whether the response has events. On the network thread; may be called twice.
     private func accepts(_ head: ResponseHead, of connection: HTTPRequestOperation, _ number: Int) -> Bool {
         guard head.statusCode == 200 else { return false }
         guard head.isOfEvents else {
@@ -193,7 +193,7 @@ final class EventFeed: @unchecked Sendable {
 
     // MARK: Events
 
-    /// Events have come. On the network thread.
+    /// Delivers parsed events. On the network thread.
     func didReceive(_ events: [ServerSentEvent], _ parser: EventStreamParser, of number: Int) {
         let source = state.withLock { state -> EventSource? in
             guard state.number == number, state.end.fatal == nil else { return nil }
@@ -217,7 +217,7 @@ final class EventFeed: @unchecked Sendable {
         delivery.add(.events(Array(events), cost: events.reduce(0) { $0 + $1.cost }), of: source)
     }
 
-    /// The stream cannot be read any further. On the network thread.
+    /// Ends the connection after a parser error. On the network thread.
     func fail(_ error: EventStreamError, of number: Int) {
         let reconnects = settings.withLock { $0.reconnectsAfterExcess }
         let connection = state.withLock { state -> HTTPRequestOperation? in
@@ -228,13 +228,13 @@ final class EventFeed: @unchecked Sendable {
         connection?.cancel()
     }
 
-    /// What the next connection asks for.
+    /// The identifier that the next connection sends.
     var lastEventID: String {
         state.withLock { $0.lastEventID } ?? settings.withLock { $0.firstEventID }
             ?? source?.request.value(forHTTPHeaderField: "Last-Event-ID") ?? ""
     }
 
-    /// Ends the connection, or the wait for the next, and connects again at once.
+    /// Ends the connection or the wait, and connects again at once.
     func restart() {
         let (number, connection) = state.withLock { state -> (Int, HTTPRequestOperation?) in
             if state.connection != nil { state.end.isRestart = true }
@@ -282,7 +282,7 @@ final class EventFeed: @unchecked Sendable {
         }
     }
 
-    /// Ends the source, when the handlers have got what has come before.
+    /// Ends the source once the handlers have received everything.
     private func end(_ outcome: ConnectionEnd.Outcome?, of connection: HTTPRequestOperation?) {
         states.change(to: .closed)
         delivery.whenDrained { [self] in
@@ -295,7 +295,7 @@ final class EventFeed: @unchecked Sendable {
         }
     }
 
-    // MARK: Connecting again
+    // MARK: Reconnecting
 
     private func wait(after number: Int, _ error: (any Error)?, _ asked: TimeInterval?) {
         guard let source else { return }
@@ -314,7 +314,7 @@ final class EventFeed: @unchecked Sendable {
         guard let target else { return }
         do {
             let wait = try settings.network.awaitReturn(target, !isAway) { [weak self] in
-                // What follows may take its time.
+                // Reconnecting may take time, so it does not run on this thread.
                 clock.schedule(at: clock.now) { [weak self] in self?.connectAgain(after: number) }
             }
             let isOver = state.withLock { state in
@@ -324,7 +324,7 @@ final class EventFeed: @unchecked Sendable {
             }
             withExtendedLifetime(isOver ? wait : nil) {}
         } catch {
-            // There is no socket for it now.
+            // Listening failed, for example because there are no descriptors; poll instead.
             if isAway { schedule(after: max(delay, 5), number, on: clock) }
         }
     }
@@ -352,14 +352,14 @@ final class EventFeed: @unchecked Sendable {
         connect()
     }
 
-    /// Seconds, as asked for by the server, or by the user.
+    /// The interval in seconds, set by the server or else by the user.
     var retryInterval: TimeInterval {
         state.withLock { $0.retryInterval } ?? ReconnectDelay.bounded(settings.withLock { $0.retryInterval })
     }
 
     // MARK: The end
 
-    /// The operation ends, in whatever way. Any thread.
+    /// Called when the operation ends, in any way. Any thread.
     func operationWillEnd(_ source: EventSource) {
         states.change(to: .closed)
         let error = source.error
@@ -372,7 +372,7 @@ final class EventFeed: @unchecked Sendable {
 }
 
 extension EventFeed.State {
-    /// Whether it waits after that connection, and nothing has ended the wait.
+    /// Whether it is still waiting after this connection.
     fileprivate func isWaiting(_ number: Int) -> Bool {
         self.number == number && phase == .waiting && !isStopping && !isClosing
     }
@@ -382,10 +382,27 @@ extension EventFeed.State {
         return wait
     }
 
-    /// The work, if it only waits: nothing else would end it.
+    /// Takes the attempt if it is only waiting, because nothing else would end it.
     fileprivate mutating func takeWaitingWork() -> OwnWork? {
         guard phase == .waiting else { return nil }
         phase = .idle
         return work.take()
+    }
+}
+
+extension EventFeed {
+    /// Ends the source with an error once the handlers have received everything. A paused source stays paused. Any
+    /// thread.
+    func fail(_ error: any Error) {
+        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, Wait) in
+            state.end.fatal = error
+            // While it waits to reconnect there is no connection whose end would finish it.
+            guard state.phase == .waiting else { return (state.connection, nil, Wait()) }
+            state.phase = .idle
+            return (nil, state.work.take(), state.takeWait())
+        }
+        wait.end()
+        connection?.cancel()
+        work?.fail(finally: error)
     }
 }

@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A stream of server-sent events (WHATWG HTML, section 9.2) as an operation, which connects again whenever the stream ends.
-/// The counterpart of `AFEventSource`, and of a browser's `EventSource`.
+/// A stream of server-sent events (WHATWG HTML, section 9.2) as an operation, which reconnects whenever the stream
+/// ends. The counterpart of `AFEventSource`, and of a browser's `EventSource`.
 ///
 /// ```swift
 /// let source = EventSource(url: url)
@@ -14,133 +14,134 @@ import FoundationNetworking
 /// for try await event in source.events { print(event) }
 /// ```
 ///
-/// **Connections.** Each is a request with the operation's settings: its trust, cookies, credentials, redirects, proxies and
-/// monitors. It asks for `text/event-stream`, unless it has an `Accept` of its own, uses no cache, and says in
-/// `Last-Event-ID` which event came last, so that the server can go on behind it. (An identifier with control characters, or
-/// of more than 4 KiB, cannot be said.) As in browsers, that event counts until another one has an identifier, even if the
-/// next connection brings events without one. A permanent redirect is followed anew each time, as the standard has it.
+/// **Connections.** Each is a request with the operation's settings: its trust, cookies, credentials, redirects,
+/// proxies and monitors. It accepts `text/event-stream`, unless the request has its own `Accept`, uses no cache, and
+/// sends the last identifier in `Last-Event-ID`, so that the server can continue after that event. (An identifier with
+/// control characters, or of more than 4 KiB, is not sent.) As in browsers, an identifier stays valid until an event
+/// has another one, even if the next connection brings events without any. As in the standard, a permanent redirect is
+/// followed again for each connection.
 ///
-/// **The end of a connection** is followed by another after ``retryInterval``, and after ever longer delays, up to
-/// ``maximumRetryInterval``, while connections bring no events. While there is no network nothing is tried; when it comes
-/// back, at once. The source ends for good with an answer that is not 200, or of another type (204 is the server's way to end
-/// it with success), where another try could not help, and, unless ``reconnectsAfterExcess``, with a line or an event
-/// that is too long. `retryPolicy` has
-/// nothing to do with this.
+/// **Reconnecting.** After the end of a connection, the source reconnects after ``retryInterval``, and, while
+/// connections bring no events, after growing delays of up to ``maximumRetryInterval``. Without a network it waits, and
+/// reconnects as soon as the network returns. The source ends for good with a status other than 200 or another content
+/// type (the server ends it with success by 204), with an error that another connection cannot fix, and, unless
+/// ``reconnectsAfterExcess``, with a line or an event that is too long. It does not use `retryPolicy`.
 ///
-/// **As an operation** it executes from its start until it is closed. Those that depend on it wait for that; ``opening`` is for
-/// those that wait until it is open. It takes no slot of a `RequestOperationQueue`, none of its host's, and waits for no rate of
-/// starts; a queue of Foundation's counts it as any other. ``close()`` ends it with success, `cancel()` with
-/// `URLError.cancelled`. Once it was started it lives until its end, whether anybody holds it or not.
+/// **As an operation** it executes from its start until it is closed, and its dependents wait for that; to wait until
+/// it is open, depend on ``opening``. It takes no slot of a `RequestOperationQueue` or of a host, and ignores the rate
+/// of starts; an `OperationQueue` counts it like any other. ``close()`` ends it with success, `cancel()` with
+/// `URLError.cancelled`. A started source is retained until its end.
 ///
-/// **A pause** closes the connection and holds back what the handlers have not got; `resume()` goes on with both.
+/// **A pause** closes the connection and holds back undelivered events; `resume()` continues with both.
 ///
-/// **Handlers** run one after another, in the order of what has come, on `completionQueue`, or on the main queue if that is
-/// nil (as it is when the first of them is called); after `cancel()` and `close()` no further one begins. While they have
-/// 128 KiB to do, the transfer waits, and the server with it.
+/// **Handlers** run one at a time, in the order of the events, on `completionQueue`, or on the main queue if that is
+/// nil (when the first handler is called); none starts after `cancel()` or `close()`. While they have a backlog of 128
+/// KiB, the transfer waits, and with it the server.
 ///
-/// A `NetworkActivityMonitor` does not count it: it would be shown for as long as the source is open.
+/// A `NetworkActivityMonitor` does not count it, because it would show activity as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()
     let milestone = SignalOperation()
 
-    /// A source that asks with a request of any method, with its header and body.
+    /// Makes a source with a request of any method, with its fields and body.
     public required init(request: URLRequest) {
         super.init(request: request)
         feed.source = self
         worker = Worker()
     }
 
-    /// A source that asks for a URL with GET.
+    /// Makes a source that requests a URL with GET.
     public convenience init(url: URL) { self.init(request: URLRequest(url: url)) }
 
     deinit { milestone.cancel() }
 
     // MARK: State
 
-    /// Whether it has a connection.
+    /// The state of the connection.
     public final var readyState: EventSourceState { feed.states.value }
 
-    /// Observes ``readyState``: the handler is called for each change from now on, in order, one call at a time, on the given
-    /// queue or on a serial queue of the library. The observation lasts as long as what this returns.
+    /// Observes ``readyState``: the handler is called for each change from now on, in order, one call at a time, on the
+    /// given queue or on a serial queue of the library. The observation ends when the returned object is released.
     public final func observeReadyState(
         on queue: DispatchQueue? = nil, _ handler: @escaping @Sendable (OperationChange<EventSourceState>) -> Void
     ) -> OperationObservation { feed.states.observe(on: queue, handler) }
 
-    /// ``readyState`` now, and each one that follows, until it is closed. To be iterated over once.
+    /// The current ``readyState`` and all later ones, until it is closed. Iterate over it once.
     public final var readyStates: AsyncStream<EventSourceState> { feed.states.sequence }
 
-    /// The event that came last; nil before the first. The handlers may not have got it yet.
+    /// The last received event; nil before the first. The handlers may not have received it yet.
     public final var lastEvent: ServerSentEvent? { feed.delivery.state.withLock { $0.lastEvent } }
 
-    /// The identifier that the next connection sends as `Last-Event-ID`; empty for none. Set it before the start to go on where
-    /// another source has stopped; later it has no effect once an event has come.
+    /// The identifier that the next connection sends as `Last-Event-ID`; empty for none. Set it before the start to
+    /// continue after another source; setting it has no effect once an event has arrived.
     public final var lastEventID: String {
         get { feed.lastEventID }
         set { feed.settings.withLock { $0.firstEventID = newValue } }
     }
 
-    /// An operation that finishes when the source is open for the first time. Where it ends before, it is cancelled, and its
-    /// `cancellationReason` is the source's error.
+    /// An operation that finishes when the source is open for the first time. If the source ends before, the operation
+    /// is cancelled, with the source's error as its `cancellationReason`.
     ///
     /// ```swift
     /// request.addDependency(source.opening)
     /// ```
     ///
-    /// It is in no queue, and needs none.
+    /// Do not enqueue it.
     public final var opening: ScheduledOperation { milestone }
 
-    // MARK: Settings, read when it connects
+    // MARK: Settings, read on connecting
 
-    /// Seconds from the end of a connection to the next. 3 by default, as in browsers; the server can change it, and its word
-    /// wins. At most a day.
+    /// The seconds from the end of a connection to the next one. 3 by default, as in browsers; a value from the server
+    /// takes precedence. At most a day.
     public final var retryInterval: TimeInterval {
         get { feed.retryInterval }
         set { feed.settings.withLock { $0.retryInterval = newValue } }
     }
 
-    /// To how many seconds the delay grows, by a factor of 2 and with jitter, while connections bring no events; 60 by default.
-    /// A longer ``retryInterval`` counts.
+    /// The maximum delay in seconds, to which the delay doubles, with jitter, while connections bring no events; 60 by
+    /// default. A longer ``retryInterval`` takes precedence.
     public final var maximumRetryInterval: TimeInterval {
         get { feed.settings.withLock { $0.maximumRetryInterval } }
         set { feed.settings.withLock { $0.maximumRetryInterval = newValue } }
     }
 
-    /// After how many seconds without a byte a connection counts as lost; nil, the default, for never. A server that sends
-    /// comments now and then, as most do, makes it useful;
-    /// ``commentHandler`` hears them. (The head of a response has the request's `timeoutInterval`.)
+    /// The seconds without a byte after which a connection counts as lost; nil, the default, for never. Useful with
+    /// servers that send comments regularly, as most do. (Until the head of the response, the request's
+    /// `timeoutInterval` applies.)
     public final var readTimeout: TimeInterval? {
         get { feed.settings.withLock { $0.readTimeout } }
         set { feed.settings.withLock { $0.readTimeout = newValue } }
     }
 
-    /// Whether it connects again after a status that is likely to be temporary: 408, 429, 500, 502, 503 and 504, and no sooner
-    /// than their `Retry-After` says. False by default: by the standard each ends the source.
+    /// Whether it reconnects after a status that is likely to be temporary: 408, 429, 500, 502, 503 or 504, no sooner
+    /// than after their `Retry-After`. False by default, because by the standard each ends the source.
     public final var reconnectsAfterServerErrors: Bool {
         get { feed.settings.withLock { $0.reconnectsAfterServerErrors } }
         set { feed.settings.withLock { $0.reconnectsAfterServerErrors = newValue } }
     }
 
-    /// How many bytes a line may have; nil, the default, for as many as an event. A longer one ends the source with
+    /// The maximum length of a line in bytes; nil, the default, for that of an event. A longer one ends the source with
     /// ``EventStreamError``.
     public final var maximumLineLength: Int? {
         get { feed.settings.withLock { $0.maximumLineLength } }
         set { feed.settings.withLock { $0.maximumLineLength = newValue } }
     }
 
-    /// How many bytes the data of an event may have; 8 MiB by default. More end the source with ``EventStreamError``.
+    /// The maximum length of an event's data in bytes; 8 MiB by default. More ends the source with
+    /// ``EventStreamError``.
     public final var maximumEventLength: Int {
         get { feed.settings.withLock { $0.maximumEventLength } }
         set { feed.settings.withLock { $0.maximumEventLength = newValue } }
     }
 
-    /// Whether a line or an event that is too long ends only the connection, and another follows as after any other end. False
-    /// by default. The event is lost, unless the server sends it again, as it does where it counts from the last event ID.
+    /// Whether a line or an event that is too long ends only the connection, after which the source reconnects. False
+    /// by default. The event is lost unless the server repeats it, as it does if it continues after the last event ID.
     public final var reconnectsAfterExcess: Bool {
         get { feed.settings.withLock { $0.reconnectsAfterExcess } }
         set { feed.settings.withLock { $0.reconnectsAfterExcess = newValue } }
     }
 
-    /// Where it learns of the network. For tests.
+    /// The source of the network's state. For tests.
     package final var network: NetworkSense {
         get { feed.settings.withLock { $0.network } }
         set { feed.settings.withLock { $0.network = newValue } }
@@ -148,15 +149,14 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Controls
 
-    /// Ends the connection, or the wait for the next one, and connects again at once. Events that have come are handed over as
-    /// usual; ``reconnectHandler`` is not called. A source that has not begun, is paused or has ended is left as it is.
+    /// Ends the connection, or the wait for the next one, and reconnects at once. Received events are delivered as
+    /// usual; ``reconnectHandler`` is not called. No effect on a source that has not started, is paused or has ended.
     public final func restart() { feed.restart() }
 
-    /// Ends the source, which then has succeeded. What has come and was not handed over is dropped. One that has not begun is
-    /// cancelled.
+    /// Ends the source with success. Undelivered events are dropped. A source that has not started is cancelled.
     public final func close() {
         guard feed.close() else { return cancel() }
-        // A paused operation would hold its outcome back.
+        // A paused operation would not report its outcome.
         resume()
     }
 
@@ -164,7 +164,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         super.pause()
         guard isPaused else { return }
         feed.delivery.hold()
-        // Resumed by another thread meanwhile.
+        // Another thread may have resumed it meanwhile.
         if !isPaused { feed.delivery.release(of: self) }
     }
 
@@ -180,7 +180,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         feed.delivery.drop()
     }
 
-    /// Copies the settings. A copy begins without an event, and has no listeners.
+    /// Copies the settings, but not the events and listeners.
     open override func copySettings(to copy: URLConnectionOperation) {
         super.copySettings(to: copy)
         let own = feed.settings.withLock { $0 }
@@ -200,4 +200,153 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
             source.feed.operationWillEnd(source)
         }
     }
+}
+
+/// Handlers and listeners.
+extension EventSource {
+    /// Called when a connection is open, the first one and each later one, on `completionQueue`, or the main queue.
+    public final var openHandler: (@Sendable (_ source: EventSource) -> Void)? {
+        get { feed.delivery.state.withLock { $0.handlers.open } }
+        set { feed.delivery.change { $0.handlers.open = newValue } }
+    }
+
+    /// Called with each event, of any type. On `completionQueue`, or the main queue.
+    public final var eventHandler: (@Sendable (_ source: EventSource, _ event: ServerSentEvent) -> Void)? {
+        get { feed.delivery.state.withLock { $0.handlers.event } }
+        set { feed.delivery.change { $0.handlers.event = newValue } }
+    }
+
+    /// Called with each comment: a line that begins with a colon, which many servers send to keep a connection open.
+    /// The text is without the colon and one space after it. On `completionQueue`, or the main queue, in order with the
+    /// events.
+    public final var commentHandler: (@Sendable (_ source: EventSource, _ text: String) -> Void)? {
+        get { feed.delivery.state.withLock { $0.handlers.comment } }
+        set {
+            feed.delivery.wantsComments.store(newValue != nil, ordering: .relaxed)
+            feed.delivery.change { $0.handlers.comment = newValue }
+        }
+    }
+
+    /// Called when a connection has ended or failed and the source will reconnect. On `completionQueue`, or the main
+    /// queue. For the end of the source, use the handlers of all operations.
+    public final var reconnectHandler: (@Sendable (_ source: EventSource, _ interruption: EventSourceInterruption) -> Void)?
+    {
+        get { feed.delivery.state.withLock { $0.handlers.reconnect } }
+        set { feed.delivery.change { $0.handlers.reconnect = newValue } }
+    }
+
+    /// Calls a block with each later event of a type; events without a type have `message`. On `completionQueue`, or
+    /// the main queue, after ``eventHandler``, in the order in which listeners were added.
+    ///
+    /// - Returns: The identifier for removing the listener. The source releases its listeners when it has ended.
+    @discardableResult
+    public final func addListener(
+        forEvent type: String = "message", using listener: @escaping @Sendable (_ event: ServerSentEvent) -> Void
+    ) -> EventListenerID {
+        feed.delivery.change { state in
+            state.lastNumber += 1
+            let number = state.lastNumber
+            // After the end, it would never be called or released.
+            if state.end == nil {
+                state.handlers.listeners[type, default: []].append(EventHandlers.Listener(number: number, call: listener))
+            }
+            return EventListenerID(type: type, number: number)
+        }
+    }
+
+    /// Removes a listener. No call of it starts after this has returned; a running one continues.
+    public final func removeListener(_ id: EventListenerID) {
+        feed.delivery.change { $0.handlers.remove(id) }
+    }
+
+    /// Removes all listeners of a type, or with nil of all types.
+    public final func removeAllListeners(forEvent type: String? = nil) {
+        feed.delivery.change { state in
+            if let type { state.handlers.listeners[type] = nil } else { state.handlers.listeners = [:] }
+        }
+    }
+
+    /// The later events, for one loop; see ``ServerSentEvents``. Leaving the loop does not close the source.
+    public final var events: ServerSentEvents {
+        ServerSentEvents(reading: EventReading(of: self, closesSource: false))
+    }
+}
+
+/// The handlers and listeners of a source.
+struct EventHandlers: Sendable {
+    struct Listener: Sendable {
+        let number: Int
+        let call: @Sendable (ServerSentEvent) -> Void
+    }
+
+    var open: (@Sendable (EventSource) -> Void)?
+    var event: (@Sendable (EventSource, ServerSentEvent) -> Void)?
+    var comment: (@Sendable (EventSource, String) -> Void)?
+    var reconnect: (@Sendable (EventSource, EventSourceInterruption) -> Void)?
+    /// By event type, in the order of their addition.
+    var listeners: [String: [Listener]] = [:]
+
+    /// Whether there is a handler or listener for events.
+    var wantsEvents: Bool { event != nil || !listeners.isEmpty }
+
+    mutating func remove(_ id: EventListenerID) {
+        guard var remaining = listeners[id.type] else { return }
+        remaining.removeAll { $0.number == id.number }
+        listeners[id.type] = remaining.isEmpty ? nil : remaining
+    }
+}
+
+/// Identifies a listener, for removing it.
+public struct EventListenerID: Sendable, Hashable {
+    let type: String
+    let number: Int
+}
+
+/// The state of an event source, with the names and numbers of the standard (HTML, section 9.2.2).
+public enum EventSourceState: Int, Sendable, Hashable, CaseIterable {
+    /// It has no connection: it has not started, is connecting, is waiting to reconnect, or is paused.
+    case connecting = 0
+    /// A response has arrived, and events may follow.
+    case open = 1
+    /// It has ended for good.
+    case closed = 2
+}
+
+/// Why an event source has lost its connection or could not connect, and when it reconnects.
+public struct EventSourceInterruption: Sendable {
+    /// The error; nil if the server has ended its response.
+    public let error: (any Error)?
+    /// How many consecutive connections have brought no event; 0 if the last one has.
+    public let failureCount: Int
+    /// The seconds until it reconnects; nil without a network, when it waits for its return.
+    public let delay: TimeInterval?
+}
+
+/// The errors of an event source and of reading it.
+///
+/// Other failures have the library's usual errors: an `HTTPError` with the body for a status that is not acceptable,
+/// and a `URLError` for a failure after which reconnecting would not help. A line or an event that is too long is an
+/// ``EventStreamError``.
+public enum EventSourceError: Error, Sendable, Hashable {
+    /// The response has this content type, which is not that of events; nil if it has none.
+    case unacceptableContentType(String?)
+    /// The body is a stream, which cannot be sent again for another connection.
+    case bodyCannotBeSentAgain
+    /// Another loop is reading the sequence: each loop needs its own.
+    case isIterated
+}
+
+extension EventSourceError: LocalizedError, CustomStringConvertible {
+    /// The failure in a sentence.
+    public var description: String {
+        switch self {
+        case .unacceptableContentType(let type):
+            "The response is \(type.map { "of the type \($0)" } ?? "without a type"), not text/event-stream."
+        case .bodyCannotBeSentAgain: "The request's body must be sent again, but its stream cannot be read twice."
+        case .isIterated: "The sequence of events is being read by another loop."
+        }
+    }
+
+    /// The same.
+    public var errorDescription: String? { description }
 }

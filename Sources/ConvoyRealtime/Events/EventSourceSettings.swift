@@ -1,7 +1,9 @@
+import ConvoyOperations
 import ConvoyReachability
+import ConvoySupport
 import Foundation
 
-/// What an event source is told by its user. Read when it connects.
+/// The settings of an event source, read on connecting.
 struct EventSourceSettings: Sendable {
     var retryInterval: TimeInterval = 3
     var maximumRetryInterval: TimeInterval = 60
@@ -11,21 +13,126 @@ struct EventSourceSettings: Sendable {
     var maximumLineLength: Int?
     var maximumEventLength = 8 << 20
     var firstEventID: String?
-    /// Where the source learns of the network; tests replace it.
+    /// The source of the network's state, which tests replace.
     var network = NetworkSense()
 }
 
-/// What a source asks of the network.
+/// The state of the network, as an event source needs it.
 package struct NetworkSense: Sendable {
-    /// Whether there is no way to a target now.
+    /// Whether there is currently no route to a target.
     package var isAway: @Sendable (NetworkTarget) -> Bool = { $0.isOutOfReach }
-    /// Calls the block once there is a way, unless what it returns is released before. Where the flag is set, a way that
-    /// there is now does not count before it has gone and come back.
+    /// Calls the block once there is a route, unless the returned object is released before. If the flag is set, an
+    /// existing route counts only after it was lost and has come back.
     package var awaitReturn:
         @Sendable (NetworkTarget, _ afterLoss: Bool, @escaping @Sendable () -> Void) throws -> any AnyObject & Sendable = {
             try NetworkReturn.shared.wait(for: $0, afterLoss: $1, $2)
         }
 
-    /// The kernel's word.
+    /// The state as reported by the kernel.
     package init() {}
+}
+
+/// The delay before a source reconnects.
+struct ReconnectDelay: Sendable {
+    /// The maximum interval, in seconds: a day.
+    static let longest: TimeInterval = 86_400
+
+    /// The interval from the user or the server, in seconds.
+    let interval: TimeInterval
+    /// The maximum delay in seconds, unless the interval is longer.
+    let maximum: TimeInterval
+
+    init(interval: TimeInterval, maximum: TimeInterval) {
+        self.interval = Self.bounded(interval)
+        self.maximum = max(Self.bounded(maximum), self.interval)
+    }
+
+    /// The seconds, clamped to valid values.
+    static func bounded(_ seconds: TimeInterval) -> TimeInterval { seconds > 0 ? min(seconds, longest) : 0 }
+
+    /// The delay in seconds.
+    ///
+    /// - Parameters:
+    ///   - failures: How many consecutive connections have brought no event.
+    ///   - random: A random number from 0 to 1.
+    ///   - retryAfter: The `Retry-After` of the response, in seconds.
+    func seconds(after failures: Int, random: Double, retryAfter: TimeInterval? = nil) -> TimeInterval {
+        guard failures > 1 else { return max(interval, Self.bounded(retryAfter ?? 0)) }
+        // With an interval of 0 the delay still grows while connections fail, so that they do not flood the server.
+        let grown = min(maximum, max(interval, 0.1) * pow(2, Double(min(failures - 1, 64))))
+        return max(interval, Self.bounded(retryAfter ?? 0), grown * (0.5 + 0.5 * random))
+    }
+}
+
+/// The state of a source and its observers, each of which receives every change once, in order.
+final class EventSourceStates: Sendable {
+    typealias Change = OperationChange<EventSourceState>
+    private typealias Sequence = AsyncStream<EventSourceState>.Continuation
+
+    private struct Observer: Sendable {
+        let queue: DispatchQueue
+        let call: @Sendable (Change) -> Void
+    }
+
+    private struct State {
+        var value = EventSourceState.connecting
+        var observers: [Int: Observer] = [:]
+        var sequences: [Int: Sequence] = [:]
+        var lastNumber = 0
+    }
+
+    private let state = Locked(State())
+
+    var value: EventSourceState { state.withLock { $0.value } }
+
+    /// Changes the state, if it differs from the last one.
+    func change(to value: EventSourceState) {
+        let (observers, sequences) = state.withLock { state -> ([Int: Observer], [Int: Sequence]) in
+            guard state.value != value, state.value != .closed else { return ([:], [:]) }
+            let change = Change(oldValue: state.value, newValue: value)
+            state.value = value
+            // Submitted under the lock to keep the order; called later without it.
+            for observer in state.observers.values { observer.queue.async { observer.call(change) } }
+            for sequence in state.sequences.values { sequence.yield(value) }
+            guard value == .closed else { return ([:], [:]) }
+            defer { (state.observers, state.sequences) = ([:], [:]) }
+            return (state.observers, state.sequences)
+        }
+        withExtendedLifetime(observers) {}
+        for sequence in sequences.values { sequence.finish() }
+    }
+
+    func observe(on queue: DispatchQueue?, _ call: @escaping @Sendable (Change) -> Void) -> OperationObservation {
+        let serial = DispatchQueue(label: "Convoy.Observation", target: queue ?? OperationQueues.processing)
+        let isEnded = Locked(false)
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            guard state.value != .closed else { return state.lastNumber }
+            state.observers[state.lastNumber] = Observer(queue: serial) { change in
+                if !isEnded.withLock({ $0 }) { call(change) }
+            }
+            return state.lastNumber
+        }
+        return OperationObservation { [weak self] in
+            isEnded.withLock { $0 = true }
+            let removed = self?.state.withLock { $0.observers.removeValue(forKey: number) }
+            withExtendedLifetime(removed) {}
+        }
+    }
+
+    /// The current state and all later ones.
+    var sequence: AsyncStream<EventSourceState> {
+        let (stream, continuation) = AsyncStream.makeStream(of: EventSourceState.self)
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            continuation.yield(state.value)
+            if state.value == .closed { continuation.finish() } else { state.sequences[state.lastNumber] = continuation }
+            return state.lastNumber
+        }
+        continuation.onTermination = { [weak self] _ in
+            let removed = self?.state.withLock { $0.sequences.removeValue(forKey: number) }
+            withExtendedLifetime(removed) {}
+        }
+        return stream
+    }
 }

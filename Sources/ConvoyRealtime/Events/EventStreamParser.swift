@@ -10,58 +10,59 @@ import Foundation
 /// }
 /// ```
 ///
-/// Lines end with LF, CR or CR LF; a byte order mark at the start is skipped, and bytes that are no UTF-8 become U+FFFD. An
-/// event that has no blank line after it when the stream ends is none. A value: a copy goes on from the same place.
+/// Lines end with LF, CR or CR LF; a byte order mark at the start is skipped, and bytes that are not UTF-8 become
+/// U+FFFD. An event without a blank line at the end of the stream is dropped. The parser is a value: a copy continues
+/// from the same position.
 public struct EventStreamParser: Sendable {
-    /// How many bytes a line may have, without its end. Nil, the default, for as many as the data of an event.
+    /// The maximum length of a line without its end, in bytes; nil, the default, for that of an event's data.
     public let maximumLineLength: Int?
-    /// How many bytes the data of one event may have, with a line feed for each line. 8 MiB by default.
+    /// The maximum length of an event's data with a line feed for each line, in bytes; 8 MiB by default.
     public let maximumEventLength: Int
 
-    /// The last event ID: that of the latest `id` before the latest blank line, or the one that the parser was made with. What
-    /// a client sends as `Last-Event-ID` when it connects again.
+    /// The last event ID, for `Last-Event-ID` on reconnecting: that of the last `id` before the last blank line, or the
+    /// one from the initializer.
     public private(set) var lastEventID: String
-    /// The time, in seconds, that the latest `retry` asks clients to wait before they connect again; nil where there was
-    /// none. Whatever its number of digits it is a number.
+    /// The seconds in the last `retry`, which clients wait before reconnecting; nil without one. Any number of digits
+    /// is valid.
     public private(set) var retryInterval: TimeInterval?
 
-    /// The identifier of the event that is being read.
+    /// The identifier of the current event.
     private var identifier: String
     private var type = ""
-    /// The data of the event that is being read: each line of it, and a line feed.
+    /// The data of the current event, with a line feed after each line.
     private var data: [UInt8] = []
-    /// The part of a line that has come with earlier pieces.
+    /// The part of a line from earlier pieces.
     private var partialLine: [UInt8] = []
-    /// Whether the latest piece ended with CR: an LF at the start of the next belongs to it.
+    /// Whether the last piece ended with CR, to which an LF at the start of the next one belongs.
     private var skipsLineFeed = false
     private var isAtStart = true
     private var failure: EventStreamError?
-    /// ``maximumLineLength``, or what a line needs for the longest event.
+    /// ``maximumLineLength``, or the length that the longest event needs.
     private let lineLimit: Int
 
     /// Whether comments are kept.
     var keepsComments = false
-    /// The comments of the latest piece, and how many of the events came before each.
+    /// The comments of the last piece, each with the number of events before it.
     private(set) var comments: [(text: String, position: Int)] = []
 
-    /// A parser at the start of a stream.
+    /// Makes a parser at the start of a stream.
     ///
     /// - Parameters:
-    ///   - lastEventID: of an earlier stream that this one goes on with.
-    ///   - maximumLineLength: in bytes, at least 1; nil for as long as an event.
-    ///   - maximumEventLength: in bytes, at least 1.
+    ///   - lastEventID: The last event ID of the stream that this one continues.
+    ///   - maximumLineLength: In bytes, at least 1; nil for that of an event.
+    ///   - maximumEventLength: In bytes, at least 1.
     public init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
         (self.lastEventID, identifier) = (lastEventID, lastEventID)
         self.maximumLineLength = maximumLineLength.map { max(1, $0) }
         self.maximumEventLength = max(1, maximumEventLength)
-        // The name of a field, and a byte order mark, come on top; no sum overflows.
+        // Leaves room for a field's name and a byte order mark; no sum overflows.
         lineLimit = min(self.maximumLineLength ?? self.maximumEventLength, .max - 64) + (maximumLineLength == nil ? 16 : 0)
     }
 
     /// The events that end in the next piece of the stream, in order.
     ///
-    /// - Throws: ``EventStreamError``, at once for each later piece, too. Events before it are lost; the other form keeps
-    ///   them.
+    /// - Throws: ``EventStreamError``, then also for each later piece. Events before it are lost; the form with `inout`
+    ///   keeps them.
     public mutating func parse(_ piece: some ContiguousBytes) throws(EventStreamError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         let failure = piece.withUnsafeBytes { bytes -> EventStreamError? in
@@ -78,7 +79,7 @@ public struct EventStreamParser: Sendable {
 
     /// Adds the events that end in the next piece of the stream to an array.
     ///
-    /// - Throws: ``EventStreamError``, at once for each later piece, too. The events before it have been added.
+    /// - Throws: ``EventStreamError``, then also for each later piece. The events before it have been added.
     public mutating func parse(
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
     ) throws(EventStreamError) {
@@ -87,7 +88,7 @@ public struct EventStreamParser: Sendable {
         do throws(EventStreamError) {
             try read(piece, &events)
         } catch {
-            // Nothing of what is too long is kept.
+            // Releases the buffers of what was too long.
             (failure, data, partialLine) = (error, [], [])
             throw error
         }
@@ -106,7 +107,7 @@ public struct EventStreamParser: Sendable {
         }
         var borrowed = Borrowed()
         defer { keep(&borrowed) }
-        // Where the next of each is; the end if there is none. Looked for again only when it has been passed.
+        // The positions of the next of each; the end if there is none. Searched again only once passed.
         var (lineFeed, carriageReturn) = (-1, -1)
         while start < piece.count {
             if lineFeed < start { lineFeed = Self.position(of: .lineFeed, in: base, start, piece.count) }
@@ -128,12 +129,12 @@ public struct EventStreamParser: Sendable {
         }
     }
 
-    /// The data of an event, as long as it is one line of the piece that is being read: it need not be copied then.
+    /// The data of an event that is a single line of the current piece, to avoid copying it.
     private struct Borrowed {
         var line: UnsafeRawBufferPointer?
     }
 
-    /// Copies what was borrowed.
+    /// Copies borrowed data.
     private mutating func keep(_ borrowed: inout Borrowed) {
         guard let line = borrowed.line.take() else { return }
         data.append(contentsOf: line)
@@ -145,7 +146,7 @@ public struct EventStreamParser: Sendable {
         return UnsafeRawPointer(found) - base
     }
 
-    /// Keeps the beginning of a line whose end has not come.
+    /// Stores the start of a line whose end has not arrived.
     private mutating func keep(_ part: UnsafeRawBufferPointer) throws(EventStreamError) {
         // A byte order mark at the start is not a part of the line.
         let mark = isAtStart ? 3 : 0
@@ -153,7 +154,7 @@ public struct EventStreamParser: Sendable {
         partialLine.append(contentsOf: part)
     }
 
-    /// Takes the rest of a line that has begun in an earlier piece.
+    /// Completes a line that began in an earlier piece.
     private mutating func finish(
         _ line: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
     ) throws(EventStreamError) {
@@ -171,12 +172,12 @@ public struct EventStreamParser: Sendable {
             }
         }
         if let failure { throw failure }
-        // One long line does not keep its memory for ever.
+        // Does not keep the memory of a long line.
         if whole.capacity <= Self.keptCapacity { partialLine = whole }
         partialLine.removeAll(keepingCapacity: true)
     }
 
-    /// The largest buffer that is kept for the next line or event.
+    /// The largest buffer to reuse for the next line or event, in bytes.
     private static let keptCapacity = 64 << 10
 
     // MARK: Fields
@@ -194,7 +195,7 @@ public struct EventStreamParser: Sendable {
         switch line[0] {
         case .d:
             guard let value = Self.value(of: "data", in: line) else { return }
-            // Lines that came before, each with a line feed, and this one.
+            // The length of the earlier lines and this one, each with a line feed.
             let taken = data.count + (borrowed.line.map { $0.count + 1 } ?? 0)
             guard value.count < maximumEventLength - taken else { throw .eventTooLong(limit: maximumEventLength) }
             if borrowed.line == nil, data.isEmpty {
@@ -222,7 +223,7 @@ public struct EventStreamParser: Sendable {
         }
     }
 
-    /// The value of a line, if its field has the name.
+    /// The value of a line if its field has this name; nil otherwise.
     private static func value(of name: StaticString, in line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let length = name.utf8CodeUnitCount
         guard let base = line.baseAddress, line.count >= length, memcmp(base, name.utf8Start, length) == 0 else {
@@ -240,7 +241,7 @@ public struct EventStreamParser: Sendable {
 
     private mutating func setRetryInterval(_ digits: UnsafeRawBufferPointer) {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
-        // Above that, it is for ever in any case.
+        // Clamped, because more is practically for ever.
         let milliseconds = digits.reduce(0.0) { min($0 * 10 + Double($1 - 0x30), 1e18) }
         retryInterval = milliseconds / 1000
     }
@@ -272,4 +273,25 @@ extension UInt8 {
     fileprivate static let e: UInt8 = 0x65
     fileprivate static let i: UInt8 = 0x69
     fileprivate static let r: UInt8 = 0x72
+}
+
+/// The errors of parsing a stream of server-sent events.
+public enum EventStreamError: Error, Sendable, Hashable {
+    /// A line is longer than this limit, in bytes.
+    case lineTooLong(limit: Int)
+    /// The values of an event's lines exceed this limit, in bytes.
+    case eventTooLong(limit: Int)
+}
+
+extension EventStreamError: LocalizedError, CustomStringConvertible {
+    /// The failure and the limit in a sentence.
+    public var description: String {
+        switch self {
+        case .lineTooLong(let limit): "A line of the event stream is longer than the limit of \(limit) bytes."
+        case .eventTooLong(let limit): "An event of the stream is longer than the limit of \(limit) bytes."
+        }
+    }
+
+    /// The same.
+    public var errorDescription: String? { description }
 }

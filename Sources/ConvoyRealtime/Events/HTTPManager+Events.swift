@@ -5,8 +5,8 @@ import FoundationNetworking
 
 /// Server-sent events with a manager's settings.
 extension HTTPManager {
-    /// A source of server-sent events with the manager's settings, and a request that its request serializer makes. Not
-    /// enqueued. It has no time limit in all, whatever the manager's is.
+    /// Makes a source of server-sent events with the manager's settings and a request from its request serializer,
+    /// without enqueueing it. It has no total time limit, even if the manager has one.
     ///
     /// ```swift
     /// let source = try manager.makeEventSource("prices", parameters: ["symbol": "ACME"])
@@ -15,11 +15,12 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - method: GET, unless given.
-    ///   - parameters: the query of a GET, the body of others.
-    ///   - body: sent as JSON, by `encoder`; `Data` as it is. The parameters then become the query.
-    ///   - headers: win over the serializer's; nil takes one of those away.
+    ///   - url: Absolute, or relative to `baseURL`.
+    ///   - method: By default GET.
+    ///   - parameters: The query of a GET, or the body of other methods.
+    ///   - body: The body, encoded as JSON by `encoder`; `Data` is sent unchanged. The parameters then become the
+    ///     query.
+    ///   - headers: Fields that override the serializer's; nil removes one.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeEventSource(
         _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
@@ -36,13 +37,13 @@ extension HTTPManager {
         return source
     }
 
-    /// Enqueues a source of server-sent events, and returns it. A request that cannot be made fails through the source.
+    /// Enqueues a source of server-sent events, and returns it. If the request cannot be made, the source fails.
     ///
     /// ```swift
     /// let source = manager.eventSource("prices") { source, event in show(event.data) }
     /// ```
     ///
-    /// - Parameter handler: called with each event, on `completionQueue`. The rest is as with
+    /// - Parameter handler: Called with each event, on `completionQueue`. For the other parameters see
     ///   ``makeEventSource(_:method:parameters:body:headers:)``.
     @discardableResult
     public func eventSource(
@@ -60,7 +61,7 @@ extension HTTPManager {
         return enqueue(source)
     }
 
-    /// The events of a URL, for one loop: it starts a source of its own, and leaving it closes that. The arguments are those of
+    /// The events of a URL, for one loop, which starts a source and closes it at its end. For the parameters see
     /// ``makeEventSource(_:method:parameters:body:headers:)``.
     ///
     /// ```swift
@@ -78,7 +79,7 @@ extension HTTPManager {
         return events
     }
 
-    /// A source for a request that could not be made, and has no URL of its own.
+    /// Makes a source that fails, for a request that could not be made.
     func makeEventSource(failing error: any Error) -> EventSource {
         let source = EventSource(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
         operationManager.adopt(source)

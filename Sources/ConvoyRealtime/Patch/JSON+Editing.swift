@@ -1,7 +1,7 @@
 import ConvoySerialization
 
-/// Changes of a tree in place: a container is taken out of the tree while its content is changed, so that nothing of it is
-/// copied that nobody else holds.
+/// Changes a tree in place: a container is moved out of the tree while its content changes, so that only shared values
+/// are copied.
 extension JSON {
     /// Changes the value at a path.
     mutating func edit<Result>(
@@ -23,7 +23,7 @@ extension JSON {
         throw .notAContainer
     }
 
-    /// The child of a token.
+    /// The child at a token.
     func child(_ token: String) throws(JSONPatchError.Reason) -> JSON {
         switch self {
         case .array(let elements): return elements[try Self.index(token, in: elements)]
@@ -34,20 +34,20 @@ extension JSON {
         }
     }
 
-    /// Where a child is, or was.
+    /// The position of a child, for undoing a change.
     enum Place {
         case element(Int)
-        /// The member has no value here.
+        /// A member, without its value.
         case member(JSONObject.Member, position: Int)
     }
 
-    /// What has become of a value that was put in.
+    /// The effect of adding a value.
     enum Effect {
         case inserted(Place)
         case replaced(JSON)
     }
 
-    /// Takes a child out.
+    /// Removes a child.
     mutating func take(_ token: String) throws(JSONPatchError.Reason) -> (value: JSON, place: Place) {
         if var elements = takeElements() {
             defer { self = .array(elements) }
@@ -63,7 +63,7 @@ extension JSON {
         throw .notAContainer
     }
 
-    /// Adds a child, as the operation `add` does.
+    /// Adds a child, like the operation `add`.
     mutating func put(_ value: JSON, _ token: String) throws(JSONPatchError.Reason) -> Effect {
         if var elements = takeElements() {
             defer { self = .array(elements) }
@@ -83,7 +83,7 @@ extension JSON {
         throw .notAContainer
     }
 
-    /// Puts a child back that was taken out of this place.
+    /// Restores a child that was removed from this place.
     mutating func restore(_ value: JSON, at place: Place) {
         switch place {
         case .element(let index):
@@ -98,7 +98,7 @@ extension JSON {
         }
     }
 
-    /// Takes a child out that was put into this place.
+    /// Removes a child that was added at this place.
     mutating func takeBack(from place: Place) -> JSON? {
         switch place {
         case .element(let index):
@@ -119,15 +119,15 @@ extension JSON {
         return old
     }
 
-    /// The elements of an array, which are no longer in it; nil for other values. A function of its own, so that no copy
-    /// lives on in the pattern of a `switch`.
+    /// Moves the elements out of an array; nil for other values. A separate function, so that the pattern of a `switch`
+    /// holds no copy.
     private mutating func takeElements() -> [JSON]? {
         guard case .array(let elements) = self else { return nil }
         self = .null
         return elements
     }
 
-    /// The members of an object, which are no longer in it; nil for other values.
+    /// Moves the members out of an object; nil for other values.
     mutating func takeObject() -> JSONObject? {
         guard case .object(let object) = self else { return nil }
         self = .null

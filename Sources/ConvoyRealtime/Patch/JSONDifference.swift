@@ -1,13 +1,14 @@
 import ConvoySerialization
+import Foundation
 
-/// The operations that make one tree of another.
+/// The operations that transform one tree into another.
 struct JSONDifference {
     private var operations: [JSONPatch.Operation] = []
-    /// How long the text of the operations is, with a comma for each.
+    /// The length of the operations' text, with a comma for each.
     private var length = 0
     private var path: [String] = []
 
-    /// Each level takes a few stack frames.
+    /// Bounds the recursion, which takes a few stack frames per level.
     private static let maximumDepth = 512
     private static let maximumEdits = 1000
 
@@ -67,10 +68,10 @@ struct JSONDifference {
         }
     }
 
-    /// The places of elements that both have, in order.
+    /// The positions of elements that both have, in order.
     private func matches(_ old: ArraySlice<JSON>, _ new: ArraySlice<JSON>) -> [(Int, Int)] {
         if old.count <= 1 && new.count <= 1 || old.isEmpty || new.isEmpty { return [] }
-        // Numbers in place of the values, as each is compared often.
+        // Compares numbers in place of values, because each is compared often.
         var numbers: [JSON: Int32] = [:]
         func number(_ value: JSON) -> Int32 {
             let next = Int32(truncatingIfNeeded: numbers.count)
@@ -84,7 +85,7 @@ struct JSONDifference {
         return (places ?? []).map { ($0 + old.startIndex, $1 + new.startIndex) }
     }
 
-    /// Makes some elements of others. Those before are as they shall be, so the places are those of the new array.
+    /// Transforms some elements into others. The elements before are final, so indices refer to the new array.
     private mutating func replace(_ old: ArraySlice<JSON>, by new: ArraySlice<JSON>) {
         for (value, (index, other)) in zip(old, zip(new.indices, new)) { descend(String(index), value, other) }
         let end = new.startIndex + min(old.count, new.count)
@@ -111,7 +112,7 @@ struct JSONDifference {
         length += textLength(of: operation)
     }
 
-    /// The length of the text, and of a comma.
+    /// The length of the operation's text and a comma.
     private func textLength(of operation: JSONPatch.Operation) -> Int { operation.json.textLength + 1 }
 }
 
@@ -119,5 +120,75 @@ extension JSON {
     fileprivate var textLength: Int {
         guard case .bytes(let length) = extent() else { return 0 }
         return length
+    }
+}
+
+extension JSONPatch {
+    /// Makes the patch that transforms one document into another. Its text is never longer than that of replacing the
+    /// whole document.
+    ///
+    /// Members are compared by key, and elements of arrays by a longest common subsequence. Arrays with more than a
+    /// thousand differences are compared by position. Values that are equal by RFC 6902 are not changed, such as a
+    /// `1.0` that is now `1`, or members in another order.
+    public init(from old: JSON, to new: JSON) {
+        operations = JSONDifference.operations(from: old, to: new)
+    }
+
+    /// Makes the patch that transforms the JSON of one value into that of another.
+    ///
+    /// - Throws: The encoder's error.
+    public init<Value: Encodable>(from old: Value, to new: Value, encoder: JSONEncoder = JSONEncoder()) throws {
+        self.init(from: try JSON(encoding: old, by: encoder), to: try JSON(encoding: new, by: encoder))
+    }
+}
+
+/// Finds a longest common subsequence, by the algorithm of E. W. Myers, "An O(ND) Difference Algorithm and Its
+/// Variations" (1986).
+enum SequenceMatches {
+    /// The positions of a longest common subsequence in both; nil if it needs more removals and insertions than
+    /// `maximumEdits`. Takes O(elements × edits) time at worst, and O(edits²) memory.
+    static func places(_ old: [Int32], _ new: [Int32], maximumEdits: Int) -> [(Int, Int)]? {
+        // The furthest position on each diagonal `old - new`, indexed by the diagonal plus `offset`.
+        let offset = min(maximumEdits, old.count + new.count) + 1
+        var reached = [Int32](repeating: 0, count: 2 * offset + 1)
+        var history: [[Int32]] = []
+        for edits in 0..<offset {
+            history.append(Array(reached[(offset - edits - 1)...(offset + edits + 1)]))
+            for diagonal in stride(from: -edits, through: edits, by: 2) {
+                let place = offset + diagonal
+                let isInsertion = diagonal == -edits || (diagonal != edits && reached[place - 1] < reached[place + 1])
+                var oldIndex = isInsertion ? Int(reached[place + 1]) : Int(reached[place - 1]) + 1
+                while oldIndex < old.count, oldIndex - diagonal < new.count, old[oldIndex] == new[oldIndex - diagonal] {
+                    oldIndex += 1
+                }
+                reached[place] = Int32(truncatingIfNeeded: oldIndex)
+                if oldIndex >= old.count, oldIndex - diagonal >= new.count {
+                    return trace(history, from: (old.count, new.count))
+                }
+            }
+        }
+        return nil
+    }
+
+    /// Traces the path back through the positions before each edit.
+    private static func trace(_ history: [[Int32]], from end: (old: Int, new: Int)) -> [(Int, Int)] {
+        var places: [(Int, Int)] = []
+        var (old, new) = end
+        for (edits, reached) in history.enumerated().reversed() {
+            let diagonal = old - new
+            let place = diagonal + edits + 1
+            var before = (old: 0, new: 0)
+            if edits > 0 {
+                let isInsertion = diagonal == -edits || (diagonal != edits && reached[place - 1] < reached[place + 1])
+                before.old = Int(isInsertion ? reached[place + 1] : reached[place - 1])
+                before.new = before.old - (isInsertion ? diagonal + 1 : diagonal - 1)
+            }
+            while old > before.old, new > before.new {
+                (old, new) = (old - 1, new - 1)
+                places.append((old, new))
+            }
+            (old, new) = before
+        }
+        return places.reversed()
     }
 }

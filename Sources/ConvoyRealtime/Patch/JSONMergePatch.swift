@@ -1,8 +1,8 @@
 import ConvoySerialization
 import Foundation
 
-/// Changes to a JSON document as a document with the new values (JSON Merge Patch, RFC 7396): members that are in it are
-/// set, those that are `null` in it are removed, all others stay.
+/// A change of a JSON document, as a document with the new values (JSON Merge Patch, RFC 7396): its members are set,
+/// except that `null` removes a member; all others stay.
 ///
 /// ```swift
 /// JSONMergePatch(["title": "Hello", "author": ["familyName": nil]]).apply(to: &document)
@@ -10,33 +10,33 @@ import Foundation
 ///
 /// It cannot set a member to `null`, nor change a single element of an array. A ``JSONPatch`` can.
 public struct JSONMergePatch: Sendable, Hashable {
-    /// The new values. One that is not an object takes the place of the whole document.
+    /// The new values. A value that is not an object replaces the whole document.
     public var json: JSON
 
-    /// A patch of new values.
+    /// Makes a patch with new values.
     public init(_ json: JSON) { self.json = json }
 
-    /// A patch from its text, in UTF-8.
+    /// Parses a patch from UTF-8 text.
     ///
     /// - Parameters:
-    ///   - data: the text.
-    ///   - maximumDepth: how deep arrays and objects may be nested in it.
+    ///   - data: The text.
+    ///   - maximumDepth: The maximum nesting of arrays and objects.
     public init(parsing data: Data, maximumDepth: Int = 512) throws(JSONSyntaxError) {
         json = try JSON(parsing: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: true)
     }
 
     // MARK: Applying
 
-    /// Applies the patch to a document, which cannot fail.
+    /// Applies the patch to a document. Cannot fail.
     public func apply(to document: inout JSON) { document.merge(json) }
 
     /// Applies the patch to a value through its JSON.
     ///
     /// - Parameters:
-    ///   - value: what is encoded, patched, and decoded again. After an error it is as it was before.
-    ///   - encoder: makes the JSON; it must suit the names that the patch has.
-    ///   - decoder: makes a value of it again.
-    /// - Throws: the encoder's error, or the decoder's for a document that is no such value any more.
+    ///   - value: The value, which is encoded, patched and decoded again. After an error it is unchanged.
+    ///   - encoder: The encoder, whose keys must match those of the patch.
+    ///   - decoder: The decoder for the patched value.
+    /// - Throws: The encoder's error, or the decoder's if the patched document is not such a value.
     public func apply<Value: Codable>(
         to value: inout Value, encoder: JSONEncoder = JSONEncoder(), decoder: JSONDecoder = JSONDecoder()
     ) throws {
@@ -47,7 +47,8 @@ public struct JSONMergePatch: Sendable, Hashable {
 
     // MARK: Creating
 
-    /// A patch that makes one document of another; nil if there is none, as a member would have to be set to `null`.
+    /// Makes the patch that transforms one document into another; nil if there is none, because it would have to set a
+    /// member to `null`.
     public init?(from old: JSON, to new: JSON) {
         guard let json = JSON.mergePatch(from: old, to: new) else { return nil }
         self.json = json
@@ -60,7 +61,7 @@ extension JSONMergePatch: CustomStringConvertible {
 }
 
 extension JSONMergePatch: ExpressibleByDictionaryLiteral {
-    /// A patch of members; nil removes one.
+    /// Makes a patch of members; nil removes one.
     public init(dictionaryLiteral elements: (String, JSON)...) {
         var object = JSONObject()
         for (key, value) in elements { object[key] = value }
@@ -72,7 +73,7 @@ extension JSONMergePatch: HTTPBodyCodable {
     /// `application/merge-patch+json` (RFC 7396, section 4).
     public static let mediaType = "application/merge-patch+json"
 
-    /// A patch from the body of a message.
+    /// Parses a patch from the body of a message.
     public init(httpBody: Data, limits: ResponseLimits = .standard) throws {
         try self.init(parsing: httpBody, maximumDepth: limits.maximumNestingDepth)
     }
@@ -80,7 +81,7 @@ extension JSONMergePatch: HTTPBodyCodable {
     /// The JSON text, in UTF-8.
     public func httpBody() -> Data { Data(description.utf8) }
 
-    /// Reads any JSON. The decoder has read the numbers before; ``init(parsing:maximumDepth:)`` keeps their digits.
+    /// Decodes any JSON. Decoders convert numbers; ``init(parsing:maximumDepth:)`` keeps their digits.
     public init(from decoder: any Decoder) throws { json = try JSON(from: decoder) }
 
     /// Writes the new values.
@@ -98,10 +99,10 @@ extension JSON {
         return document
     }
 
-    /// RFC 7396, section 2. Each level of the patch takes a stack frame.
+    /// The algorithm of RFC 7396, section 2. Each level of the patch takes a stack frame.
     fileprivate mutating func merge(_ patch: JSON) {
         guard case .object(let changes) = patch else { return self = patch }
-        // Taken out, so that it is changed in place.
+        // Moved out, so that it is changed in place.
         var object = takeObject() ?? JSONObject()
         for change in changes.members {
             if case .null = change.value {
@@ -132,5 +133,23 @@ extension JSON {
             patch.append(key: member.key, value: change)
         }
         return .object(patch)
+    }
+}
+
+/// Conversion from and to `Codable` values.
+extension JSON {
+    /// Encodes a value as JSON.
+    init(encoding value: some Encodable, by encoder: JSONEncoder) throws {
+        if let json = value as? JSON {
+            self = json
+        } else {
+            try self.init(parsing: try encoder.encode(value))
+        }
+    }
+
+    /// Decodes a value from the JSON.
+    func decoded<Value: Decodable>(as type: Value.Type, by decoder: JSONDecoder) throws -> Value {
+        if let value = self as? Value { return value }
+        return try decoder.decodeIndexed(type, from: Data(description.utf8))
     }
 }

@@ -8,18 +8,18 @@ import Foundation
 /// try patch.apply(to: &document)
 /// ```
 ///
-/// All of the operations are applied or none. Values are changed where they are: a patch takes the time of what it changes,
-/// not of the document, where nobody else holds a copy of that.
+/// Either all operations are applied or none. Values are changed in place: unless the document is shared, a patch takes
+/// time in proportion to its changes, not to the document.
 ///
 /// The counterpart of the arrays of `AFJSONPatchOperation` of AFNetworking 2.0.0's release candidates.
 public struct JSONPatch: Sendable, Hashable {
-    /// The operations, in the order in which they are applied.
+    /// The operations, in order.
     public var operations: [Operation]
 
-    /// A patch of these operations.
+    /// Makes a patch of these operations.
     public init(operations: [Operation] = []) { self.operations = operations }
 
-    /// A patch from its JSON: an array of objects. Members that no operation has are ignored (RFC 6902, section 4).
+    /// Makes a patch from its JSON: an array of objects. Unknown members are ignored (RFC 6902, section 4).
     public init(_ json: JSON) throws(JSONPatchError) {
         guard case .array(let elements) = json else { throw JSONPatchError(.notAnArray) }
         operations = []
@@ -33,11 +33,11 @@ public struct JSONPatch: Sendable, Hashable {
         }
     }
 
-    /// A patch from its text, in UTF-8.
+    /// Parses a patch from UTF-8 text.
     ///
     /// - Parameters:
-    ///   - data: the text.
-    ///   - maximumDepth: how deep arrays and objects may be nested in it.
+    ///   - data: The text.
+    ///   - maximumDepth: The maximum nesting of arrays and objects.
     /// - Throws: `JSONSyntaxError` for text that is not JSON, also for a repeated member and an unpaired surrogate;
     ///   ``JSONPatchError`` for JSON that is not a patch.
     public init(parsing data: Data, maximumDepth: Int = 512) throws {
@@ -52,9 +52,9 @@ public struct JSONPatch: Sendable, Hashable {
     /// Applies all operations to a document, or none.
     ///
     /// - Parameters:
-    ///   - document: what is changed. After an error it is as it was before.
-    ///   - limits: how much larger and deeper the document may become.
-    /// - Throws: an error that names the first operation that cannot be applied.
+    ///   - document: The document. After an error it is unchanged.
+    ///   - limits: The limits on the growth of the document.
+    /// - Throws: An error that names the first operation that cannot be applied.
     public func apply(to document: inout JSON, limits: Limits = .standard) throws(JSONPatchError) {
         var work = PatchTransaction(limits: limits)
         for (index, operation) in operations.enumerated() {
@@ -70,11 +70,11 @@ public struct JSONPatch: Sendable, Hashable {
     /// Applies all operations to a value through its JSON, or none.
     ///
     /// - Parameters:
-    ///   - value: what is encoded, patched, and decoded again. After an error it is as it was before.
-    ///   - encoder: makes the JSON; it must suit the names that the pointers of the patch have.
-    ///   - decoder: makes a value of it again.
-    ///   - limits: how much larger and deeper the JSON may become.
-    /// - Throws: the encoder's error, the decoder's for a document that is no such value any more, or ``JSONPatchError``.
+    ///   - value: The value, which is encoded, patched and decoded again. After an error it is unchanged.
+    ///   - encoder: The encoder, whose keys must match the pointers of the patch.
+    ///   - decoder: The decoder for the patched value.
+    ///   - limits: The limits on the growth of the JSON.
+    /// - Throws: The encoder's error, the decoder's if the patched document is not such a value, or ``JSONPatchError``.
     public func apply<Value: Codable>(
         to value: inout Value, encoder: JSONEncoder = JSONEncoder(), decoder: JSONDecoder = JSONDecoder(),
         limits: Limits = .standard
@@ -86,7 +86,7 @@ public struct JSONPatch: Sendable, Hashable {
 }
 
 extension JSONPatch: ExpressibleByArrayLiteral {
-    /// A patch of these operations.
+    /// Makes a patch of these operations.
     public init(arrayLiteral operations: Operation...) { self.init(operations: operations) }
 }
 
@@ -99,7 +99,7 @@ extension JSONPatch: HTTPBodyCodable {
     /// `application/json-patch+json` (RFC 6902, section 6).
     public static let mediaType = "application/json-patch+json"
 
-    /// A patch from the body of a message.
+    /// Parses a patch from the body of a message.
     public init(httpBody: Data, limits: ResponseLimits = .standard) throws {
         try self.init(parsing: httpBody, maximumDepth: limits.maximumNestingDepth)
     }
@@ -107,8 +107,7 @@ extension JSONPatch: HTTPBodyCodable {
     /// The JSON text, in UTF-8.
     public func httpBody() -> Data { Data(description.utf8) }
 
-    /// Reads an array of operations. The decoder has read the numbers before; ``init(parsing:maximumDepth:)`` keeps their
-    /// digits.
+    /// Decodes an array of operations. Decoders convert numbers; ``init(parsing:maximumDepth:)`` keeps their digits.
     public init(from decoder: any Decoder) throws {
         let json = try JSON(from: decoder)
         do throws(JSONPatchError) {
@@ -134,3 +133,123 @@ extension JSON {
         return document
     }
 }
+
+extension JSONPatch {
+    /// One change, or a condition for the others (RFC 6902, section 4). The counterpart of `AFJSONPatchOperation`.
+    public enum Operation: Sendable, Hashable {
+        /// Adds a member to an object, or replaces it; inserts an element into an array before the one at the index, or
+        /// after the last with the token `-`. The object or array must exist. The pointer to the root replaces the
+        /// document.
+        case add(path: JSONPointer, value: JSON)
+        /// Removes a value, which must exist. The root cannot be removed, only replaced (``replace(path:value:)``).
+        case remove(path: JSONPointer)
+        /// Replaces a value, which must exist.
+        case replace(path: JSONPointer, value: JSON)
+        /// Removes a value, and adds it elsewhere, but not inside itself. Moving a value to its own place has no
+        /// effect.
+        case move(from: JSONPointer, path: JSONPointer)
+        /// Adds a copy of a value elsewhere.
+        case copy(from: JSONPointer, path: JSONPointer)
+        /// Requires a value to be equal to this one: numbers by value, text by code points, members in any order.
+        case test(path: JSONPointer, value: JSON)
+
+        /// The place that the operation changes or tests.
+        public var path: JSONPointer {
+            switch self {
+            case .add(let path, _), .remove(let path), .replace(let path, _), .test(let path, _), .move(_, let path),
+                .copy(_, let path):
+                path
+            }
+        }
+
+        /// The name of the operation, as in the member `op`.
+        public var name: String {
+            switch self {
+            case .add: "add"
+            case .remove: "remove"
+            case .replace: "replace"
+            case .move: "move"
+            case .copy: "copy"
+            case .test: "test"
+            }
+        }
+
+        /// The operation as JSON.
+        public var json: JSON {
+            var object = JSONObject()
+            object.append(key: "op", value: .string(name))
+            switch self {
+            case .move(let from, let path), .copy(let from, let path):
+                object.append(key: "from", value: .string(from.description))
+                object.append(key: "path", value: .string(path.description))
+            case .remove(let path): object.append(key: "path", value: .string(path.description))
+            case .add(let path, let value), .replace(let path, let value), .test(let path, let value):
+                object.append(key: "path", value: .string(path.description))
+                object.append(key: "value", value: value)
+            }
+            return .object(object)
+        }
+    }
+}
+
+extension JSONPatch.Operation {
+    init(_ json: JSON) throws(JSONPatchProblem) {
+        guard case .object(let object) = json else { throw JSONPatchProblem(.notAnObject) }
+        guard let op = object["op"] else { throw JSONPatchProblem(.missingMember("op")) }
+        guard case .string(let name) = op else { throw JSONPatchProblem(.notAString("op")) }
+        func pointer(_ key: String) throws(JSONPatchProblem) -> JSONPointer {
+            guard let value = object[key] else { throw JSONPatchProblem(.missingMember(key), name: name) }
+            guard case .string(let text) = value else { throw JSONPatchProblem(.notAString(key), name: name) }
+            guard let pointer = JSONPointer(text) else { throw JSONPatchProblem(.invalidPointer, text, name: name) }
+            return pointer
+        }
+        func value(_ path: JSONPointer) throws(JSONPatchProblem) -> JSON {
+            guard let value = object["value"] else {
+                throw JSONPatchProblem(.missingMember("value"), path.description, name: name)
+            }
+            return value
+        }
+        switch name {
+        case "add":
+            let path = try pointer("path")
+            self = .add(path: path, value: try value(path))
+        case "remove": self = .remove(path: try pointer("path"))
+        case "replace":
+            let path = try pointer("path")
+            self = .replace(path: path, value: try value(path))
+        case "move": self = .move(from: try pointer("from"), path: try pointer("path"))
+        case "copy": self = .copy(from: try pointer("from"), path: try pointer("path"))
+        case "test":
+            let path = try pointer("path")
+            self = .test(path: path, value: try value(path))
+        default: throw JSONPatchProblem(.unknownOperation, name: name)
+        }
+    }
+}
+
+extension JSONPatch {
+    /// Limits on the growth of a document. Without them, a few short `copy` operations could exhaust the memory.
+    public struct Limits: Sendable, Hashable {
+        /// The maximum length of the text of all values that are copied, or moved to a deeper place, in bytes. 64 MiB
+        /// by default. Values in the operations themselves do not count.
+        public var maximumCopiedLength: Int
+        /// The maximum nesting of arrays and objects where the patch adds a value. 512 by default, as in the parser.
+        public var maximumDepth: Int
+
+        /// Limits; each has a default.
+        public init(maximumCopiedLength: Int = 64 << 20, maximumDepth: Int = 512) {
+            self.maximumCopiedLength = maximumCopiedLength
+            self.maximumDepth = maximumDepth
+        }
+
+        /// The default limits.
+        public static let standard = Limits()
+    }
+}
+
+/// Parses responses of the type `application/json-patch+json` as ``JSONPatch``. The counterpart of
+/// `AFJSONPatchResponseSerializer` of AFNetworking 2.0.0's release candidates.
+public typealias JSONPatchResponseSerializer = HTTPBodyResponseSerializer<JSONPatch>
+
+/// Parses responses of the type `application/merge-patch+json` as ``JSONMergePatch``.
+public typealias JSONMergePatchResponseSerializer = HTTPBodyResponseSerializer<JSONMergePatch>

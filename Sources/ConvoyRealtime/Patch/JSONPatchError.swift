@@ -2,9 +2,9 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Why JSON is not a patch, or why a patch cannot be applied: which operation it is, where, and what is wrong.
+/// An error in parsing or applying a patch: the operation, the pointer and the reason.
 public struct JSONPatchError: Error, Sendable, Hashable {
-    /// What is wrong.
+    /// The reason of the error.
     public enum Reason: Error, Sendable, Hashable {
         /// The patch is not an array.
         case notAnArray
@@ -24,27 +24,27 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case notAContainer
         /// The array that should contain it has no such index: the token is not a number, or has leading zeros.
         case invalidIndex
-        /// The array that should contain it has only so many elements.
+        /// The index is beyond the array that should contain it, which has this many elements.
         case indexOutOfBounds(count: Int)
-        /// The value is not the one that it should be.
+        /// The value differs from the expected one.
         case testFailed
         /// A value cannot be moved into itself.
         case movedIntoItself
         /// The root cannot be removed.
         case removedRoot
-        /// The document would be nested deeper than this.
+        /// The document would be nested more deeply than this.
         case tooDeep(maximumDepth: Int)
-        /// The patch copies more than so many bytes of text.
+        /// The patch copies more text than this, in bytes.
         case tooLarge(maximumCopiedLength: Int)
     }
 
-    /// What is wrong.
+    /// The reason of the error.
     public let reason: Reason
     /// The number of the operation, counted from 0; nil if the error is about the patch as a whole.
     public let operationIndex: Int?
     /// The name of the operation, as it is in the patch; nil if it has none.
     public let operation: String?
-    /// The text of the pointer that the error is about: the operation's `path` or `from`; nil if it has none.
+    /// The text of the pointer in question: the operation's `path` or `from`; nil if it has none.
     public let pointer: String?
 
     /// An error for a reason.
@@ -57,7 +57,8 @@ public struct JSONPatchError: Error, Sendable, Hashable {
 }
 
 extension JSONPatchError: CustomStringConvertible, LocalizedError {
-    /// The operation, the pointer and the reason, in a line. Long text is cut, and control characters are escaped.
+    /// The operation, the pointer and the reason, in a line. Long text is truncated, and control characters are
+    /// escaped.
     public var description: String {
         guard let operationIndex else { return "The JSON Patch cannot be used: \(reason)." }
         var subject = "Operation \(operationIndex) of the JSON Patch"
@@ -71,7 +72,7 @@ extension JSONPatchError: CustomStringConvertible, LocalizedError {
 
     private static let shownLength = 100
 
-    /// The text in quotes, as it can be shown in a line.
+    /// The text in quotes, truncated and escaped for a single line.
     private static func shown(_ text: String) -> String {
         var shown = "\""
         for scalar in text.unicodeScalars.prefix(shownLength) {
@@ -109,7 +110,7 @@ extension JSONPatchError.Reason: CustomStringConvertible {
     }
 }
 
-/// A part of an error, where it is not known which operation it is.
+/// An error without the number of its operation.
 struct JSONPatchProblem: Error {
     let reason: JSONPatchError.Reason
     let pointer: String?

@@ -1,25 +1,25 @@
 import ConvoySerialization
 
-/// Operations that are applied to a document, and can be undone. What was replaced or removed is kept until the end, and
-/// not a copy of the document, so that a patch costs what it changes.
+/// Applies operations to a document, and can undo them. It keeps the replaced and removed values rather than a copy of
+/// the document, so that the cost is in proportion to the changes.
 struct PatchTransaction {
     private let limits: JSONPatch.Limits
     private var copiedLength = 0
     private var steps: [Step] = []
 
-    /// What undoes a change.
+    /// A step that undoes a change.
     private enum Step {
-        /// Sets the old value again.
+        /// Restores the old value.
         case replace(JSONPointer, JSON)
-        /// Takes a value out of the container at a path.
+        /// Removes a value from the container at a path.
         case remove(ArraySlice<String>, JSON.Place)
-        /// Puts a value back into the container at a path.
+        /// Restores a value in the container at a path.
         case insert(JSON, ArraySlice<String>, JSON.Place)
-        /// Takes a value out of one place, and puts it back into another.
+        /// Moves a value back from one place to another.
         case move(from: JSONPointer, Put, to: ArraySlice<String>, JSON.Place)
     }
 
-    /// What has become of a value that was put into the document.
+    /// The effect of adding a value to the document.
     private enum Put {
         case inserted(ArraySlice<String>, JSON.Place)
         case replaced(JSON)
@@ -61,7 +61,7 @@ struct PatchTransaction {
 
     /// Undoes everything, the last change first.
     mutating func undo(on document: inout JSON) {
-        // Each step finds what was there when its change had just been made, so nothing is thrown.
+        // Each step finds the state right after its change, so nothing is thrown.
         while let step = steps.popLast() {
             switch step {
             case .replace(let path, let old): try? document.edit(at: path.tokens[...]) { $0 = old }
@@ -84,7 +84,7 @@ struct PatchTransaction {
         _ from: JSONPointer, _ path: JSONPointer, in document: inout JSON
     ) throws(JSONPatchProblem) {
         if from.tokens.count < path.tokens.count {
-            // Only a value that gets deeper can get too deep.
+            // Only a move to a deeper place can exceed the maximum depth.
             let value = try value(at: from, in: document)
             if from.isPrefix(of: path) { throw JSONPatchProblem(.movedIntoItself, path.description) }
             try measure(value, at: path)
@@ -142,7 +142,7 @@ struct PatchTransaction {
         _ pointer: JSONPointer, _ work: () throws(JSONPatchError.Reason) -> Result
     ) throws(JSONPatchProblem) -> Result {
         do throws(JSONPatchError.Reason) {
-            // No document is so deep that a longer pointer leads anywhere.
+            // A longer pointer cannot exist in any document.
             if pointer.tokens.count > limits.maximumDepth { throw .tooDeep(maximumDepth: limits.maximumDepth) }
             return try work()
         } catch {
@@ -157,7 +157,7 @@ struct PatchTransaction {
         throw JSONPatchProblem(.tooDeep(maximumDepth: limits.maximumDepth), pointer.description)
     }
 
-    /// Counts a value of the document that gets into another place.
+    /// Counts the text of a copied or moved value, and checks its depth.
     private mutating func measure(_ value: JSON, at pointer: JSONPointer) throws(JSONPatchProblem) {
         let room = limits.maximumCopiedLength - copiedLength
         switch value.extent(maximumDepth: limits.maximumDepth - pointer.tokens.count, maximumLength: room) {

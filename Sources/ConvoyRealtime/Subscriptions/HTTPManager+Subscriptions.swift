@@ -4,27 +4,27 @@ import Foundation
 import FoundationNetworking
 
 extension HTTPMethod {
-    /// Asks for the events of a resource, as AFNetworking's Rocket did.
+    /// The method of a subscription to the events of a resource, as in AFNetworking's Rocket.
     public static let subscribe = HTTPMethod("SUBSCRIBE")
 }
 
-/// Values that stay as the server's are.
+/// Values that follow those of a server.
 extension HTTPManager {
-    /// A subscription to a JSON document, with the manager's settings. Not enqueued: ``Subscription/source`` is the operation,
-    /// for its dependencies and for `enqueue(_:)`.
+    /// Makes a subscription to a JSON document, with the manager's settings, without enqueueing it.
+    /// ``Subscription/source`` is the operation to enqueue.
     ///
     /// - Parameters:
-    ///   - url: where the events come from, and the value too; absolute, or relative to `baseURL`.
-    ///   - method: the method of the request for events: SUBSCRIBE, as in AFNetworking's Rocket, unless given. Many servers know
-    ///     only `.get`, and tell the two requests apart by their `Accept`.
-    ///   - parameters: the query of both requests with GET, or of the request for the value; with other methods, the body of the
-    ///     request for events.
-    ///   - headers: of both requests. They win over the serializer's; nil takes one of those away.
-    ///   - valueURL: where the value is fetched, if that is elsewhere.
-    ///   - type: what the JSON is decoded as, by `decoder`.
-    ///   - handler: called with each change, after it has been made, one after another in order, on `completionQueue`, or the
-    ///     main queue if that is nil. The value may be ahead of the change by then. Where the handler is more than 10,000
-    ///     changes or 8 MiB behind, it gets the newest value in their place.
+    ///   - url: The URL of the events, and of the value; absolute, or relative to `baseURL`.
+    ///   - method: The method of the request for events; by default SUBSCRIBE, as in AFNetworking's Rocket. Many
+    ///     servers know only `.get`, and distinguish the two requests by their `Accept`.
+    ///   - parameters: The query of the request for the value, and of the request for events if that is a GET;
+    ///     otherwise the body of the latter.
+    ///   - headers: The fields of both requests, which override the serializer's; nil removes one.
+    ///   - valueURL: The URL of the value, if it differs from that of the events.
+    ///   - type: The type that `decoder` decodes from the JSON.
+    ///   - handler: Called with each change after it was applied, one call at a time, in order, on `completionQueue`,
+    ///     or the main queue if that is nil. The value may be ahead of the change by then. If the handler is more than
+    ///     10,000 changes or 8 MiB behind, it gets the newest value in their place.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
     public func makeSubscription<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
@@ -36,8 +36,8 @@ extension HTTPManager {
         return subscription(by: source, fetching: template.request, handler)
     }
 
-    /// Enqueues a subscription to a JSON document, and returns it. A request that cannot be made fails through it. The rest is
-    /// as with ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
+    /// Enqueues a subscription to a JSON document, and returns it. If a request cannot be made, the subscription fails.
+    /// For the parameters see ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     ///
     /// ```swift
     /// let subscription = manager.subscribe("documents/7") { subscription, change in
@@ -63,7 +63,7 @@ extension HTTPManager {
         return subscription
     }
 
-    /// A subscription to a JSON document as a tree. Not enqueued. The rest is as with
+    /// Makes a subscription to a JSON document as a tree, without enqueueing it. For the parameters see
     /// ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     public func makeSubscription(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
@@ -75,7 +75,7 @@ extension HTTPManager {
             handler: handler)
     }
 
-    /// Enqueues a subscription to a JSON document as a tree, and returns it. The rest is as with
+    /// Enqueues a subscription to a JSON document as a tree, and returns it. For the parameters see
     /// ``subscribe(_:method:parameters:headers:valueURL:as:handler:)``.
     @discardableResult
     public func subscribe(
@@ -93,7 +93,7 @@ extension HTTPManager {
         _ handler: (@Sendable (Subscription<Value>, SubscriptionChange) -> Void)?
     ) -> Subscription<Value> {
         let rules = responseSerializer.http
-        // A value in an event may be as long as one in a response.
+        // Allows a value in an event to be as long as one in a response.
         source.maximumEventLength = max(source.maximumEventLength, rules.limits.maximumBodySize)
         let core = SubscriptionCore(
             of: source,
@@ -118,7 +118,7 @@ extension HTTPManager {
         return Subscription(source: source, core: core, decoder: decoder)
     }
 
-    /// The request for the value, which no cache may answer.
+    /// Makes the request for the value, which bypasses caches.
     private func makeFetch(
         _ url: String, _ parameters: [String: Any?]?, _ headers: [String: String?]
     ) throws -> HTTPRequestOperation {

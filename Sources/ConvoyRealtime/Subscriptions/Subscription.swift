@@ -1,8 +1,8 @@
 import ConvoySerialization
 import Foundation
 
-/// A JSON document of a server that stays as the server's is: fetched once, and changed by the patches that the server sends.
-/// The counterpart of `SUBSCRIBE:usingBlock:error:` of `AFRocketClient`.
+/// A live copy of a server's JSON document: fetched once, and then changed by the patches that the server sends. The
+/// counterpart of `SUBSCRIBE:usingBlock:error:` of `AFRocketClient`.
 ///
 /// ```swift
 /// let subscription = manager.subscribe("documents/7", as: Document.self) { subscription, change in
@@ -11,26 +11,25 @@ import Foundation
 /// for try await document in subscription.values { show(document) }
 /// ```
 ///
-/// **The events.** In `patch` the server sends operations: the JSON of a ``JSONPatch``. In `put` it sends the value as a whole,
-/// which takes the place of what there was. All others are ignored; listeners of ``source`` hear of them.
+/// **The events.** A `patch` contains operations: the JSON of a ``JSONPatch``. A `put` contains the whole value, which
+/// replaces the old one. Other events are ignored; listeners of ``source`` receive them.
 ///
-/// **The value** is fetched with a GET as soon as the stream is open. Which events it contains already, the server says with
-/// the field `Last-Event-ID` of the response: the `id` of the last one. So each event needs an `id` of its own; best are numbers
-/// that grow. Where the server sends no identifiers, an event that comes during the fetch has the value fetched again, and one
-/// that is contained in the value but comes after it is applied twice: such a server should send a `put` on each connection.
-/// The same GET follows when a patch does not apply to the value or is none. Eight times in a row end the subscription.
+/// **The value** is fetched with a GET as soon as the stream is open. The response states in `Last-Event-ID` the `id`
+/// of the last event that the value includes, so each event needs its own `id`, preferably an increasing number. If the
+/// server sends no identifiers, an event during the fetch causes another fetch, and an event that is included in the
+/// value but arrives after it is applied twice: such a server should send a `put` on each connection. The value is also
+/// fetched again when a patch is invalid or does not apply. Eight such failures in a row end the subscription.
 ///
-/// **A lost connection** is made again by the source, which says in `Last-Event-ID` what came last. A server goes on behind that,
-/// or sends a `put`. For one that can do neither, set ``resumesByEventID`` to false; without identifiers the value is always
-/// fetched again.
+/// **A lost connection.** The source reconnects, with the last identifier in `Last-Event-ID`. The server continues
+/// after that event, or sends a `put`. If it can do neither, set ``resumesByEventID`` to false; without identifiers the
+/// value is always fetched again.
 ///
-/// **Its end** is that of its ``source``, which is the operation of the subscription: for its dependencies, its state, pause and
-/// settings. A value that is gone (404, 410), or that is not JSON, ends it too; what is likely to be temporary has it fetched
-/// again, after half a second and at most 30.
+/// **Its end** is that of its ``source``, which is the operation of the subscription, with its dependencies, state,
+/// pause and settings. A value that is gone (404, 410), or that is not JSON, also ends it; after a temporary failure
+/// the value is fetched again, with delays from half a second to 30 seconds.
 ///
-/// A subscription can be used from any thread. Once it has begun it goes on until its end, whether anybody keeps it or not. The
-/// handlers of the source run on a queue of the subscription's, and its `openHandler` and `eventHandler` are the subscription's
-/// own: others add listeners.
+/// A subscription can be used from any thread. A started one is retained until its end. The handlers of the source run
+/// on a queue of the subscription, which sets its `openHandler` and `eventHandler`: add listeners instead.
 public struct Subscription<Value: Decodable & Sendable>: Sendable {
     /// The source of the events.
     public let source: EventSource
@@ -42,39 +41,39 @@ public struct Subscription<Value: Decodable & Sendable>: Sendable {
     /// The newest value as JSON; nil before the first.
     public var json: JSON? { core.inner.withLock { $0.state.value } }
 
-    /// The newest value; nil before the first, and where the JSON is none. It is decoded each time.
+    /// The newest value; nil before the first, and if the JSON cannot be decoded. It is decoded on each access.
     public var value: Value? { try? decodedValue() }
 
     /// The newest value; nil before the first.
     ///
-    /// - Throws: the decoder's error where the JSON is no such value. It does not end the subscription.
+    /// - Throws: The decoder's error, which does not end the subscription.
     public func decodedValue() throws -> Value? { try json?.decoded(as: Value.self, by: decoder) }
 
-    /// The `id` of the last event that the value contains; empty if the server sends none.
+    /// The `id` of the last event that the value includes; empty if the server sends none.
     public var version: String { core.inner.withLock { $0.state.version } }
 
-    /// The values from now on, the one that there is first, for one loop. Only the newest waits for a loop that is busy. The
-    /// sequence ends when the subscription is closed, and throws its error where it fails. The loop starts a subscription that
-    /// nobody has enqueued; leaving it does not end one.
+    /// The current and all later values, for one loop. A slow loop gets only the newest value. The sequence ends when
+    /// the subscription is closed, and throws its error. The loop starts a subscription that was not enqueued; leaving
+    /// the loop does not end it.
     public var values: SubscriptionValues<Value> {
         SubscriptionValues(subscription: self, reading: SubscriptionReading(of: core, by: source))
     }
 
-    /// The changes from now on, for one loop: the value that there is first, and then patch by patch. For a loop that is more
-    /// than 10,000 changes or 8 MiB behind, the newest value takes their place. It ends as ``values`` do.
+    /// The changes, for one loop: first the current value, then each patch. A loop that is more than 10,000 changes or
+    /// 8 MiB behind gets the newest value in their place. It ends like ``values``.
     public var changes: SubscriptionChanges { SubscriptionChanges(reading: SubscriptionReading(of: core, by: source)) }
 
-    // MARK: Settings, to be set before it begins
+    // MARK: Settings, before the start
 
-    /// Whether the value is fetched. True by default; with false the server must begin each stream with a `put`, unless it goes
-    /// on behind `Last-Event-ID`, and a patch that does not apply ends the subscription.
+    /// Whether the value is fetched. True by default. If false, the server must start each stream with a `put`, unless
+    /// it continues after `Last-Event-ID`, and a patch that does not apply ends the subscription.
     public var fetchesValue: Bool {
         get { core.inner.withLock { $0.state.fetchesValue } }
         nonmutating set { core.inner.withLock { $0.state.fetchesValue = newValue } }
     }
 
-    /// Whether a new connection goes on behind the `Last-Event-ID` that it sends, or begins with a `put`. True by default; with
-    /// false the value is fetched again after each.
+    /// Whether the server continues a new connection after its `Last-Event-ID`, or starts it with a `put`. True by
+    /// default. If false, the value is fetched again for each connection.
     public var resumesByEventID: Bool {
         get { core.inner.withLock { $0.state.resumesByEventID } }
         nonmutating set { core.inner.withLock { $0.state.resumesByEventID = newValue } }
@@ -82,15 +81,112 @@ public struct Subscription<Value: Decodable & Sendable>: Sendable {
 
     // MARK: Controls
 
-    /// Ends the subscription, which then has succeeded.
+    /// Ends the subscription with success.
     public func close() { source.close() }
 
     /// Ends the subscription with `URLError.cancelled`.
     public func cancel() { source.cancel() }
 
-    /// Closes the connection. What was read stays.
+    /// Closes the connection, and keeps the value.
     public func pause() { source.pause() }
 
-    /// Goes on after a pause, where the stream was left.
+    /// Continues after a pause.
     public func resume() { source.resume() }
+}
+
+/// A change of a subscribed value.
+public enum SubscriptionChange: Sendable, Hashable {
+    /// The whole value: the first one, one that was fetched again, one from a `put` event, or the newest in place of
+    /// changes that a slow reader has missed.
+    case value(JSON)
+    /// Operations that were applied to the value.
+    case patch(JSONPatch)
+}
+
+/// The values of a subscription as an asynchronous sequence; see ``Subscription/values``.
+public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Sendable {
+    /// A value.
+    public typealias Element = Value
+
+    let subscription: Subscription<Value>
+    let reading: SubscriptionReading
+
+    /// Iterates over the values.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let subscription: Subscription<Value>
+        let reading: SubscriptionReading
+        let isFirst: Bool
+
+        /// The newest value, once it has changed; nil at the end.
+        ///
+        /// - Throws: The error of the subscription, or the decoder's.
+        public mutating func next() async throws -> Value? {
+            guard isFirst else { throw EventSourceError.isIterated }
+            while try await reading.next() != nil {
+                if let value = try subscription.decodedValue() { return value }
+            }
+            return nil
+        }
+    }
+
+    /// Makes the only iterator that receives values.
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(subscription: subscription, reading: reading, isFirst: reading.claim())
+    }
+}
+
+/// The changes of a subscribed value as an asynchronous sequence; see ``Subscription/changes``.
+public struct SubscriptionChanges: AsyncSequence, Sendable {
+    /// A change.
+    public typealias Element = SubscriptionChange
+
+    let reading: SubscriptionReading
+
+    /// Iterates over the changes.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let reading: SubscriptionReading
+        let isFirst: Bool
+        private var changes: ArraySlice<SubscriptionChange> = []
+
+        init(_ reading: SubscriptionReading) {
+            self.reading = reading
+            isFirst = reading.claim()
+        }
+
+        /// The next change; nil at the end.
+        ///
+        /// - Throws: The error of the subscription.
+        public mutating func next() async throws -> SubscriptionChange? {
+            guard isFirst else { throw EventSourceError.isIterated }
+            while changes.isEmpty {
+                guard let group = try await reading.next() else { return nil }
+                changes = group[...]
+            }
+            return changes.removeFirst()
+        }
+    }
+
+    /// Makes the only iterator that receives changes.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
+}
+
+/// The errors of a subscription, besides those of its event source and of the request for the value.
+public enum SubscriptionError: Error, Sendable {
+    /// The patches are invalid, or do not apply to the value even after fetching it again.
+    case unusableEvents(any Error)
+    /// The response with the value had no JSON.
+    case missingValue
+}
+
+extension SubscriptionError: LocalizedError, CustomStringConvertible {
+    /// The failure in a sentence.
+    public var description: String {
+        switch self {
+        case .unusableEvents(let error): "The events cannot be applied to the value, again and again: \(error)"
+        case .missingValue: "The response with the value has no body."
+        }
+    }
+
+    /// The same.
+    public var errorDescription: String? { description }
 }

@@ -2,31 +2,32 @@ import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
 import Foundation
+import Synchronization
 
-/// What drives a subscription: it tells the state what has come, and does what that asks for.
+/// Drives a subscription: passes events to its state, and performs the resulting actions.
 ///
-/// All that comes is handled one after another: events on a queue of the subscription, as the handlers of the source run
-/// there, and the ends of fetches by the lock.
+/// Inputs are serialized: events by a queue of the subscription, on which the handlers of the source run, and fetch
+/// results by the lock.
 final class SubscriptionCore: Sendable {
     struct Inner {
         var state = SubscriptionState()
         var readers: [ObjectIdentifier: SubscriptionReading.Buffer] = [:]
         var end: Result<Void, any Error>?
-        /// Why the source is about to be ended.
+        /// The error with which the source is about to end.
         var failure: (any Error)?
         var fetch: HTTPRequestOperation?
         /// The timer of the next fetch.
         var timer: (any ClockTimer)?
         var handler: (@Sendable (EventSource, SubscriptionChange) -> Void)?
-        /// Kept from its opening until the handler has been called for the last time.
+        /// Retained from its opening until the last call of the handler.
         var source: EventSource?
-        /// What the handler has not been called with.
+        /// The handler's backlog.
         var handed = SubscriptionReading.Buffer()
         var isHandling = false
     }
 
     let inner = Locked(Inner())
-    /// Where events are handled.
+    /// The queue on which events are handled.
     let queue = DispatchQueue(label: "Convoy.Subscription")
     private let handlerQueue: DispatchQueue
     private let makeFetch: @Sendable () throws -> HTTPRequestOperation
@@ -47,7 +48,7 @@ final class SubscriptionCore: Sendable {
     }
 
     private func opened(_ source: EventSource) {
-        // It was paused when it should have ended.
+        // It was paused when it failed.
         let failure = inner.withLock { inner in
             if inner.end == nil { inner.source = source }
             return inner.failure
@@ -56,7 +57,7 @@ final class SubscriptionCore: Sendable {
         perform(on: source) { $0.opened() }
     }
 
-    /// Changes the state, and does what follows.
+    /// Changes the state, and performs the resulting actions.
     private func perform(on source: EventSource, _ change: (inout SubscriptionState) -> Void) {
         let (actions, waiting, handles) = inner.withLock {
             inner -> ([SubscriptionState.Action], [CheckedContinuation<Void, Never>], Bool) in
@@ -128,7 +129,7 @@ final class SubscriptionCore: Sendable {
         }
     }
 
-    /// Whether the value may come with the next try, as long as the events do.
+    /// Whether fetching the value again may succeed while events arrive.
     private static func isTemporary(_ error: any Error) -> Bool {
         if let status = (error as? HTTPError)?.statusCode { return RetryPolicy.temporaryStatusCodes.contains(status) }
         guard let error = error as? URLError else { return false }
@@ -158,7 +159,7 @@ final class SubscriptionCore: Sendable {
         fetch?.cancel()
         timer?.cancel()
         for continuation in waiting { continuation.resume() }
-        // What the handler holds is released after its last call.
+        // The handler is released after its last call.
         handlerQueue.async { [self] in
             let kept = inner.withLock { ($0.handler.take(), $0.source.take()) }
             withExtendedLifetime(kept) {}
@@ -185,5 +186,102 @@ extension SubscriptionCore.Inner {
         guard !isHandling, !handed.isEmpty, handler != nil else { return false }
         isHandling = true
         return true
+    }
+}
+
+/// A reader of a subscription's changes.
+final class SubscriptionReading: Sendable {
+    /// The reader's backlog, guarded by the lock of the core.
+    struct Buffer {
+        /// The maximum backlog of a reader or of the handler, above which the whole value replaces it.
+        static let maximumCount = 10_000
+        static let maximumCost = 8 << 20
+
+        private(set) var changes: [SubscriptionChange] = []
+        private var cost = 0
+        private var waiting: CheckedContinuation<Void, Never>?
+
+        var isEmpty: Bool { changes.isEmpty }
+
+        mutating func append(_ change: SubscriptionChange, cost: Int) {
+            if case .value = change {
+                // The whole value includes all earlier changes.
+                (changes, self.cost) = ([change], 0)
+            } else {
+                changes.append(change)
+                self.cost += cost
+            }
+        }
+
+        var isTooLong: Bool { changes.count > Self.maximumCount || cost > Self.maximumCost }
+
+        mutating func take() -> [SubscriptionChange] {
+            defer { (changes, cost) = ([], 0) }
+            return changes
+        }
+
+        mutating func wait(_ continuation: CheckedContinuation<Void, Never>) { waiting = continuation }
+
+        mutating func takeWaiting() -> CheckedContinuation<Void, Never>? { waiting.take() }
+    }
+
+    let core: SubscriptionCore
+    private let source: EventSource
+    private let isClaimed = Atomic(false)
+    private var key: ObjectIdentifier { ObjectIdentifier(self) }
+
+    init(of core: SubscriptionCore, by source: EventSource) {
+        (self.core, self.source) = (core, source)
+        core.inner.withLock { inner in
+            var buffer = Buffer()
+            if let value = inner.state.value { buffer.append(.value(value), cost: 0) }
+            inner.readers[key] = buffer
+        }
+    }
+
+    deinit { leave() }
+
+    /// Claims the reader for a loop. False if another loop has claimed it.
+    func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
+
+    func leave() {
+        let waiting = core.inner.withLock { inner in
+            var buffer = inner.readers.removeValue(forKey: key)
+            return buffer?.takeWaiting()
+        }
+        waiting?.resume()
+    }
+
+    /// Waits for changes and returns all of them; nil at the end, and when the task is cancelled. Starts a subscription
+    /// that was not enqueued.
+    nonisolated(nonsending) func next() async throws -> [SubscriptionChange]? {
+        try await withTaskCancellationHandler {
+            AwaitedOperations.start(source)
+            while true {
+                let (changes, end, isLeft) = core.inner.withLock { inner in
+                    (inner.readers[key]?.take() ?? [], inner.end, inner.readers[key] == nil)
+                }
+                if isLeft || Task.isCancelled { return nil }
+                if !changes.isEmpty { return changes }
+                if let end {
+                    try end.get()
+                    return nil
+                }
+                await nextChange()
+            }
+        } onCancel: {
+            leave()
+        }
+    }
+
+    private nonisolated(nonsending) func nextChange() async {
+        await withCheckedContinuation { continuation in
+            let isOver = core.inner.withLock { inner in
+                guard inner.end == nil, inner.readers[key]?.isEmpty == true else { return true }
+                inner.readers[key]?.wait(continuation)
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
     }
 }

@@ -1,18 +1,18 @@
 import ConvoySerialization
 import Foundation
 
-/// The value of a subscription, and how it follows from the events: a plain state machine, which does no I/O.
+/// The state machine that derives the value of a subscription from its events. It does no I/O.
 ///
-/// While the value is being fetched, events are kept. When it has come, its version says which of them it contains: the `id`
-/// of an event, in the field `Last-Event-ID` of the response. One that is none of those that have come, nor of the one before
-/// them, is compared as a number, if it is one. Otherwise only a further fetch can tell whether it is an older one, or one of
-/// an event that is still on its way.
+/// Events are kept while the value is being fetched. The version of the fetched value, from `Last-Event-ID` of the
+/// response, is the `id` of the last event that it includes. A version that matches neither a kept event nor the one
+/// before them is compared as a number, if it is one. Otherwise only another fetch shows whether it is that of an older
+/// event, or of one that has not arrived yet.
 ///
-/// Without versions it is unknown whether an event that comes during a fetch is contained: then the value is fetched again, a
-/// few times.
+/// Without versions it is unknown whether the value includes an event that has arrived during the fetch: the value is
+/// then fetched again, a few times.
 struct SubscriptionState {
     enum Action {
-        /// Fetch the value, after so many seconds. The fetch before is of no use any more.
+        /// Fetch the value after this delay in seconds. The previous fetch is obsolete.
         case fetch(number: Int, delay: TimeInterval)
         /// End the subscription.
         case fail(any Error)
@@ -22,49 +22,49 @@ struct SubscriptionState {
         /// There is no value, and none is being fetched.
         case waiting
         case fetching
-        /// The value has a version, but no event has shown yet where that is in the stream.
+        /// The value has a version whose position in the stream is not known yet.
         case uncertain
-        /// Each event is a change of the value.
+        /// Each event changes the value.
         case following
     }
 
-    /// How often in a row the value is fetched because an event could not be placed.
+    /// The maximum number of consecutive fetches because the position of the version is unknown.
     private static let maximumAttempts = 5
-    /// How often in a row the value is fetched because an event could not be applied.
+    /// The maximum number of consecutive fetches because an event could not be applied.
     private static let maximumFailures = 8
-    /// How many bytes of events are kept during a fetch.
+    /// The maximum size of events that are kept during a fetch, in bytes.
     private static let maximumKeptLength = 64 << 20
 
     /// Whether the value is fetched; otherwise the server sends it.
     var fetchesValue = true
-    /// Whether the server goes on behind the `Last-Event-ID` of a new connection.
+    /// Whether the server continues a new connection after its `Last-Event-ID`.
     var resumesByEventID = true
     var maximumDepth = 512
 
     private(set) var value: JSON?
-    /// The identifier of the last event that the value contains; empty if it is not known.
+    /// The identifier of the last event that the value includes; empty if unknown.
     private(set) var version = ""
 
     private var phase = Phase.waiting
     private var isOpened = false
     private var changes: [(change: SubscriptionChange, cost: Int)] = []
     private var actions: [Action] = []
-    /// What has come since the fetch became necessary.
+    /// The events since the fetch became necessary.
     private var kept: [ServerSentEvent] = []
     private var keptLength = 0
-    /// How many of those had come before the request was sent.
+    /// How many of those arrived before the request was sent.
     private var settled = 0
-    /// The identifier of the event before those, if all since then have been kept.
+    /// The identifier of the event before those, if all events since have been kept.
     private var base = ""
     private var lastEventID = ""
     private var fetchNumber = 0
     private var attempts = 0
     private var failures = 0
     private var fetchErrors = 0
-    /// A value that has come, and whose version may be that of an event which is still on its way.
+    /// A fetched value whose version may be that of an event that has not arrived yet.
     private var candidate: (value: JSON, version: String)?
 
-    /// What has changed, and what is to be done, since the last call. The cost is the length of a patch's text, in bytes.
+    /// The changes and actions since the last call. The cost of a patch is the length of its text, in bytes.
     mutating func takeOutcome() -> (changes: [(change: SubscriptionChange, cost: Int)], actions: [Action]) {
         defer { (changes, actions) = ([], []) }
         return (changes, actions)
@@ -72,12 +72,12 @@ struct SubscriptionState {
 
     // MARK: Events
 
-    /// A connection is open.
+    /// Handles the opening of a connection.
     mutating func opened() {
         defer { isOpened = true }
         guard fetchesValue else { return }
         if isOpened, resumesByEventID, !lastEventID.isEmpty, phase != .uncertain { return }
-        // What came in between is lost.
+        // Events between the connections are lost.
         (kept, keptLength, base, candidate) = ([], 0, "", nil)
         fetch()
     }
@@ -93,7 +93,7 @@ struct SubscriptionState {
         case .waiting: break
         case .fetching:
             if let candidate, candidate.version == event.lastEventID {
-                // What is under way is not needed any more.
+                // Makes a running fetch obsolete.
                 fetchNumber += 1
                 return adopt(candidate.value, candidate.version, then: [], .following)
             }
@@ -104,7 +104,7 @@ struct SubscriptionState {
             if event.lastEventID == version {
                 (phase, attempts) = (.following, 0)
             } else if let number = Self.number(event.lastEventID), let last = Self.number(version) {
-                // One that is contained comes late.
+                // An event that the value already includes is skipped.
                 if number > last { follow(event) }
             } else {
                 base = ""
@@ -120,7 +120,7 @@ struct SubscriptionState {
         apply(event)
     }
 
-    /// The server has sent the value itself, in its place among the events.
+    /// Handles a `put`: the whole value, at its position in the stream.
     private mutating func put(_ event: ServerSentEvent) {
         do throws(JSONSyntaxError) {
             set(try JSON(parsing: Data(event.data.utf8), maximumDepth: maximumDepth), version: event.lastEventID)
@@ -128,7 +128,7 @@ struct SubscriptionState {
             return recover(from: event, error)
         }
         (kept, keptLength, candidate, phase, attempts, failures) = ([], 0, nil, .following, 0, 0)
-        // What is under way is older.
+        // A running fetch is older than this value.
         fetchNumber += 1
     }
 
@@ -136,7 +136,7 @@ struct SubscriptionState {
         if event.type == "patch" {
             do {
                 let patch = try JSONPatch(parsing: Data(event.data.utf8), maximumDepth: maximumDepth)
-                // Taken out, so that it is changed in place.
+                // Moved out, so that it is changed in place.
                 var current = value.take() ?? .null
                 defer { value = current }
                 try patch.apply(to: &current)
@@ -149,7 +149,7 @@ struct SubscriptionState {
         version = event.lastEventID
     }
 
-    /// Fetches the value again, as an event cannot be applied to it.
+    /// Fetches the value again, because an event cannot be applied to it.
     private mutating func recover(from event: ServerSentEvent, _ error: any Error) {
         failures += 1
         guard fetchesValue, failures <= Self.maximumFailures else {
@@ -181,20 +181,20 @@ struct SubscriptionState {
         actions.append(.fetch(number: fetchNumber, delay: delay))
     }
 
-    /// The request is about to be sent. False if nobody wants its response.
+    /// Notes that a fetch is about to be sent. False if it is obsolete.
     mutating func willFetch(_ number: Int) -> Bool {
         guard number == fetchNumber, phase == .fetching else { return false }
         settled = kept.count
         return true
     }
 
-    /// The value has come, with the identifier of the last event that it contains, if the server has said it.
+    /// Handles a fetched value, with the identifier of the last event that it includes, if the server has sent it.
     mutating func fetched(_ number: Int, _ value: JSON, version: String) {
         guard number == fetchNumber, phase == .fetching else { return }
         fetchErrors = 0
         let unsettled = Array(kept.dropFirst(settled))
         if version.isEmpty || kept.contains(where: { $0.lastEventID.isEmpty }) {
-            // What came before the request is contained. What came during it may be.
+            // The value includes the events before the request. It may include those during the request.
             if unsettled.contains(where: { $0.type == "patch" }), tryAgain() { return }
             return adopt(value, version, then: unsettled, .following)
         }
@@ -205,7 +205,7 @@ struct SubscriptionState {
         if let last = Self.number(version), base.isEmpty || Self.number(base) != nil,
             kept.allSatisfy({ Self.number($0.lastEventID) != nil })
         {
-            // One that is older than what has been seen comes from a cache, or from a server that lags behind.
+            // A value that is older than events already seen comes from a cache, or from a lagging replica.
             if let base = Self.number(base), base > last {
                 attempts += 1
                 return fetch(delay: Self.delay(attempts - 1))
@@ -213,17 +213,17 @@ struct SubscriptionState {
             return adopt(value, version, then: kept, .uncertain)
         }
         if kept.isEmpty, base.isEmpty { return adopt(value, version, then: [], .uncertain) }
-        // Twice the same, though events have come before the second request: those are older.
+        // The same version twice, although events have arrived before the second request: those are older.
         if version == candidate?.version, settled > 0 { return adopt(value, version, then: unsettled, .uncertain) }
         candidate = (value, version)
         if tryAgain() { return }
-        // Shown, but still to be placed.
+        // The value is usable, but its position is still unknown.
         adopt(value, version, then: unsettled, .uncertain)
     }
 
-    /// The value has not come.
+    /// Handles a failed fetch.
     ///
-    /// - Parameter isTemporary: whether another try may succeed.
+    /// - Parameter isTemporary: Whether another fetch may succeed.
     mutating func fetchFailed(_ number: Int, _ error: any Error, isTemporary: Bool) {
         guard number == fetchNumber, phase == .fetching else { return }
         guard isTemporary else {
@@ -246,7 +246,7 @@ struct SubscriptionState {
         set(value, version: version)
         (kept, keptLength, candidate, phase) = ([], 0, nil, next)
         if next == .following { attempts = 0 }
-        // One that cannot be applied lets the others be kept.
+        // If one cannot be applied, the later ones are kept.
         for event in events { handle(event) }
     }
 
@@ -255,10 +255,10 @@ struct SubscriptionState {
         changes.append((.value(value), 0))
     }
 
-    /// Seconds before another fetch: none before the first, then half a second, and at most 30.
+    /// The seconds before another fetch: none before the first, then half a second, growing to 30.
     private static func delay(_ count: Int) -> TimeInterval { count <= 0 ? 0 : min(30, 0.25 * Double(1 << min(count, 10))) }
 
-    /// A version that is a number, as many are.
+    /// The version as a number; nil if it is not one.
     private static func number(_ version: String) -> Int? {
         guard !version.isEmpty, version.utf8.count <= 18, version.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
             return nil

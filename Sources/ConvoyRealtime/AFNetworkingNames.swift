@@ -1,9 +1,11 @@
+import ConvoyOperations
+import ConvoySerialization
 import Foundation
 
 // The names of AFNetworking's event source, which was in the betas of AFNetworking 2 and in AFRocketClient, so that the
-// compiler says what to write now.
+// compiler suggests the replacement.
 
-/// A stream of events (AFEventSource). Other than that one, it does not open before it is started or enqueued.
+/// A stream of events (AFEventSource). Unlike that class, it does not open before it is started or enqueued.
 @available(*, unavailable, renamed: "EventSource")
 public typealias AFEventSource = EventSource
 
@@ -46,7 +48,28 @@ extension ServerSentEvent {
     @available(*, unavailable, renamed: "lastEventID")
     public var identifier: String { lastEventID }
 
-    /// When to connect again.
+    /// The reconnection interval.
     @available(*, unavailable, message: "The source has it, as 'retryInterval'.")
     public var retry: Int { 0 }
+}
+
+// The names of AFNetworking's patches, which were in the betas of AFNetworking 2 and in AFRocketClient, so that the
+// compiler suggests the replacement.
+
+/// A change of a JSON document (AFJSONPatchSerializer).
+@available(*, unavailable, renamed: "JSONPatch.Operation")
+public typealias AFJSONPatchOperation = JSONPatch.Operation
+
+/// The serializer of responses with patches (AFJSONPatchSerializer).
+@available(*, unavailable, renamed: "JSONPatchResponseSerializer")
+public typealias AFJSONPatchResponseSerializer = JSONPatchResponseSerializer
+
+extension HTTPManager {
+    /// Subscribes to the patches of a document.
+    @available(*, unavailable, message: "subscribe(_:) gives the operations to its handler, and applies them to the value.")
+    public func SUBSCRIBE(
+        _ path: String, usingBlock block: (([JSONPatch.Operation]?, (any Error)?) -> Void)?, error: Any?
+    ) -> EventSource? {
+        nil
+    }
 }

@@ -5,33 +5,74 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What is known of a connection of an event source, and what follows from its end (HTML, section 9.2.3).
+/// Parses the body of a connection while it arrives. Used on the network thread only.
+final class EventBody: BodySink, @unchecked Sendable {
+    private let feed: EventFeed
+    private let number: Int
+    private var parser: EventStreamParser
+    private var failed = false
+    private var expectedCount = 0
+
+    init(of feed: EventFeed, number: Int, parser: EventStreamParser) {
+        (self.feed, self.number, self.parser) = (feed, number, parser)
+    }
+
+    var isImmediate: Bool { true }
+    var isPaced: Bool { true }
+
+    func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
+        guard count > 0 else { return }
+        throw URLError(
+            .cannotWriteToFile, url: nil, "Events that were delivered cannot be taken back.",
+            underlying: EventSourceError.bodyCannotBeSentAgain)
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) {
+        guard !failed else { return }
+        var events: [ServerSentEvent] = []
+        // Reserves as many as the last piece had.
+        events.reserveCapacity(expectedCount)
+        defer { expectedCount = events.count }
+        parser.keepsComments = feed.delivery.wantsComments.load(ordering: .relaxed)
+        var failure: EventStreamError?
+        do throws(EventStreamError) { try parser.parse(bytes, into: &events) } catch { failure = error }
+        feed.didReceive(events, parser, of: number)
+        guard let failure else { return }
+        failed = true
+        feed.fail(failure, of: number)
+    }
+
+    func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { feed.delivery.waitsForRoom(then: then) }
+}
+
+/// Decides what follows from the end of an event source's connection (HTML, section 9.2.3).
 struct ConnectionEnd {
     enum Outcome {
         /// The operation was paused, or cancelled.
         case stop
         /// The user has closed the source.
         case close
-        /// The server wants no more connections: it has answered 204.
+        /// The server has answered 204, which ends the source with success.
         case succeed
         case fail(any Error)
-        /// The error is nil where the server has ended its response; `retryAfter` is what it has asked for, in seconds.
+        /// Connect again. The error is nil if the server has ended its response; `retryAfter` is the server's, in
+        /// seconds.
         case reconnect((any Error)?, retryAfter: TimeInterval?)
-        /// The user has asked for another connection.
+        /// The user has called `restart()`.
         case restart
     }
 
-    /// Whether a response has come that is one of events.
+    /// Whether a response with events has arrived.
     var wasOpen = false
     var hadEvents = false
-    /// What was too long for the parser, where the source goes on after that.
+    /// The parser's error for a line or event that is too long, if the source reconnects after it.
     var excess: EventStreamError?
-    /// Whether the user has ended it, for another one.
+    /// Whether the user has restarted the source.
     var isRestart = false
-    /// Why no further connection would help.
+    /// The error after which another connection cannot help.
     var fatal: (any Error)?
 
-    /// Failures before a response has come after which another try may succeed.
+    /// The errors before a response after which another connection may succeed.
     private static let temporary = RetryPolicy.temporaryErrorCodes.union([.secureConnectionFailed])
 
     func outcome(of connection: HTTPRequestOperation?, reconnectsAfterServerErrors: Bool) -> Outcome {
@@ -56,7 +97,7 @@ struct ConnectionEnd {
 }
 
 extension HTTPResponseSerializer {
-    /// Accepts the one status with which events come.
+    /// Accepts only the status 200.
     static let ofEvents: HTTPResponseSerializer = {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = [200]
@@ -65,12 +106,12 @@ extension HTTPResponseSerializer {
 }
 
 extension ResponseHead {
-    /// Whether the type is that of events, whatever its parameters are.
+    /// Whether the content type is that of events, with any parameters.
     var isOfEvents: Bool {
         MediaType.of(self["Content-Type"], is: "text/event-stream")
     }
 
-    /// The error for a status whose body has not come as a whole.
+    /// The error for a refused status, also if its body is incomplete.
     fileprivate func refusal(_ error: (any Error)?) -> any Error {
         do {
             try HTTPResponseSerializer.ofEvents.validate(urlResponse, data: nil)
@@ -82,18 +123,18 @@ extension ResponseHead {
 }
 
 extension URLRequest {
-    /// The request of a connection.
+    /// The request of a connection, with the fields for events.
     func askingForEvents(after lastEventID: String) -> URLRequest {
         var request = self
         if request.value(forHTTPHeaderField: "Accept") == nil {
             request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
         }
         if request.value(forHTTPHeaderField: "Cache-Control") == nil {
-            // As browsers do. No cache of the library stores it either.
+            // As in browsers. The library's cache does not store it either.
             request.setValue("no-cache", forHTTPHeaderField: "Cache-Control")
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")
-        // One that no field can carry is not sent.
+        // An identifier that is not a valid field value is not sent.
         if let value = EchoedValue(lastEventID.utf8) { request.setValue(value.text, forHTTPHeaderField: "Last-Event-ID") }
         return request
     }
