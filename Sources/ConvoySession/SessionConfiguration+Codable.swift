@@ -4,14 +4,14 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The settings that are values, to keep them or to send them to another process.
+/// Encodes the settings that are values, for storing them or sending them to another process.
 ///
-/// Not among them is what is an object or may hold secrets of its own: the cache, the stores (but whether cookies and
-/// credentials are shared, of each session alone, or nobody's, where they were not set to a store of your own), the network
-/// thread, the retry policy, the proxies, and the rest of ``connection``. ``httpAdditionalHeaders`` are: whoever may read
-/// the one may read the other.
+/// Objects, and values with secrets of their own, are not encoded: the cache, the stores, the network thread, the retry
+/// policy, the proxies, and the rest of ``connection``. Unless they were set to a custom store, cookies and credentials
+/// are encoded as shared, private to each session, or off. ``httpAdditionalHeaders`` are encoded, so protect the
+/// encoded form like them.
 ///
-/// What is missing has its default; so configurations of other versions can be read.
+/// Missing values get their defaults, so that configurations of other versions can be decoded.
 extension SessionConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case timeoutIntervalForRequest, timeoutIntervalForResource, httpAdditionalHeaders, requestCachePolicy
@@ -20,10 +20,14 @@ extension SessionConfiguration: Codable {
         case networkServiceType, identity
     }
 
-    /// Whose a store is.
-    private enum Owner: String, Codable { case nobody, session, all }
+    /// Which sessions share a store.
+    private enum StoreScope: String, Codable {
+        case off = "nobody"
+        case session
+        case all
+    }
 
-    /// - Throws: the decoder's errors; `DecodingError.dataCorrupted` for a number that is out of range.
+    /// - Throws: The decoder's errors; `DecodingError.dataCorrupted` for a number that is out of range.
     public init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
@@ -34,7 +38,7 @@ extension SessionConfiguration: Codable {
             .dataCorruptedError(forKey: key, in: values, debugDescription: what)
         }
         timeoutIntervalForRequest = try values.decodeIfPresent(TimeInterval.self, forKey: .timeoutIntervalForRequest)
-        // Encoded as null where there is no limit.
+        // null stands for no limit.
         if values.contains(.timeoutIntervalForResource) {
             timeoutIntervalForResource = try values.decodeIfPresent(TimeInterval.self, forKey: .timeoutIntervalForResource)
         }
@@ -65,13 +69,13 @@ extension SessionConfiguration: Codable {
         connection.maximumTLSVersion = try values.decodeIfPresent(TLSVersion.self, forKey: .maximumTLSVersion)
         try read(.temporaryDirectory, &temporaryDirectory)
         guard temporaryDirectory.isFileURL else { throw corrupted(.temporaryDirectory, "It is no file URL.") }
-        switch try values.decodeIfPresent(Owner.self, forKey: .cookies) {
-        case .nobody: cookies = .none
+        switch try values.decodeIfPresent(StoreScope.self, forKey: .cookies) {
+        case .off: cookies = .none
         case .session: cookies = .own
         case .all, nil: cookies = .store(.shared)
         }
-        switch try values.decodeIfPresent(Owner.self, forKey: .credentials) {
-        case .nobody: credentials = .none
+        switch try values.decodeIfPresent(StoreScope.self, forKey: .credentials) {
+        case .off: credentials = .none
         case .session, nil: credentials = .own
         case .all: credentials = .store(.shared)
         }
@@ -100,20 +104,20 @@ extension SessionConfiguration: Codable {
         try values.encode(minimumTLSVersion, forKey: .minimumTLSVersion)
         try values.encodeIfPresent(maximumTLSVersion, forKey: .maximumTLSVersion)
         try values.encode(temporaryDirectory, forKey: .temporaryDirectory)
-        let cookieOwner: Owner =
+        let cookieScope: StoreScope =
             switch cookies {
-            case .none: .nobody;
+            case .none: .off;
             case .own: .session;
             case .store: .all
             }
-        let credentialOwner: Owner =
+        let credentialScope: StoreScope =
             switch credentials {
-            case .none: .nobody;
+            case .none: .off;
             case .own: .session;
             case .store: .all
             }
-        try values.encode(cookieOwner, forKey: .cookies)
-        try values.encode(credentialOwner, forKey: .credentials)
+        try values.encode(cookieScope, forKey: .cookies)
+        try values.encode(credentialScope, forKey: .credentials)
         try values.encode("\(networkServiceType)", forKey: .networkServiceType)
         try values.encodeIfPresent(identity, forKey: .identity)
     }

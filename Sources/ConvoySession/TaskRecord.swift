@@ -3,23 +3,23 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Says where the file of a download is to be; nil leaves it where it is.
+/// Returns the destination of a downloaded file; nil leaves it where it is.
 typealias DownloadDestination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
 
-/// What a task's record needs of its session.
+/// The interface of a session for its tasks' records.
 protocol TaskSession: AnyObject, Sendable {
-    /// Where handlers run, one at a time.
+    /// The serial queue of handlers.
     var handlerQueue: DispatchQueue { get }
-    /// Puts an operation into the session's queue, unless a queue has it.
+    /// Adds an operation to the session's queue, unless it is in a queue.
     func enqueue(_ operation: HTTPRequestOperation)
     /// Posts a notification of a task.
     func post(_ name: Notification.Name, of task: SessionTask, _ userInfo: [String: any Sendable])
-    /// The record is gone, and with it the task.
+    /// Called when the record is released, and with it the task.
     func forget(_ identifier: Int)
 }
 
-/// What a task is beside its operation. The operation keeps it until it has ended, and the tasks that were handed out keep
-/// both: a task that nobody has begun and nobody holds is gone.
+/// The state of a task besides its operation. The operation retains it until its end, and the returned tasks retain
+/// both: a task that was not resumed is released with its last reference.
 final class TaskRecord: Sendable {
     let identifier: Int
     let session: any TaskSession
@@ -33,7 +33,7 @@ final class TaskRecord: Sendable {
         var destination: DownloadDestination?
         var download = MovedBytes()
         var upload = MovedBytes()
-        /// Bytes that were handed to the data handler, which has not taken them yet.
+        /// The number of bytes that wait for the data handler.
         var undelivered = 0
         var waitingTransfer: (@Sendable () -> Void)?
     }
@@ -57,7 +57,7 @@ final class TaskRecord: Sendable {
     var keepsPartialFile: Bool { state.withLock { $0.keepsPartialFile } }
     func keepPartialFile() { state.withLock { $0.keepsPartialFile = true } }
 
-    /// The file of a download that is none of a `DownloadOperation`.
+    /// The file of a download without a `DownloadOperation`.
     var file: URL? {
         get { state.withLock { $0.file } }
         set { state.withLock { $0.file = newValue } }
@@ -74,7 +74,7 @@ final class TaskRecord: Sendable {
         }
     }
 
-    /// Whether the data task becomes a download task now. Its tasks that were handed out stay what they are.
+    /// Makes a data task a download task; false if it is one already. Tasks that were returned before keep their class.
     func becomeDownload() -> Bool {
         state.withLock { state in
             guard state.kind != .download else { return false }
@@ -93,7 +93,8 @@ final class TaskRecord: Sendable {
             case .upload: SessionUploadTask(self, of: operation)
             case .download: SessionDownloadTask(self, of: operation)
             }
-        // Whoever comes first. A task that is let go of here must not be under the lock, as it may end the record.
+        // The first caller's task wins. The other one must be released outside the lock, because that may release the
+        // record.
         let task = state.withLock { state -> SessionTask? in
             if state.task == nil { state.task = made }
             return state.task
@@ -105,7 +106,7 @@ final class TaskRecord: Sendable {
 
     enum Direction { case up, down }
 
-    /// Notes bytes. Returns whether a handler is to be told, who then asks ``takeMoved(_:)``.
+    /// Counts bytes. Returns whether to schedule a call of the handler, which then uses ``takeMoved(_:)``.
     func note(_ direction: Direction, _ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
         state.withLock { state in
             switch direction {
@@ -119,10 +120,10 @@ final class TaskRecord: Sendable {
         state.withLock { direction == .up ? $0.upload.take() : $0.download.take() }
     }
 
-    /// How many bytes of a body wait for the data handler at most, before the transfer waits for it.
+    /// The data handler's backlog in bytes above which the transfer waits.
     private static let undeliveredLimit = 1 << 20
 
-    /// Notes bytes for the data handler. Returns whether the transfer is to wait until `then` is called.
+    /// Counts bytes for the data handler. Returns whether the transfer must wait until `then` is called.
     func hold(_ count: Int, then: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             state.undelivered += count
@@ -132,7 +133,7 @@ final class TaskRecord: Sendable {
         }
     }
 
-    /// The data handler has taken bytes.
+    /// Subtracts bytes that the data handler has taken.
     func release(_ count: Int) {
         let then = state.withLock { state -> (@Sendable () -> Void)? in
             state.undelivered -= count
@@ -143,7 +144,7 @@ final class TaskRecord: Sendable {
 }
 
 extension TaskRecord {
-    /// The first task of a new operation, of the class that its kind has.
+    /// Makes the first task of a new operation, with the class of its kind.
     func newTask<Task: SessionTask>(of operation: HTTPRequestOperation) -> Task {
         guard let task = task(of: operation) as? Task else {
             preconditionFailure("a task of kind \(kind) is no \(Task.self)")

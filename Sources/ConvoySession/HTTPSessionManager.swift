@@ -4,10 +4,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Makes and begins tasks by the verbs of HTTP, relative to a base URL. The counterpart of `AFHTTPSessionManager`.
+/// Makes and starts tasks for HTTP methods, relative to a base URL. The counterpart of `AFHTTPSessionManager`.
 ///
-/// It has the verbs of `HTTPRequestOperationManager`, with the same arguments and in the same forms; what they return and
-/// what their handlers get is a ``SessionTask`` in place of an operation. A verb begins its task.
+/// It has the verbs of `HTTPRequestOperationManager`, with the same arguments and in the same forms, but with a
+/// ``SessionTask`` in place of an operation. A verb starts its task.
 ///
 /// ```swift
 /// let manager = HTTPSessionManager(baseURL: URL(string: "https://api.example.com/v1/"))
@@ -15,13 +15,13 @@ import FoundationNetworking
 /// let user: User = try await manager.get("users/1")
 /// ```
 open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendable {
-    /// A manager with a session of its own.
+    /// Makes a manager with a new session.
     ///
     /// - Parameters:
-    ///   - baseURL: what relative URLs are relative to; nil where every URL is given whole. A slash is added to its path if
-    ///     there is none at the end.
-    ///   - configuration: the settings; `.default` unless given.
-    ///   - completionQueue: where the handlers of tasks run; nil is the main queue.
+    ///   - baseURL: The base of relative URLs; nil if all URLs are absolute. A missing slash at the end of its path is
+    ///     added.
+    ///   - configuration: The settings, by default `.default`.
+    ///   - completionQueue: The queue of the tasks' handlers; nil is the main queue.
     public init(
         baseURL: URL? = nil, configuration: SessionConfiguration = .default, completionQueue: DispatchQueue? = nil
     ) {
@@ -30,14 +30,15 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             configuration: configuration)
     }
 
-    /// A manager with the settings of another, and a session of its own: no handlers, and no tasks. Both share what are
-    /// objects: the stores of cookies and credentials, the cache, the completion queue and group.
+    /// Makes a manager with the settings of another and a new session, without its handlers and tasks. The two share
+    /// the objects among the settings: the stores of cookies and credentials, the cache, the completion queue and
+    /// group.
     public convenience init(copying manager: HTTPSessionManager) {
         self.init(baseURL: manager.baseURL, configuration: manager.configuration, completionQueue: manager.completionQueue)
         takeSettings(of: manager)
     }
 
-    /// A copy with the same settings; see ``init(copying:)``.
+    /// Makes a copy with the same settings; see ``init(copying:)``.
     public final func makeCopy() -> HTTPSessionManager { HTTPSessionManager(copying: self) }
 
     // MARK: Settings
@@ -45,16 +46,16 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// The URL against which relative URLs are resolved.
     public final var baseURL: URL? { operationManager.baseURL }
 
-    /// The origins of these URLs may see who the client is, besides that of ``baseURL``. None by default. See
+    /// The origins, besides that of ``baseURL``, to which credentials may be sent. None by default. See
     /// `HTTPRequestOperationManager.authorizationOrigins`.
     public final var authorizationOrigins: Set<URL> {
         get { operationManager.authorizationOrigins }
         set { operationManager.authorizationOrigins = newValue }
     }
 
-    /// Makes requests of parameters: a query or a form by `HTTPRequestSerializer`, unless set. With a ``baseURL``, its
-    /// `Authorization` and other secret fields go to that origin and to the ``authorizationOrigins`` only; without one they
-    /// go wherever a call leads.
+    /// Makes requests from parameters; by default `HTTPRequestSerializer`, which makes a query or a form. With a
+    /// ``baseURL``, its `Authorization` and other secret fields are sent to that origin and the
+    /// ``authorizationOrigins`` only; without one they are sent to the URL of each call.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { operationManager.requestSerializer }
         set { operationManager.requestSerializer = newValue }
@@ -66,35 +67,34 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         set { operationManager.decoder = newValue }
     }
 
-    /// Encodes what the calls are given as `body`.
+    /// Encodes the `body` of calls.
     public final var encoder: JSONEncoder {
         get { operationManager.encoder }
         set { operationManager.encoder = newValue }
     }
 
-    /// Changes the request serializer, and loses no change that another thread makes at the same time. See
-    /// `HTTPRequestOperationManager.updateRequestSerializer(_:)`.
+    /// Changes the request serializer atomically. See `HTTPRequestOperationManager.updateRequestSerializer(_:)`.
     public final func updateRequestSerializer(
         _ update: (inout any HTTPRequestSerialization) throws -> Void
     ) rethrows {
         try operationManager.updateRequestSerializer(update)
     }
 
-    /// The URL that a string stands for under ``baseURL`` (RFC 3986, section 5.2).
+    /// Resolves a string against ``baseURL`` (RFC 3986, section 5.2).
     ///
     /// - Throws: `URLError.badURL`.
     public final func url(for string: String) throws(URLError) -> URL { try operationManager.url(for: string) }
 
     // MARK: Tasks
 
-    /// An operation for a request, which is that of a task, with the manager's settings. Not enqueued.
+    /// Makes the operation of a task for a request, with the manager's settings, without enqueueing it.
     public final func makeOperation(request: URLRequest) -> HTTPRequestOperation {
         let operation = operationManager.makeOperation(request: request)
         adopt(operation, as: .data)
         return operation
     }
 
-    /// A task for a method, a URL and parameters, which is suspended: `resume()` begins it. The arguments are those of the
+    /// Makes a suspended task for a method, a URL and parameters; `resume()` starts it. The arguments are those of the
     /// verbs. A request that cannot be made fails when it is resumed.
     public final func dataTask(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
@@ -116,7 +116,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         currentSession.adopt(operation, as: kind)
     }
 
-    /// Begins the task of an operation that was adopted.
+    /// Starts the task of an adopted operation.
     @discardableResult
     public final func begin(
         _ operation: HTTPRequestOperation, success: (@Sendable (SessionTask, Any?) -> Void)?,
@@ -138,6 +138,6 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             failure: { operation, error in failure?(record.task(of: operation), error) })
     }
 
-    /// Enqueues operations that `makeOperation` has made, and others, in this order.
+    /// Enqueues operations from `makeOperation`, and others, in this order.
     public final func enqueue(_ operations: [Operation]) { operationManager.enqueue(operations) }
 }

@@ -3,21 +3,22 @@ import ConvoyOperations
 import Foundation
 import FoundationNetworking
 
-/// What is decided about tasks, and told of them: the counterparts of `AFURLSessionManager`'s block setters. nil, as all are by
-/// default, stands for the default that each names. They run on ``handlerQueue``.
+/// Handlers that make decisions about tasks and observe them: the counterparts of `AFURLSessionManager`'s block
+/// setters. All are nil by default; each documents what happens then. They run on ``handlerQueue``.
 extension URLSessionManager {
-    /// Called when the session has become invalid, with nil: nothing but ``invalidate(cancellingTasks:resetting:)`` does that.
+    /// Called when the session has become invalid. The error is always nil, because only
+    /// ``invalidate(cancellingTasks:resetting:)`` ends a session.
     public final var sessionDidBecomeInvalidHandler: (@Sendable (_ error: (any Error)?) -> Void)? {
         get { handlers.get(\.didBecomeInvalid) }
         set { handlers.set(\.didBecomeInvalid, newValue) }
     }
 
-    /// Answers who the client is, where that is asked for a whole connection (NTLM, Negotiate), and all other challenges if
-    /// there is no ``taskDidReceiveAuthenticationChallengeHandler``. By default the known credential is sent, once.
+    /// Answers authentication challenges for a whole connection (NTLM, Negotiate), and all others if there is no
+    /// ``taskDidReceiveAuthenticationChallengeHandler``. By default the known credential is sent once.
     ///
-    /// The answer may be given later, from any thread: `.useCredential`, `.performDefaultHandling`, `.cancel`, which fails
-    /// with `URLError.userCancelledAuthentication`, or `.rejectProtectionSpace`, after which the next method that the server
-    /// offers is asked for. Which server is trusted is not a challenge here: ``URLSessionManager/securityPolicy`` says it.
+    /// It may answer later, from any thread: `.useCredential`, `.performDefaultHandling`, `.cancel`, which fails with
+    /// `URLError.userCancelledAuthentication`, or `.rejectProtectionSpace`, after which the server's next method is
+    /// tried. Server trust is not a challenge here: ``URLSessionManager/securityPolicy`` decides it.
     public final var sessionDidReceiveAuthenticationChallengeHandler:
         (
             @Sendable (
@@ -29,7 +30,8 @@ extension URLSessionManager {
         set { handlers.set(\.authentication, newValue) }
     }
 
-    /// Answers who the client is, for a task. By default ``sessionDidReceiveAuthenticationChallengeHandler`` does.
+    /// Answers authentication challenges of a task. By default ``sessionDidReceiveAuthenticationChallengeHandler``
+    /// does.
     public final var taskDidReceiveAuthenticationChallengeHandler:
         (
             @Sendable (
@@ -42,16 +44,16 @@ extension URLSessionManager {
         set { handlers.set(\.taskAuthentication, newValue) }
     }
 
-    /// Returns a new stream for a body that must be sent again, after a redirect, a challenge or a retry; with nil the
-    /// default, a stream that can be replayed: that of a file, data, or a form with parts. Without one, the task fails with
+    /// Returns a new stream for a body that must be sent again, after a redirect, a challenge or a retry; without a
+    /// handler, streams of files, data and multipart forms are replayed. If there is no stream, the task fails with
     /// `URLError.requestBodyStreamExhausted`.
     public final var taskNeedNewBodyStreamHandler: (@Sendable (_ task: SessionTask) -> InputStream?)? {
         get { handlers.get(\.newBodyStream) }
         set { handlers.set(\.newBodyStream, newValue) }
     }
 
-    /// Decides about a redirect: returns the request to follow with, or nil to keep the redirecting response. By default
-    /// redirects are followed. The request that it gets has none of the secrets that belong to the origin before.
+    /// Decides about a redirect: returns the request that follows it, or nil to keep the redirecting response. By
+    /// default redirects are followed. The proposed request has no secrets of the previous origin.
     public final var taskWillPerformHTTPRedirectionHandler:
         (
             @Sendable (_ task: SessionTask, _ response: HTTPURLResponse?, _ request: URLRequest) -> URLRequest?
@@ -61,8 +63,8 @@ extension URLSessionManager {
         set { handlers.set(\.redirection, newValue) }
     }
 
-    /// Called with the bytes of the body that have gone out since the last call, all of them, and how many there are (-1 if
-    /// that is not known).
+    /// Called with the number of body bytes sent since the last call, the number sent so far, and the total (-1 if
+    /// unknown).
     public final var taskDidSendBodyDataHandler:
         (
             @Sendable (
@@ -80,8 +82,8 @@ extension URLSessionManager {
         set { handlers.set(\.didComplete, newValue) }
     }
 
-    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes the tasks that
-    /// are made afterwards collect them (`collectsMetrics`).
+    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes later
+    /// tasks collect metrics (`collectsMetrics`).
     public final var taskDidFinishCollectingMetricsHandler:
         (
             @Sendable (_ task: SessionTask, _ metrics: OperationMetrics) -> Void
@@ -94,9 +96,9 @@ extension URLSessionManager {
         }
     }
 
-    /// Decides what becomes of a data task whose response has come; `.allow` by default. The transfer waits.
+    /// Decides what to do with a data task after its response head; `.allow` by default. The transfer waits.
     ///
-    /// A response that asks who the client is, is not asked about.
+    /// Not called for an authentication challenge.
     public final var dataTaskDidReceiveResponseHandler:
         (
             @Sendable (_ task: SessionDataTask, _ response: HTTPURLResponse) -> SessionResponseDisposition
@@ -106,8 +108,9 @@ extension URLSessionManager {
         set { handlers.set(\.didReceiveResponse, newValue) }
     }
 
-    /// Called when a data task has become a download task, by `.becomeDownload`. Both have the same operation; from now on
-    /// the handlers get the download task, whose file goes where ``downloadTaskDidFinishDownloadingHandler`` says.
+    /// Called when a data task has become a download task, by `.becomeDownload`. Both have the same operation; later
+    /// handlers get the download task, whose file is moved to the result of
+    /// ``downloadTaskDidFinishDownloadingHandler``.
     public final var dataTaskDidBecomeDownloadTaskHandler:
         (
             @Sendable (_ task: SessionDataTask, _ downloadTask: SessionDownloadTask) -> Void
@@ -117,17 +120,17 @@ extension URLSessionManager {
         set { handlers.set(\.didBecomeDownload, newValue) }
     }
 
-    /// Called with the bytes of a data task's response as they come. The transfer waits while more than 1 MiB of them wait
-    /// for the handler. The body is collected all the same.
+    /// Called with the bytes of a data task's response as they arrive. The transfer waits while the handler has a
+    /// backlog of more than 1 MiB. The body is collected regardless.
     ///
-    /// When a response that broke off has to be fetched from its start again, its first bytes come once more.
+    /// If an interrupted response has to be fetched from its start again, its first bytes are repeated.
     public final var dataTaskDidReceiveDataHandler: (@Sendable (_ task: SessionDataTask, _ data: Data) -> Void)? {
         get { handlers.get(\.didReceiveData) }
         set { handlers.set(\.didReceiveData, newValue) }
     }
 
-    /// Sees a response that is about to be stored in the cache. Returns it, or a changed one, or nil to store nothing. By
-    /// default it is stored if it may be.
+    /// Called with a response that is about to be stored in the cache. Returns it, changed or not, or nil to store
+    /// nothing. By default it is stored if HTTP allows it.
     public final var dataTaskWillCacheResponseHandler:
         (
             @Sendable (_ task: SessionTask, _ candidate: CacheCandidate) -> CacheCandidate?
@@ -137,9 +140,9 @@ extension URLSessionManager {
         set { handlers.set(\.willCacheResponse, newValue) }
     }
 
-    /// Returns the place for a file that is whole. It is moved there, unless something has that name, which fails the task.
-    /// With nil, the default, the task's own `destination` is asked; if there is none, the file stays where it is, and is
-    /// yours to move or to remove.
+    /// Returns the destination of a complete file, which is moved there; an existing file at that place fails the task.
+    /// Without a handler, the task's own `destination` decides; without either, the file stays where it is, for you to
+    /// move or remove.
     public final var downloadTaskDidFinishDownloadingHandler:
         (
             @Sendable (_ task: SessionDownloadTask, _ location: URL) -> URL?
@@ -149,8 +152,8 @@ extension URLSessionManager {
         set { handlers.set(\.didFinishDownloading, newValue) }
     }
 
-    /// Called with the bytes of a file that have come since the last call, all of them, and how many there will be (-1 if that
-    /// is not known).
+    /// Called with the number of bytes written since the last call, the number written so far, and the expected total
+    /// (-1 if unknown).
     public final var downloadTaskDidWriteDataHandler:
         (
             @Sendable (
@@ -163,7 +166,7 @@ extension URLSessionManager {
         set { handlers.set(\.didWriteData, newValue) }
     }
 
-    /// Called when a download goes on behind bytes that were there, with how many those are, and how many there will be.
+    /// Called when a download resumes after existing bytes, with their number and the expected total.
     public final var downloadTaskDidResumeHandler:
         (
             @Sendable (_ task: SessionDownloadTask, _ fileOffset: Int64, _ expectedTotalBytes: Int64) -> Void

@@ -4,22 +4,22 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// The tasks that a manager makes of requests. All are suspended; `resume()` begins them.
+/// Makes tasks from requests. All are suspended; `resume()` starts them.
 ///
-/// The handlers run on `completionQueue`, or on the main queue where there is none; `progress` each time when bytes have
-/// moved and that queue has time for it. A request that cannot be made fails as one that the network refuses: when the task
-/// is resumed, through its handler.
+/// Handlers run on `completionQueue`, or on the main queue if that is nil; `progress` runs after bytes have moved, but
+/// not more often than the queue can handle. A request that cannot be made fails like a refused one: after the task is
+/// resumed, through its handler.
 extension URLSessionManager {
-    /// Called once when a task has ended: with the response, if one has come, what the response serializer has made of it,
-    /// and the error, if it has failed. A response with an unacceptable status has both.
+    /// Called once when a task has ended: with the response, if one has arrived, the object that the response
+    /// serializer has made, and the error, if the task has failed. A response with an unacceptable status has both.
     public typealias CompletionHandler =
         @Sendable (_ response: HTTPURLResponse?, _ responseObject: Any?, _ error: (any Error)?) -> Void
 
-    /// Called once when a download has ended: with the response, the place of the file, and the error, if it has failed.
+    /// Called once when a download has ended: with the response, the URL of the file, and the error, if it has failed.
     public typealias DownloadCompletionHandler =
         @Sendable (_ response: HTTPURLResponse?, _ file: URL?, _ error: (any Error)?) -> Void
 
-    /// Says where the file of a download is to be: gets where it is, and the response. nil leaves it there.
+    /// Returns the destination of a downloaded file, given its current URL and the response; nil leaves it there.
     public typealias Destination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
 
     /// A task whose response is kept in memory.
@@ -30,8 +30,8 @@ extension URLSessionManager {
         task(.data, operationManager.makeOperation(request: request), uploadProgress, downloadProgress, completionHandler)
     }
 
-    /// A task that sends a file. It is read while it is sent, must have the length that it has now, and can be sent again
-    /// after a redirect. A request without a method of its own, or with GET, becomes a POST.
+    /// Makes a task that sends a file. The file is read while it is sent, must keep its current length, and can be sent
+    /// again after a redirect. A GET becomes a POST.
     public final func uploadTask(
         with request: URLRequest, fromFile file: URL, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -39,7 +39,7 @@ extension URLSessionManager {
         uploadTask(progress, completionHandler) { try Self.upload(request, .file(file)) }
     }
 
-    /// A task that sends data.
+    /// Makes a task that sends data.
     public final func uploadTask(
         with request: URLRequest, from data: Data, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -47,8 +47,8 @@ extension URLSessionManager {
         uploadTask(progress, completionHandler) { try Self.upload(request, .data(data, contentType: MIMEType.unknown)) }
     }
 
-    /// A task that sends the stream of its request, `httpBodyStream`. It can be sent once, unless it is a
-    /// `ReplayableBodyStream`, or ``taskNeedNewBodyStreamHandler`` has another.
+    /// Makes a task that sends the `httpBodyStream` of its request. The stream can be sent once, unless it is a
+    /// `ReplayableBodyStream`, or ``taskNeedNewBodyStreamHandler`` provides another.
     public final func uploadTask(
         withStreamedRequest request: URLRequest, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -56,14 +56,14 @@ extension URLSessionManager {
         uploadTask(progress, completionHandler) { request }
     }
 
-    /// A task that downloads into a file: a GET, with the settings of `DownloadOperation`.
+    /// Makes a task that downloads to a file with a GET and the settings of `DownloadOperation`.
     ///
     /// - Parameters:
-    ///   - request: a GET without a body and without a range.
-    ///   - progress: called as bytes come.
-    ///   - destination: says where the file is to be, when it is whole; called on ``handlerQueue``. Nothing that is there is
-    ///     replaced: the task fails then. nil leaves the file where it is.
-    ///   - completionHandler: called with the file's place.
+    ///   - request: A GET without a body and without a range.
+    ///   - progress: Called while bytes arrive.
+    ///   - destination: Returns the destination of the complete file; called on ``handlerQueue``. An existing file is
+    ///     not replaced: the task fails. nil leaves the file where it is.
+    ///   - completionHandler: Called with the URL of the file.
     public final func downloadTask(
         with request: URLRequest, progress: TransferProgress.Handler? = nil, destination: Destination? = nil,
         completionHandler: DownloadCompletionHandler?
@@ -71,19 +71,19 @@ extension URLSessionManager {
         downloadTask(request, resuming: nil, progress, destination, completionHandler)
     }
 
-    /// A task that goes on with a download that was stopped, in this manager or another one with the same
-    /// `temporaryDirectory`, also of another process. If the server has another file by now, or what was there is gone, it
-    /// starts over.
+    /// Makes a task that continues a stopped download, of this manager or another one with the same
+    /// `temporaryDirectory`, also in another process. If the file on the server has changed, or the partial file is
+    /// gone, it starts over.
     ///
     /// - Parameters:
-    ///   - resumeData: what the other task has left.
-    ///   - request: a request for the same URL, for its header fields, as resume data has none; nil for a plain GET. The
-    ///     signature in its query may be a new one.
-    ///   - progress: called as bytes come.
-    ///   - destination: says where the file is to be, when it is whole; see
+    ///   - resumeData: The resume data of the stopped task.
+    ///   - request: A request for the same URL with header fields, which resume data does not contain; nil for a plain
+    ///     GET. The signature in its query may be a new one.
+    ///   - progress: Called while bytes arrive.
+    ///   - destination: Returns the destination of the complete file; see
     ///     ``downloadTask(with:progress:destination:completionHandler:)``.
-    ///   - completionHandler: called with the file's place.
-    /// - Throws: `ResumeDataError.otherURL` for a request of another resource.
+    ///   - completionHandler: Called with the URL of the file.
+    /// - Throws: `ResumeDataError.otherURL` for a request for another resource.
     public final func downloadTask(
         with resumeData: ResumeData, request: URLRequest? = nil, progress: TransferProgress.Handler? = nil,
         destination: Destination? = nil, completionHandler: DownloadCompletionHandler?
@@ -94,7 +94,7 @@ extension URLSessionManager {
             completionHandler)
     }
 
-    /// The same for resume data as bytes, which may come from anybody.
+    /// Makes a task that continues a stopped download from encoded resume data, which need not be trusted.
     ///
     /// - Throws: `ResumeDataError`.
     public final func downloadTask(
@@ -108,37 +108,37 @@ extension URLSessionManager {
 
     // MARK: Without handlers
 
-    /// A task whose response is kept in memory, without handlers of its own.
+    /// Makes a task whose response is kept in memory, without a handler.
     public final func dataTask(with request: URLRequest) -> SessionDataTask {
         dataTask(with: request, completionHandler: nil)
     }
 
-    /// A task that sends a file, without handlers of its own.
+    /// Makes a task that sends a file, without a handler.
     public final func uploadTask(with request: URLRequest, fromFile file: URL) -> SessionUploadTask {
         uploadTask(with: request, fromFile: file, completionHandler: nil)
     }
 
-    /// A task that sends data, without handlers of its own.
+    /// Makes a task that sends data, without a handler.
     public final func uploadTask(with request: URLRequest, from data: Data) -> SessionUploadTask {
         uploadTask(with: request, from: data, completionHandler: nil)
     }
 
-    /// A task that sends the stream of its request, without handlers of its own.
+    /// Makes a task that sends the stream of its request, without a handler.
     public final func uploadTask(withStreamedRequest request: URLRequest) -> SessionUploadTask {
         uploadTask(withStreamedRequest: request, completionHandler: nil)
     }
 
-    /// A task that downloads into a file, without handlers of its own.
+    /// Makes a task that downloads to a file, without a handler.
     public final func downloadTask(with request: URLRequest) -> SessionDownloadTask {
         downloadTask(with: request, completionHandler: nil)
     }
 
-    /// A task that goes on with a download that was stopped, without handlers of its own.
+    /// Makes a task that continues a stopped download, without a handler.
     public final func downloadTask(with resumeData: ResumeData) -> SessionDownloadTask {
         downloadTask(URLRequest(url: resumeData.url), resuming: resumeData.name, nil, nil, nil)
     }
 
-    /// The same for resume data as bytes, which may come from anybody.
+    /// Makes a task that continues a stopped download from encoded resume data, which need not be trusted.
     ///
     /// - Throws: `ResumeDataError`.
     public final func downloadTask(withResumeData data: Data) throws(ResumeDataError) -> SessionDownloadTask {
@@ -154,7 +154,7 @@ extension URLSessionManager {
         return task(.upload, operation, progress, nil, completionHandler)
     }
 
-    /// A request with a body, and what it says of it.
+    /// A request with a body and the fields that describe it.
     private static func upload(_ request: URLRequest, _ body: RequestBody) throws -> URLRequest {
         try HTTPRequestSerializer.request(request, sending: body)
     }

@@ -7,13 +7,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Asks a session's handlers about a task, and tells them of it, each on the session's serial queue.
+/// Calls a session's handlers for a task, on the session's serial queue.
 final class TaskDelegate: OperationDelegate {
     let record: TaskRecord
     private let session: Session
     private let isBarredFromCellular: Bool
 
-    /// - Parameter isBarredFromCellular: whether the task must not go over a mobile network.
+    /// - Parameter isBarredFromCellular: Whether the task must not use a mobile network.
     init(_ record: TaskRecord, _ session: Session, isBarredFromCellular: Bool) {
         (self.record, self.session, self.isBarredFromCellular) = (record, session, isBarredFromCellular)
     }
@@ -31,8 +31,8 @@ final class TaskDelegate: OperationDelegate {
             "The way to the host is over a mobile network, which is not allowed.")
     }
 
-    /// Calls a handler on the session's queue with the task; does nothing if there is none by then.
-    private func tell<Handler: Sendable>(
+    /// Calls a handler on the session's queue with the task, if the handler is still set.
+    private func call<Handler: Sendable>(
         _ operation: URLConnectionOperation, _ member: KeyPath<SessionHandlers, Handler?> & Sendable,
         _ body: @escaping @Sendable (Handler?, SessionTask) -> Void
     ) {
@@ -47,7 +47,7 @@ final class TaskDelegate: OperationDelegate {
         _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        tell(operation, \.redirection) { handler, task in
+        call(operation, \.redirection) { handler, task in
             decide(handler.map { $0(task, response, request) } ?? request)
         }
     }
@@ -58,8 +58,8 @@ final class TaskDelegate: OperationDelegate {
     ) {
         let isOfConnection = [.ntlm, .negotiate].contains(challenge.protectionSpace.method)
         let ofSession = session.handlers.get(\.authentication)
-        tell(operation, \.taskAuthentication) { handler, task in
-            // As `URLSession` does it: what authenticates a connection is for the session, if it has a handler.
+        call(operation, \.taskAuthentication) { handler, task in
+            // As in `URLSession`: challenges for a connection go to the session's handler, if there is one.
             if let ofSession, isOfConnection || handler == nil {
                 ofSession(challenge, answer)
             } else if let handler {
@@ -72,7 +72,7 @@ final class TaskDelegate: OperationDelegate {
 
     func newBodyStream(of operation: URLConnectionOperation) -> InputStream? {
         guard let operation = operation as? HTTPRequestOperation else { return nil }
-        // The stream is passed on to the operation, and used by nobody else.
+        // The stream is passed to the operation, its only user.
         nonisolated(unsafe) var stream: InputStream?
         session.handlerQueue.sync {
             stream = session.handlers.get(\.newBodyStream)?(record.task(of: operation))
@@ -93,7 +93,7 @@ final class TaskDelegate: OperationDelegate {
         decide: @escaping @Sendable (ResponseDecision) -> Void
     ) {
         let (record, session) = (record, session)
-        tell(operation, \.didReceiveResponse) { handler, task in
+        call(operation, \.didReceiveResponse) { handler, task in
             guard let handler, let task = task as? SessionDataTask, let response = response.urlResponse else {
                 return decide(.allow)
             }
@@ -107,7 +107,7 @@ final class TaskDelegate: OperationDelegate {
         }
     }
 
-    /// Lets the body of a data task go into a file.
+    /// Redirects the body of a data task to a file.
     private static func download(_ task: SessionDataTask, _ record: TaskRecord, _ session: Session) -> ResponseDecision {
         let operation = task.operation
         operation.responseSerializer = HTTPResponseSerializer(statusesOf: operation.responseSerializer)
@@ -118,7 +118,7 @@ final class TaskDelegate: OperationDelegate {
         return .divert(
             FileSink(replacing: file, preparing: session.files.prepare) { [weak operation] in
                 guard let operation else { return }
-                // On a thread that may block.
+                // This thread may block.
                 let isPlaced = DispatchSemaphore(value: 0)
                 let result = Locked<Result<URL, any Error>>(.success(file))
                 session.place(file, of: operation, record, operation.response) { placed in
@@ -137,7 +137,7 @@ final class TaskDelegate: OperationDelegate {
         then: @escaping @Sendable () -> Void
     ) -> Bool {
         let (record, data) = (record, Data(bytes))
-        tell(operation, \.didReceiveData) { handler, task in
+        call(operation, \.didReceiveData) { handler, task in
             if let task = task as? SessionDataTask { handler?(task, data) }
             record.release(data.count)
         }
@@ -146,7 +146,7 @@ final class TaskDelegate: OperationDelegate {
 
     func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?) {
         guard record.kind == .download, record.note(.down, count, total: total, expected: expected) else { return }
-        tell(operation, \.didWriteData) { [record] handler, task in
+        call(operation, \.didWriteData) { [record] handler, task in
             let moved = record.takeMoved(.down)
             guard let task = task as? SessionDownloadTask else { return }
             handler?(task, moved.bytes, moved.total, moved.expected ?? SessionTask.transferSizeUnknown)
@@ -155,16 +155,59 @@ final class TaskDelegate: OperationDelegate {
 
     func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?) {
         guard record.note(.up, count, total: total, expected: expected) else { return }
-        tell(operation, \.didSendBodyData) { [record] handler, task in
+        call(operation, \.didSendBodyData) { [record] handler, task in
             let moved = record.takeMoved(.up)
             handler?(task, moved.bytes, moved.total, moved.expected ?? SessionTask.transferSizeUnknown)
         }
     }
 
     func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {
-        tell(operation, \.didResume) { handler, task in
+        call(operation, \.didResume) { handler, task in
             guard let task = task as? SessionDownloadTask else { return }
             handler?(task, offset, expected ?? SessionTask.transferSizeUnknown)
         }
     }
+}
+
+extension Notification.Name {
+    /// Posted when a task was resumed; `object` is the task. Like all of these, posted to `NotificationCenter.default`
+    /// on the session's handler queue.
+    ///
+    /// The raw values are those of AFNetworking.
+    public static let networkingTaskDidResume = Notification.Name("com.alamofire.networking.task.resume")
+
+    /// Posted when a task was suspended; `object` is the task.
+    public static let networkingTaskDidSuspend = Notification.Name("com.alamofire.networking.task.suspend")
+
+    /// Posted when a task has ended and its own handlers have run; `object` is the task, and `userInfo` has the members
+    /// of ``TaskNotificationKey``.
+    public static let networkingTaskDidComplete = Notification.Name("com.alamofire.networking.task.complete")
+
+    /// Posted when a session has become invalid; `object` is its manager, unless that was released.
+    public static let networkingSessionDidInvalidate = Notification.Name("com.alamofire.networking.session.invalidate")
+
+    /// Posted when the file of a download could not be moved to its destination; `object` is the task, which fails.
+    /// `userInfo` has the error and the URL of the file, which is kept.
+    public static let networkingDownloadTaskDidFailToMoveFile = Notification.Name(
+        "com.alamofire.networking.session.download.file-manager-error")
+
+    /// Posted when the file of a download was moved to its destination; `object` is the task.
+    public static let networkingDownloadTaskDidMoveFile = Notification.Name(
+        "com.alamofire.networking.session.download.file-manager-succeed")
+}
+
+/// The keys of the `userInfo` of task notifications.
+public enum TaskNotificationKey {
+    /// The object that the response serializer has made; absent if there is none.
+    public static let serializedResponse = "com.alamofire.networking.task.complete.serializedresponse"
+    /// The response serializer.
+    public static let responseSerializer = "com.alamofire.networking.task.complete.responseserializer"
+    /// The body, as `Data`; absent for a download.
+    public static let responseData = "com.alamofire.networking.complete.finish.responsedata"
+    /// The error; absent after a success.
+    public static let error = "com.alamofire.networking.task.complete.error"
+    /// The URL of the file of a download.
+    public static let assetPath = "com.alamofire.networking.task.complete.assetpath"
+    /// The metrics, as `OperationMetrics`; absent unless collected.
+    public static let metrics = "com.alamofire.networking.complete.sessiontaskmetrics"
 }

@@ -6,10 +6,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The tasks of a manager, from its beginning or its last reset to its invalidation.
+/// The tasks of a manager, from its initialization or last reset to its invalidation.
 ///
-/// It keeps tasks weakly: a task that runs is kept by the queue, and one that nobody has begun by whoever holds it. So
-/// neither a session nor a task needs to be told that it is not needed any more.
+/// It references tasks weakly: the queue retains a running task, and the caller one that was not resumed. So neither
+/// sessions nor tasks need an explicit release.
 final class Session: TaskSession {
     let handlers: HandlerTable
     let handlerQueue: DispatchQueue
@@ -22,7 +22,7 @@ final class Session: TaskSession {
 
     fileprivate enum Phase {
         case open
-        /// No task is made any more; those that are there end.
+        /// It makes no more tasks, and waits for the end of the others.
         case ending
         case invalid
     }
@@ -35,7 +35,7 @@ final class Session: TaskSession {
         var phase = Phase.open
         var entries: [Int: Entry] = [:]
         var lastIdentifier = 0
-        /// Whether the handlers are forgotten with the session.
+        /// Whether the handlers are released with the session.
         var forgetsHandlers = true
         var whenInvalid: (@Sendable () -> Void)?
     }
@@ -55,8 +55,7 @@ final class Session: TaskSession {
         useTransport()
     }
 
-    /// Lets the operations that are made from now on travel over the session's connections, and leave the notifications to
-    /// it.
+    /// Makes later operations use the session's connections, and leave notifications to the session.
     func useTransport() {
         operations.setTransport(transport)
         operations.setPostsNotifications(false)
@@ -64,7 +63,7 @@ final class Session: TaskSession {
 
     // MARK: Tasks
 
-    /// Makes a task of a new operation. In a session that is invalid it fails.
+    /// Makes a task from a new operation. In an invalid session the task fails.
     @discardableResult
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> TaskRecord {
         let identifier = registry.withLock { registry in
@@ -81,7 +80,7 @@ final class Session: TaskSession {
         if !headers.isEmpty || cachePolicy != .useProtocolCachePolicy {
             operation.changeRequest { request in
                 let missing = headers.filter { request.value(forHTTPHeaderField: $0.key) == nil }
-                // Unlike `setValue`, this loses no value that HTTP does not allow: it is found when it is to be sent.
+                // Unlike `setValue`, this keeps invalid values, which are then reported when the request is sent.
                 request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging(missing) { own, _ in own }
                 if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }
             }
@@ -95,7 +94,7 @@ final class Session: TaskSession {
         return record
     }
 
-    /// The record of an operation that was made a task.
+    /// The record of an operation that belongs to a task.
     static func record(of operation: HTTPRequestOperation) -> TaskRecord? { (operation.delegate as? TaskDelegate)?.record }
 
     func enqueue(_ operation: HTTPRequestOperation) { operations.enqueueUnlessTaken(operation) }
@@ -115,7 +114,7 @@ final class Session: TaskSession {
         handlerQueue.async { NotificationCenter.default.post(name: name, object: task, userInfo: userInfo) }
     }
 
-    /// Gives a download the settings of all operations.
+    /// Applies the settings of all operations to a download.
     func giveSettings(to download: DownloadOperation) {
         operations.adopt(download)
         download.responseSerializer = HTTPResponseSerializer(statusesOf: operations.responseSerializer)
@@ -123,7 +122,7 @@ final class Session: TaskSession {
 
     // MARK: The end of a task
 
-    /// The operation has ended and its handlers have run. Perhaps on the network thread.
+    /// Called when the operation has ended and its handlers have run, possibly on the network thread.
     private func didEnd(_ record: TaskRecord, _ operation: HTTPRequestOperation) {
         handlerQueue.async { [self] in
             let task = record.task(of: operation)
@@ -136,7 +135,7 @@ final class Session: TaskSession {
             guard let download = operation as? DownloadOperation, let place = download.destination,
                 !record.keepsPartialFile, error != nil, operation.isCancelled || download.resumeData == nil
             else { return isOver() }
-            // Nobody can go on with it.
+            // The partial file cannot be continued.
             BlockingWorkers.shared.perform {
                 try? DownloadOperation.removePartialFile(of: place)
                 isOver()
@@ -169,12 +168,12 @@ final class Session: TaskSession {
 
     // MARK: The end of the session
 
-    /// Ends the session when its tasks have ended. No task is made any more.
+    /// Ends the session when its tasks have ended. It makes no more tasks.
     ///
     /// - Parameters:
-    ///   - cancels: whether the tasks are cancelled; otherwise also one that is suspended is waited for.
-    ///   - forgetsHandlers: whether the handlers are let go of then.
-    ///   - then: called when it has ended and its handler has run.
+    ///   - cancels: Whether to cancel the tasks; otherwise the session also waits for suspended ones.
+    ///   - forgetsHandlers: Whether to release the handlers at the end.
+    ///   - then: Called when it has ended and its handler has run.
     func invalidate(cancels: Bool, forgetsHandlers: Bool, then: @escaping @Sendable () -> Void) {
         let (isFirst, isOver) = registry.withLock { registry in
             guard registry.phase == .open else { return (false, false) }
@@ -182,7 +181,7 @@ final class Session: TaskSession {
             return (true, registry.isOver)
         }
         if cancels {
-            // The newest first, so that the end of a dependency begins no dependent.
+            // The newest first, so that the end of a dependency starts no dependent.
             for operation in live.reversed() {
                 operation.cancel()
                 enqueue(operation)
@@ -206,6 +205,70 @@ final class Session: TaskSession {
 }
 
 extension Session.Registry {
-    /// Whether it can become invalid: it is to, and has no task. Answers true once.
+    /// Whether it is ending and has no tasks. True once.
     fileprivate var isOver: Bool { phase == .ending && entries.isEmpty }
+}
+
+/// The network thread of a session. Operations refer to this object rather than the thread, so that the thread and its
+/// connections end with the session, even if operations are retained.
+final class SessionTransport: Transport {
+    private let thread: Locked<NetworkThread?>
+
+    init(_ thread: NetworkThread) { self.thread = Locked(thread) }
+
+    /// Releases the thread. Later calls, which only come from operations with nothing to send, use the shared thread.
+    func close() {
+        let old = thread.withLock { $0.take() }
+        withExtendedLifetime(old) {}
+    }
+
+    private var current: NetworkThread { thread.withLock { $0 } ?? .shared }
+
+    func connection(
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        current.connection(for: request, configuration: configuration, delegate: delegate)
+    }
+
+    func connection(
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        current.connection(for: request, configuration: configuration, delegate: delegate)
+    }
+
+    func perform(_ block: @escaping @Sendable () -> Void) {
+        let _: Bool = current.perform(block)
+    }
+
+    func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try current.performOrFail(block) }
+
+    var coalescing: any Transport { current.coalescing }
+
+    var isOfLibrary: Bool { true }
+}
+
+/// The errors of a session that cannot make a request.
+public enum SessionError: Error, Equatable, Sendable {
+    /// The session was invalidated and makes no more tasks.
+    case invalidated
+    /// The directory for downloads belongs to another user, other users can write to it, or it is not a directory.
+    case unsafeDirectory(URL)
+    /// The directory for downloads cannot be made: the `errno`.
+    case unusableDirectory(URL, code: Int32)
+}
+
+extension SessionError: LocalizedError, CustomStringConvertible {
+    /// The failure in a sentence.
+    public var errorDescription: String? { description }
+
+    /// The failure in a sentence.
+    public var description: String {
+        switch self {
+        case .invalidated: "The session was invalidated, and makes no requests any more."
+        case .unsafeDirectory(let url):
+            "The directory \(url.path) for downloads is not this user's alone."
+        case .unusableDirectory(let url, let code):
+            "The directory \(url.path) for downloads cannot be made: \(String(cString: strerror(code)))."
+        }
+    }
 }

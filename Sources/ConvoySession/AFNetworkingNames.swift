@@ -1,0 +1,385 @@
+import ConvoySerialization
+import Foundation
+import FoundationNetworking
+
+// AFNetworking's types, notifications and keys of sessions, so that the compiler suggests the replacement.
+
+/// Tasks of a session.
+@available(*, unavailable, renamed: "URLSessionManager")
+public typealias AFURLSessionManager = URLSessionManager
+
+/// Tasks of a session, by the verbs of HTTP.
+@available(*, unavailable, renamed: "HTTPSessionManager")
+public typealias AFHTTPSessionManager = HTTPSessionManager
+
+// MARK: Notifications
+
+/// A task was resumed.
+@available(*, unavailable, renamed: "Notification.Name.networkingTaskDidResume")
+public var AFNetworkingTaskDidResumeNotification: Notification.Name { .networkingTaskDidResume }
+
+/// A task was resumed, by its older name.
+@available(*, unavailable, renamed: "Notification.Name.networkingTaskDidResume")
+public var AFNetworkingTaskDidStartNotification: Notification.Name { .networkingTaskDidResume }
+
+/// A task has ended.
+@available(*, unavailable, renamed: "Notification.Name.networkingTaskDidComplete")
+public var AFNetworkingTaskDidCompleteNotification: Notification.Name { .networkingTaskDidComplete }
+
+/// A task has ended, by its older name.
+@available(*, unavailable, renamed: "Notification.Name.networkingTaskDidComplete")
+public var AFNetworkingTaskDidFinishNotification: Notification.Name { .networkingTaskDidComplete }
+
+/// A task is suspended.
+@available(*, unavailable, renamed: "Notification.Name.networkingTaskDidSuspend")
+public var AFNetworkingTaskDidSuspendNotification: Notification.Name { .networkingTaskDidSuspend }
+
+/// A session has become invalid.
+@available(*, unavailable, renamed: "Notification.Name.networkingSessionDidInvalidate")
+public var AFURLSessionDidInvalidateNotification: Notification.Name { .networkingSessionDidInvalidate }
+
+/// A downloaded file could not be moved.
+@available(*, unavailable, renamed: "Notification.Name.networkingDownloadTaskDidFailToMoveFile")
+public var AFURLSessionDownloadTaskDidFailToMoveFileNotification: Notification.Name {
+    .networkingDownloadTaskDidFailToMoveFile
+}
+
+/// A downloaded file was moved.
+@available(*, unavailable, renamed: "Notification.Name.networkingDownloadTaskDidMoveFile")
+public var AFURLSessionDownloadTaskDidMoveFileSuccessfullyNotification: Notification.Name {
+    .networkingDownloadTaskDidMoveFile
+}
+
+extension Notification.Name {
+    /// A task was resumed.
+    @available(*, unavailable, renamed: "networkingTaskDidResume")
+    public static var AFNetworkingTaskDidResume: Notification.Name { networkingTaskDidResume }
+
+    /// A task has ended.
+    @available(*, unavailable, renamed: "networkingTaskDidComplete")
+    public static var AFNetworkingTaskDidComplete: Notification.Name { networkingTaskDidComplete }
+
+    /// A task is suspended.
+    @available(*, unavailable, renamed: "networkingTaskDidSuspend")
+    public static var AFNetworkingTaskDidSuspend: Notification.Name { networkingTaskDidSuspend }
+
+    /// A session has become invalid.
+    @available(*, unavailable, renamed: "networkingSessionDidInvalidate", message: "Its object is the manager.")
+    public static var AFURLSessionDidInvalidate: Notification.Name { networkingSessionDidInvalidate }
+
+    /// A downloaded file could not be moved.
+    @available(*, unavailable, renamed: "networkingDownloadTaskDidFailToMoveFile", message: "The task fails, too.")
+    public static var AFURLSessionDownloadTaskDidFailToMoveFile: Notification.Name {
+        networkingDownloadTaskDidFailToMoveFile
+    }
+
+    /// A downloaded file was moved.
+    @available(*, unavailable, renamed: "networkingDownloadTaskDidMoveFile")
+    public static var AFURLSessionDownloadTaskDidMoveFileSuccessfully: Notification.Name {
+        networkingDownloadTaskDidMoveFile
+    }
+}
+
+// MARK: Keys
+
+/// The key of the object that the response serializer has made.
+@available(*, unavailable, renamed: "TaskNotificationKey.serializedResponse")
+public var AFNetworkingTaskDidCompleteSerializedResponseKey: String { TaskNotificationKey.serializedResponse }
+
+/// The key of the response serializer.
+@available(*, unavailable, renamed: "TaskNotificationKey.responseSerializer")
+public var AFNetworkingTaskDidCompleteResponseSerializerKey: String { TaskNotificationKey.responseSerializer }
+
+/// The key of the body.
+@available(*, unavailable, renamed: "TaskNotificationKey.responseData")
+public var AFNetworkingTaskDidCompleteResponseDataKey: String { TaskNotificationKey.responseData }
+
+/// The key of the error.
+@available(*, unavailable, renamed: "TaskNotificationKey.error")
+public var AFNetworkingTaskDidCompleteErrorKey: String { TaskNotificationKey.error }
+
+/// The key of a download's file.
+@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "It has a URL.")
+public var AFNetworkingTaskDidCompleteAssetPathKey: String { TaskNotificationKey.assetPath }
+
+/// The key of the metrics.
+@available(*, unavailable, renamed: "TaskNotificationKey.metrics", message: "It has OperationMetrics.")
+public var AFNetworkingTaskDidCompleteSessionTaskMetrics: String { TaskNotificationKey.metrics }
+
+/// The key of the object that the response serializer has made, by its older name.
+@available(*, unavailable, renamed: "TaskNotificationKey.serializedResponse")
+public var AFNetworkingTaskDidFinishSerializedResponseKey: String { TaskNotificationKey.serializedResponse }
+
+/// The key of the response serializer, by its older name.
+@available(*, unavailable, renamed: "TaskNotificationKey.responseSerializer")
+public var AFNetworkingTaskDidFinishResponseSerializerKey: String { TaskNotificationKey.responseSerializer }
+
+/// The key of the body, by its older name.
+@available(*, unavailable, renamed: "TaskNotificationKey.responseData")
+public var AFNetworkingTaskDidFinishResponseDataKey: String { TaskNotificationKey.responseData }
+
+/// The key of the error, by its older name.
+@available(*, unavailable, renamed: "TaskNotificationKey.error")
+public var AFNetworkingTaskDidFinishErrorKey: String { TaskNotificationKey.error }
+
+/// The key of a download's file, by its older name.
+@available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "It has a URL.")
+public var AFNetworkingTaskDidFinishAssetPathKey: String { TaskNotificationKey.assetPath }
+
+// The replacements of the members of AFNetworking's session managers.
+
+extension URLSessionManager {
+    /// A manager with a session's settings.
+    @available(*, unavailable, renamed: "init(configuration:)")
+    public convenience init(sessionConfiguration configuration: URLSessionConfiguration?) { self.init() }
+
+    /// Ends the session.
+    @available(*, unavailable, renamed: "invalidate(cancellingTasks:)")
+    public final func invalidateSessionCancelingTasks(_ cancelPendingTasks: Bool) {}
+
+    /// Ends the session, or replaces it.
+    @available(*, unavailable, renamed: "invalidate(cancellingTasks:resetting:)")
+    public final func invalidateSessionCancelingTasks(_ cancelPendingTasks: Bool, resetSession: Bool) {}
+
+    /// Whether the creation of background uploads is retried.
+    @available(*, unavailable, message: "There are no background sessions on Linux. DownloadQueue outlives the process.")
+    public final var attemptsToRecreateUploadTasksForBackgroundSessions: Bool {
+        get { false }
+        set {}
+    }
+
+    // MARK: Tasks
+
+    /// A task for a request.
+    @available(*, unavailable, renamed: "dataTask(with:completionHandler:)")
+    public final func dataTaskWithRequest(
+        _ request: URLRequest, completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
+    ) -> SessionDataTask { dataTask(with: request) }
+
+    /// A task that sends a file.
+    @available(*, unavailable, renamed: "uploadTask(with:fromFile:progress:completionHandler:)")
+    public final func uploadTaskWithRequest(
+        _ request: URLRequest, fromFile fileURL: URL, progress: ((Progress) -> Void)?,
+        completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
+    ) -> SessionUploadTask { uploadTask(with: request, fromFile: fileURL) }
+
+    /// Makes a task that sends data.
+    @available(*, unavailable, renamed: "uploadTask(with:from:progress:completionHandler:)")
+    public final func uploadTaskWithRequest(
+        _ request: URLRequest, fromData bodyData: Data?, progress: ((Progress) -> Void)?,
+        completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
+    ) -> SessionUploadTask { uploadTask(with: request, from: bodyData ?? Data()) }
+
+    /// A task that sends a stream.
+    @available(*, unavailable, renamed: "uploadTask(withStreamedRequest:progress:completionHandler:)")
+    public final func uploadTaskWithStreamedRequest(
+        _ request: URLRequest, progress: ((Progress) -> Void)?,
+        completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
+    ) -> SessionUploadTask { uploadTask(withStreamedRequest: request) }
+
+    /// A task that downloads.
+    @available(*, unavailable, renamed: "downloadTask(with:progress:destination:completionHandler:)")
+    public final func downloadTaskWithRequest(
+        _ request: URLRequest, progress: ((Progress) -> Void)?, destination: ((URL, URLResponse) -> URL)?,
+        completionHandler: ((URLResponse, URL?, NSError?) -> Void)?
+    ) -> SessionDownloadTask { downloadTask(with: request) }
+
+    /// A task that continues a download.
+    @available(*, unavailable, renamed: "downloadTask(withResumeData:progress:destination:completionHandler:)")
+    public final func downloadTaskWithResumeData(
+        _ resumeData: Data, progress: ((Progress) -> Void)?, destination: ((URL, URLResponse) -> URL)?,
+        completionHandler: ((URLResponse, URL?, NSError?) -> Void)?
+    ) -> SessionDownloadTask { downloadTask(with: URLRequest(url: URL(fileURLWithPath: "/"))) }
+
+    // MARK: Progress
+
+    /// The progress of a task's upload.
+    @available(*, unavailable, message: "task.transferProgress, which has both directions")
+    public final func uploadProgressForTask(_ task: SessionTask) -> Progress? { nil }
+
+    /// The progress of a task's download.
+    @available(*, unavailable, message: "task.progress, or task.transferProgress")
+    public final func downloadProgressForTask(_ task: SessionTask) -> Progress? { nil }
+
+    /// The progress of a task's upload.
+    @available(*, unavailable, message: "task.transferProgress, which has both directions")
+    public final func uploadProgress(for task: SessionTask) -> Progress? { nil }
+
+    /// The progress of a task's download.
+    @available(*, unavailable, message: "task.progress, or task.transferProgress")
+    public final func downloadProgress(for task: SessionTask) -> Progress? { nil }
+}
+
+extension HTTPSessionManager {
+    /// A manager without a base URL.
+    @available(*, unavailable, renamed: "init()")
+    public static func manager() -> HTTPSessionManager { HTTPSessionManager() }
+
+    /// A manager with a session's settings.
+    @available(*, unavailable, renamed: "init(configuration:)")
+    public convenience init(sessionConfiguration configuration: URLSessionConfiguration?) { self.init(baseURL: nil) }
+
+    /// A manager with a base URL and a session's settings.
+    @available(*, unavailable, renamed: "init(baseURL:configuration:)")
+    public convenience init(baseURL url: URL?, sessionConfiguration configuration: URLSessionConfiguration?) {
+        self.init(baseURL: url)
+    }
+
+    /// A task for a method.
+    @available(*, unavailable, renamed: "dataTask(_:_:parameters:headers:success:failure:)")
+    public final func dataTask(
+        withHTTPMethod method: String, urlString URLString: String, parameters: Any?, headers: [String: String]?,
+        uploadProgress: ((Progress) -> Void)?, downloadProgress: ((Progress) -> Void)?,
+        success: ((SessionDataTask, Any?) -> Void)?, failure: ((SessionDataTask?, NSError) -> Void)?
+    ) -> SessionDataTask? { nil }
+
+    // MARK: Verbs
+
+    /// A GET.
+    @available(*, unavailable, renamed: "get(_:parameters:success:failure:)")
+    @discardableResult
+    public final func GET(
+        _ URLString: String, parameters: Any?, success: ((SessionTask, Any?) -> Void)?,
+        failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+
+    /// A HEAD.
+    @available(*, unavailable, renamed: "head(_:parameters:success:failure:)")
+    @discardableResult
+    public final func HEAD(
+        _ URLString: String, parameters: Any?, success: ((SessionTask) -> Void)?,
+        failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+
+    /// A POST.
+    @available(*, unavailable, renamed: "post(_:parameters:success:failure:)")
+    @discardableResult
+    public final func POST(
+        _ URLString: String, parameters: Any?, success: ((SessionTask, Any?) -> Void)?,
+        failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+
+    /// A POST of a form.
+    @available(*, unavailable, renamed: "post(_:parameters:constructingBody:success:failure:)")
+    @discardableResult
+    public final func POST(
+        _ URLString: String, parameters: Any?, constructingBodyWithBlock block: ((MultipartFormData) -> Void)?,
+        success: ((SessionTask, Any?) -> Void)?, failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+
+    /// A PUT.
+    @available(*, unavailable, renamed: "put(_:parameters:success:failure:)")
+    @discardableResult
+    public final func PUT(
+        _ URLString: String, parameters: Any?, success: ((SessionTask, Any?) -> Void)?,
+        failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+
+    /// A PATCH.
+    @available(*, unavailable, renamed: "patch(_:parameters:success:failure:)")
+    @discardableResult
+    public final func PATCH(
+        _ URLString: String, parameters: Any?, success: ((SessionTask, Any?) -> Void)?,
+        failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+
+    /// A DELETE.
+    @available(*, unavailable, renamed: "delete(_:parameters:success:failure:)")
+    @discardableResult
+    public final func DELETE(
+        _ URLString: String, parameters: Any?, success: ((SessionTask, Any?) -> Void)?,
+        failure: ((SessionTask?, NSError) -> Void)?
+    ) -> SessionTask? { nil }
+}
+
+// The replacements of the block setters of AFNetworking's session manager.
+
+extension URLSessionManager {
+    // MARK: The session
+
+    /// Sets the handler of the session's end.
+    @available(*, unavailable, renamed: "setter:sessionDidBecomeInvalidHandler(_:)")
+    public final func setSessionDidBecomeInvalidBlock(_ block: ((URLSession, NSError?) -> Void)?) {}
+
+    /// Sets the handler of authentication challenges.
+    @available(*, unavailable, message: "Set sessionDidReceiveAuthenticationChallengeHandler, which answers by a closure.")
+    public final func setSessionDidReceiveAuthenticationChallengeBlock(_ block: Any?) {}
+
+    /// Sets the handler of the end of a background session's events.
+    @available(*, unavailable, message: "There are no background sessions on Linux. DownloadQueue outlives the process.")
+    public final func setDidFinishEventsForBackgroundURLSessionBlock(_ block: ((URLSession) -> Void)?) {}
+
+    // MARK: All tasks
+
+    /// Sets the handler that provides a new body stream.
+    @available(*, unavailable, renamed: "setter:taskNeedNewBodyStreamHandler(_:)", message: "It gets the task only.")
+    public final func setTaskNeedNewBodyStreamBlock(_ block: ((URLSession, SessionTask) -> InputStream)?) {}
+
+    /// Sets the handler of redirects.
+    @available(*, unavailable, renamed: "setter:taskWillPerformHTTPRedirectionHandler(_:)")
+    public final func setTaskWillPerformHTTPRedirectionBlock(
+        _ block: ((URLSession, SessionTask, URLResponse, URLRequest) -> URLRequest?)?
+    ) {}
+
+    /// Sets the handler of authentication challenges.
+    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler, which answers by a closure.")
+    public final func setTaskDidReceiveAuthenticationChallengeBlock(_ block: Any?) {}
+
+    /// Sets the handler of authentication challenges.
+    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler, which answers by a closure.")
+    public final func setAuthenticationChallengeHandler(_ handler: Any?) {}
+
+    /// Sets the handler of sent bytes.
+    @available(*, unavailable, renamed: "setter:taskDidSendBodyDataHandler(_:)", message: "It gets no session.")
+    public final func setTaskDidSendBodyDataBlock(_ block: ((URLSession, SessionTask, Int64, Int64, Int64) -> Void)?) {}
+
+    /// Sets the handler of the end of tasks.
+    @available(*, unavailable, renamed: "setter:taskDidCompleteHandler(_:)", message: "It gets the task and the error.")
+    public final func setTaskDidCompleteBlock(_ block: ((URLSession, SessionTask, NSError?) -> Void)?) {}
+
+    /// Sets the handler of the metrics of tasks.
+    @available(*, unavailable, renamed: "setter:taskDidFinishCollectingMetricsHandler(_:)")
+    public final func setTaskDidFinishCollectingMetricsBlock(_ block: Any?) {}
+
+    // MARK: Data tasks
+
+    /// Sets the handler of responses.
+    @available(*, unavailable, renamed: "setter:dataTaskDidReceiveResponseHandler(_:)")
+    public final func setDataTaskDidReceiveResponseBlock(_ block: Any?) {}
+
+    /// Sets the handler of data tasks that have become download tasks.
+    @available(*, unavailable, renamed: "setter:dataTaskDidBecomeDownloadTaskHandler(_:)", message: "It gets both tasks.")
+    public final func setDataTaskDidBecomeDownloadTaskBlock(
+        _ block: ((URLSession, SessionDataTask, SessionDownloadTask) -> Void)?
+    ) {}
+
+    /// Sets the handler of received bytes.
+    @available(*, unavailable, renamed: "setter:dataTaskDidReceiveDataHandler(_:)")
+    public final func setDataTaskDidReceiveDataBlock(_ block: ((URLSession, SessionDataTask, Data) -> Void)?) {}
+
+    /// Sets the handler of responses to cache.
+    @available(*, unavailable, renamed: "setter:dataTaskWillCacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
+    public final func setDataTaskWillCacheResponseBlock(
+        _ block: ((URLSession, SessionDataTask, CachedURLResponse) -> CachedURLResponse)?
+    ) {}
+
+    // MARK: Download tasks
+
+    /// Sets the handler that returns the destinations of files.
+    @available(*, unavailable, renamed: "setter:downloadTaskDidFinishDownloadingHandler(_:)")
+    public final func setDownloadTaskDidFinishDownloadingBlock(
+        _ block: ((URLSession, SessionDownloadTask, URL) -> URL?)?
+    ) {}
+
+    /// Sets the handler of written bytes.
+    @available(*, unavailable, renamed: "setter:downloadTaskDidWriteDataHandler(_:)", message: "It gets no session.")
+    public final func setDownloadTaskDidWriteDataBlock(
+        _ block: ((URLSession, SessionDownloadTask, Int64, Int64, Int64) -> Void)?
+    ) {}
+
+    /// Sets the handler of resumed downloads.
+    @available(*, unavailable, renamed: "setter:downloadTaskDidResumeHandler(_:)", message: "It gets no session.")
+    public final func setDownloadTaskDidResumeBlock(
+        _ block: ((URLSession, SessionDownloadTask, Int64, Int64) -> Void)?
+    ) {}
+}

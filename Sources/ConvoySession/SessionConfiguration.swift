@@ -1,0 +1,176 @@
+import ConvoyCache
+import ConvoyCookies
+import ConvoyOperations
+import ConvoySecurity
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The settings of a session. The counterpart of `URLSessionConfiguration`.
+///
+/// A value: a manager takes a copy, and later changes of the original have no effect. The settings of connections are
+/// in ``connection``: redirects, HTTP/2, proxies, addresses, TLS, rates.
+///
+/// Linux lacks these features of `URLSessionConfiguration`: background sessions (use `DownloadQueue` for downloads that
+/// outlive the process), `sharedContainerIdentifier`, `sessionSendsLaunchEvents`, `isDiscretionary`,
+/// `shouldUseExtendedBackgroundIdleMode` and `multipathServiceType`. There is no `protocolClasses`, because there is a
+/// single engine, and no `httpShouldUsePipelining`, because engines no longer pipeline.
+public struct SessionConfiguration: Sendable {
+    /// The seconds without a byte after which a transfer fails. nil, the default, uses the `timeoutInterval` of each
+    /// request, or that of the request serializer: 60, unless set.
+    public var timeoutIntervalForRequest: TimeInterval?
+
+    /// The maximum total time of a task in seconds, including retries and suspensions: seven days, unless set.
+    public var timeoutIntervalForResource: TimeInterval? = 7 * 24 * 60 * 60
+
+    /// Header fields that are added to requests without a field of that name. Names are case-insensitive.
+    ///
+    /// Like that of any request, an `Authorization` among them is not forwarded to another origin.
+    public var httpAdditionalHeaders: [String: String] = [:]
+
+    /// The cache policy of requests with `.useProtocolCachePolicy`, the default of requests.
+    public var requestCachePolicy = URLRequest.CachePolicy.useProtocolCachePolicy
+
+    /// The cache of responses; nil, the default, for none. Several sessions may share one.
+    public var cache: HTTPCache?
+
+    /// The store of cookies; nil for none. ``default`` uses `CookieStore.shared`, and ``ephemeral`` a new store in
+    /// memory for each session.
+    public var cookieStore: CookieStore? {
+        get { if case .store(let store) = cookies { store } else { nil } }
+        set { cookies = newValue.map(Cookies.store) ?? .none }
+    }
+
+    /// The store of credentials; nil for none. Until it is set, it is nil and each session makes its own store. Set
+    /// `CredentialStore.shared`, or another one, to share credentials between sessions.
+    public var credentialStore: CredentialStore? {
+        get { if case .store(let store) = credentials { store } else { nil } }
+        set { credentials = newValue.map(Credentials.store) ?? .none }
+    }
+
+    /// The name of the identity that the session's requests act as: the one of ``connection``. nil by default.
+    public var identity: String? {
+        get { connection.identity }
+        set { connection.identity = newValue }
+    }
+
+    /// The policy of server trust: the one of ``connection``.
+    public var securityPolicy: SecurityPolicy {
+        get { connection.securityPolicy }
+        set { connection.securityPolicy = newValue }
+    }
+
+    /// The maximum number of tasks that run at the same time for one host and port: 64, unless set. Over HTTP/1.1 each
+    /// has a connection; over HTTP/2 they share one.
+    ///
+    /// `URLSession` allows 6. Set such a limit for HTTP/1.1 servers that are not your own.
+    public var httpMaximumConnectionsPerHost = HTTPRequestOperationManager.defaultMaxConcurrentOperationCountPerHost
+
+    /// The maximum number of tasks that run at the same time: 256, unless set.
+    public var maximumConnections = HTTPRequestOperationManager.defaultMaxConcurrentOperationCount
+
+    /// The proxies for connections; those of the environment by default. The counterpart of
+    /// `connectionProxyDictionary`.
+    public var proxy: ProxySelection {
+        get { connection.proxy }
+        set { connection.proxy = newValue }
+    }
+
+    /// Whether HTTP/2 is offered over TLS. True by default.
+    public var usesHTTP2: Bool {
+        get { connection.usesHTTP2 }
+        set { connection.usesHTTP2 = newValue }
+    }
+
+    /// The lowest accepted TLS version: 1.2, unless set. The counterpart of `tlsMinimumSupportedProtocolVersion`.
+    public var minimumTLSVersion: TLSVersion {
+        get { connection.minimumTLSVersion }
+        set { connection.minimumTLSVersion = newValue }
+    }
+
+    /// The highest accepted TLS version; nil, the default, for the highest supported one.
+    public var maximumTLSVersion: TLSVersion? {
+        get { connection.maximumTLSVersion }
+        set { connection.maximumTLSVersion = newValue }
+    }
+
+    /// Whether a task without a network waits for one, up to ``timeoutIntervalForResource``, rather than failing. False
+    /// by default.
+    public var waitsForConnectivity = false
+
+    /// The traffic class of requests that do not set one: it determines the priority of packets in the system's queues
+    /// (`SO_PRIORITY`) and their DSCP for routers. The one of ``connection``.
+    public var networkServiceType: NetworkServiceType {
+        get { connection.networkServiceType }
+        set { connection.networkServiceType = newValue }
+    }
+
+    /// Whether requests may go over a mobile network. True by default. If false, here or in a request, the task fails
+    /// with `URLError.dataNotAllowed` if the route to the host is over a mobile link when the task starts.
+    ///
+    /// For a host name, the default route decides. A modem in another device, such as a router or a telephone with
+    /// WLAN, cannot be detected.
+    public var allowsCellularAccess = true
+
+    /// The policy for retrying failed requests; nil, the default, retries only those of which provably nothing was
+    /// sent.
+    public var retryPolicy: RetryPolicy?
+
+    /// All other settings of connections.
+    public var connection = ConnectionConfiguration()
+
+    /// The directory for the files of downloads until they are moved to their destinations. It is made if missing. It
+    /// must belong to the user, and no other user may write to it; otherwise downloads fail.
+    ///
+    /// Choose one on the file system of the destinations, so that moving a file does not copy it. The default is in the
+    /// system's directory for temporary files; clearing that also removes the partial files of `ResumeData`.
+    public var temporaryDirectory = TemporaryFiles.standard
+
+    /// The thread on which transfers run; nil, the default, for a thread of the session, which ends with it.
+    public var networkThread: NetworkThread?
+
+    enum Cookies: Sendable { case none, own, store(CookieStore) }
+    enum Credentials: Sendable { case none, own, store(CredentialStore) }
+    var cookies = Cookies.store(.shared)
+    var credentials = Credentials.own
+
+    /// Makes the default settings.
+    public init() {}
+
+    /// The default settings, with the shared cookies.
+    public static var `default`: SessionConfiguration { SessionConfiguration() }
+
+    /// Settings for sessions that share and store nothing: each session has its own cookies, like credentials by
+    /// default, in memory.
+    public static var ephemeral: SessionConfiguration {
+        var configuration = SessionConfiguration()
+        configuration.cookies = .own
+        return configuration
+    }
+
+    /// Applies the settings to the manager of a session's operations.
+    func apply(to operations: HTTPRequestOperationManager) {
+        operations.connectionConfiguration = connection
+        (operations.idleTimeout, operations.totalTimeout) = (timeoutIntervalForRequest, timeoutIntervalForResource)
+        operations.cache = cache
+        switch cookies {
+        case .none: operations.cookieStore = nil
+        case .own: operations.cookieStore = CookieStore()
+        case .store(let store): operations.cookieStore = store
+        }
+        switch credentials {
+        case .none: operations.shouldUseCredentialStorage = false
+        case .own: operations.credentialStore = CredentialStore()
+        case .store(let store): operations.credentialStore = store
+        }
+        operations.retryPolicy = retryPolicy
+        operations.waitsForConnectivity = waitsForConnectivity
+        operations.maxConcurrentOperationCount = max(1, maximumConnections)
+        operations.maxConcurrentOperationCountPerHost = max(1, httpMaximumConnectionsPerHost)
+    }
+}
+
+extension SessionConfiguration: CustomReflectable {
+    /// Empty, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
