@@ -1,5 +1,9 @@
+// ConvoyImage holds `ImageResponseSerializer`, which decodes the body of a response with gdk-pixbuf.
+//
+// The module is empty without the package trait `Images`, so that Convoy itself can be built and linked without
+// gdk-pixbuf.
 #if Images
-import ConvoySerialization
+@_exported import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
@@ -16,9 +20,9 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
         "image/x-xbitmap", "image/x-win-bitmap",
     ]
 
-    /// Which responses are acceptable, and the limits.
+    /// The acceptable statuses and content types, and the limits on the body.
     public var http = HTTPResponseSerializer(contentTypes: ImageResponseSerializer.contentTypes)
-    /// How large an image may be.
+    /// The limits on the size of an image.
     public var imageLimits: ImageLimits
     /// Whether an image with an orientation (EXIF, TIFF) is rotated upright. True by default.
     public var appliesOrientation = true
@@ -43,5 +47,21 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
             }
         }
     }
+}
+
+// AFNetworking's names of this module, so that the compiler suggests the replacement.
+
+/// The serializer for images.
+@available(*, unavailable, renamed: "ImageResponseSerializer")
+public typealias AFImageResponseSerializer = ImageResponseSerializer
+
+extension ImageResponseSerializer {
+    /// The number of pixels per point.
+    @available(*, unavailable, message: "An Image is counted in pixels; there are no points here.")
+    public var imageScale: Double { 1 }
+
+    /// Whether images are decompressed on arrival.
+    @available(*, unavailable, message: "An Image always is decompressed.")
+    public var automaticallyInflatesResponseImage: Bool { true }
 }
 #endif

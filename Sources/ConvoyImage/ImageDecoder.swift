@@ -2,9 +2,9 @@
 import CGdkPixbuf
 import Foundation
 
-/// Decodes a body after its layout has been checked: X bitmaps here, everything else with gdk-pixbuf.
+/// Decodes a body after its layout has been checked, with gdk-pixbuf except for X bitmaps.
 ///
-/// Each image has a loader of its own, which is used by one thread.
+/// Each image has its own loader, used by a single thread.
 enum ImageDecoder {
     static func image(_ data: Data, limits: ImageLimits, appliesOrientation: Bool) throws(ImageFault) -> Image {
         // `withUnsafeBytes` does not support typed throws.
@@ -65,7 +65,7 @@ enum ImageDecoder {
         return convoy_pixbuf_ref(pixbuf)
     }
 
-    /// Passes bytes in small parts, so that the work ends soon after a refusal.
+    /// Passes bytes in small parts, so that decoding stops soon after a refusal.
     private static func feed(
         _ bytes: UnsafeRawBufferPointer, to loader: UnsafeMutablePointer<GdkPixbufLoader>,
         watch: UnsafeMutablePointer<LoaderWatch>, failure: inout UnsafeMutablePointer<GError>?
@@ -131,6 +131,121 @@ enum ImageDecoder {
         guard let error else { return "The decoder returned no image." }
         defer { g_error_free(error) }
         return error.pointee.message.map { String(cString: $0) } ?? "The decoder returned no image."
+    }
+}
+
+/// Handles a loader's signals, which are sent during a write, on the writing thread.
+struct LoaderWatch {
+    let limits: ImageLimits
+    let format: ImageFormat
+    /// Why the image is refused, if its decoded size is larger than its layout has announced.
+    private(set) var refusal: ImageFault?
+    private var height = 0
+    private var rowsSeen = 0
+
+    init(limits: ImageLimits, format: ImageFormat) {
+        self.limits = limits
+        self.format = format
+    }
+
+    /// Whether the loader has reached the last row. Some loaders accept a body with too few rows.
+    var isComplete: Bool { LoaderWatch.tellsRows.contains(format) ? height > 0 && rowsSeen >= height : true }
+
+    /// These formats are allocated first and then decoded row by row; the others are decoded at once.
+    private static let tellsRows: Set<ImageFormat> = [.png, .jpeg]
+    private static let decodesAfterPreparing: Set<ImageFormat> = [.png, .jpeg, .bmp]
+
+    static func connect(_ loader: UnsafeMutablePointer<GdkPixbufLoader>, to watch: UnsafeMutablePointer<LoaderWatch>) {
+        convoy_loader_on_size(
+            loader,
+            { loader, width, height, context in
+                LoaderWatch.at(context) { watch in
+                    do throws(ImageFault) {
+                        try watch.limits.check(width: Int(width), height: Int(height))
+                    } catch {
+                        watch.refusal = error
+                        // With a size of 0 nothing is allocated.
+                        gdk_pixbuf_loader_set_size(loader, 0, 0)
+                    }
+                }
+            }, watch)
+        convoy_loader_on_prepared(
+            loader,
+            { loader, context in
+                guard let pixbuf = gdk_pixbuf_loader_get_pixbuf(loader) else { return }
+                LoaderWatch.at(context) { watch in
+                    watch.height = Int(gdk_pixbuf_get_height(pixbuf))
+                    guard LoaderWatch.decodesAfterPreparing.contains(watch.format) else { return }
+                    // The memory contains old data, which would be visible in a damaged image.
+                    memset(gdk_pixbuf_get_pixels(pixbuf), 0, Int(gdk_pixbuf_get_byte_length(pixbuf)))
+                }
+            }, watch)
+        convoy_loader_on_area(
+            loader,
+            { _, _, y, _, height, context in
+                LoaderWatch.at(context) { $0.rowsSeen = max($0.rowsSeen, Int(y) + Int(height)) }
+            }, watch)
+    }
+
+    private static func at(_ context: UnsafeMutableRawPointer?, _ body: (inout LoaderWatch) -> Void) {
+        guard let context else { return }
+        body(&context.assumingMemoryBound(to: LoaderWatch.self).pointee)
+    }
+}
+
+/// Decodes an X bitmap.
+///
+/// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if there is no memory for the
+/// size, and uses a temporary file.
+struct XBMDecoder {
+    private let bytes: UnsafeRawBufferPointer
+    private var offset = 0
+
+    /// The image: black for set bits, white for others. The least significant bit of a number is the leftmost pixel.
+    static func image(
+        _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits
+    ) throws(ImageFault) -> Image {
+        try limits.check(width: layout.width, height: layout.height)
+        guard case .range(let range)? = layout.pieces.first else { throw .truncated }
+        var decoder = XBMDecoder(bytes: UnsafeRawBufferPointer(rebasing: body[range]))
+        let perRow = (layout.width + layout.bitsPerNumber - 1) / layout.bitsPerNumber
+        // At least two bytes per number: a digit and a separator.
+        guard perRow * layout.height <= (range.count + 1) / 2 else { throw .truncated }
+        var pixels = [UInt8](repeating: 255, count: layout.width * 3 * layout.height)
+        for row in 0..<layout.height {
+            for number in 0..<perRow {
+                guard let bits = try decoder.next() else { throw .truncated }
+                let left = number * layout.bitsPerNumber
+                for bit in 0..<min(layout.bitsPerNumber, layout.width - left) where bits >> bit & 1 == 1 {
+                    let pixel = (row * layout.width + left + bit) * 3
+                    pixels[pixel] = 0
+                    pixels[pixel + 1] = 0
+                    pixels[pixel + 2] = 0
+                }
+            }
+        }
+        while try decoder.next() != nil {}
+        return Image(format: .xbm, width: layout.width, height: layout.height, hasAlpha: false, pixels: Data(pixels))
+    }
+
+    private init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    /// The next number; nil at the end. All are hexadecimal, even without `0x`, as in X's own reader.
+    private mutating func next() throws(ImageFault) -> Int? {
+        var value: Int?
+        func append(_ digit: UInt8) { value = ((value ?? 0) << 4 | Int(digit)) & 0xFFFF }
+        while offset < bytes.count {
+            let byte = bytes[offset]
+            offset += 1
+            switch byte {
+            case 0x30...0x39: append(byte - 0x30)
+            case 0x41...0x46, 0x61...0x66: append((byte | 0x20) - 0x61 + 10)
+            case 0x58, 0x78: guard value == 0 else { throw .malformed("something else than numbers") }
+            case 0x20, 0x2C, 0x09, 0x0A, 0x0D: if let value { return value }
+            default: throw .malformed("something else than numbers")
+            }
+        }
+        return value
     }
 }
 #endif

@@ -58,7 +58,7 @@ private struct TIFFDirectory {
             let entry = start + 2 + index * 12
             let tag = try body.number(2, at: entry, bigEndian: isBigEndian)
             guard TIFFDirectory.wanted.contains(tag) else { continue }
-            // Readers differ in which of two fields counts, and this one might differ from libtiff.
+            // Readers differ in which of two equal fields counts, and this parser might differ from libtiff.
             guard fields[tag] == nil else { throw .malformed("a field twice") }
             let size: Int
             switch try body.number(2, at: entry + 2, bigEndian: isBigEndian) {

@@ -1,0 +1,163 @@
+#if Images
+extension ImageLayout {
+    /// PNG (W3C, third edition, section 5): chunks, from IHDR to IEND.
+    ///
+    /// Only the chunks that the pixels need are passed on: libpng would decompress text and profiles, up to 8 MB for
+    /// each of a thousand chunks.
+    static func png(_ body: ImageBytes, at start: Int = 0, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+        guard body.starts(with: pngSignature, at: start) else {
+            throw body.count - start < pngSignature.count ? .truncated : .malformed("no PNG signature")
+        }
+        let header = start + pngSignature.count
+        guard try body.number(4, at: header, bigEndian: true) == 13, body.starts(with: name("IHDR"), at: header + 4)
+        else { throw try body.isShort(25, at: header) ? .truncated : .malformed("no IHDR first") }
+        let width = try body.number(4, at: header + 8, bigEndian: true)
+        let height = try body.number(4, at: header + 12, bigEndian: true)
+        try limits.check(width: width, height: height)
+
+        var pieces: [Piece] = []
+        var kept = start..<header
+        var offset = header
+        var hasData = false
+        while true {
+            let length = try body.number(4, at: offset, bigEndian: true)
+            guard length <= Int(Int32.max) else { throw .malformed("a chunk of more than 2 GiB") }
+            let size = length + 12
+            try body.require(size, at: offset)
+            if wanted.contains(where: { body.starts(with: $0, at: offset + 4) }) {
+                if kept.upperBound != offset {
+                    pieces.append(.range(kept))
+                    kept = offset..<offset
+                }
+                kept = kept.lowerBound..<(offset + size)
+            }
+            if body.starts(with: name("IDAT"), at: offset + 4) { hasData = true }
+            if body.starts(with: name("IEND"), at: offset + 4) { break }
+            offset += size
+        }
+        guard hasData else { throw .malformed("no IDAT") }
+        pieces.append(.range(kept))
+        return ImageLayout(.png, width: width, height: height, pieces: pieces)
+    }
+
+    private static let wanted = ["IHDR", "PLTE", "tRNS", "IDAT", "IEND"].map(name)
+    private static func name(_ text: String) -> [UInt8] { Array(text.utf8) }
+}
+
+extension ImageBytes {
+    func isShort(_ count: Int, at offset: Int) throws(ImageFault) -> Bool {
+        do throws(ImageFault) {
+            try require(count, at: offset)
+            return false
+        } catch {
+            return true
+        }
+    }
+}
+
+extension ImageLayout {
+    /// JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Anything after that is ignored.
+    static func jpeg(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+        var size: (width: Int, height: Int)?
+        var scans = 0
+        var offset = 2
+        while true {
+            guard try body.byte(offset) == 0xFF else { throw .malformed("no marker where one must be") }
+            let marker = try body.byte(offset + 1)
+            switch marker {
+            case 0xFF:  // a marker may be preceded by any number of these
+                offset += 1
+            case 0x01, 0xD0...0xD7:
+                offset += 2
+            case 0xD9:
+                guard let size, scans > 0 else { throw .malformed("no frame") }
+                return ImageLayout(
+                    .jpeg, width: size.width, height: size.height, pieces: [.range(0..<(offset + 2))])
+            case 0x00, 0xD8:
+                throw .malformed("a marker out of place")
+            default:
+                let length = try body.number(2, at: offset + 2, bigEndian: true)
+                guard length >= 2 else { throw .malformed("a segment of no length") }
+                try body.require(length, at: offset + 2)
+                if 0xC0...0xCF ~= marker, marker != 0xC4, marker != 0xC8, marker != 0xCC {
+                    guard size == nil, length >= 8 else { throw .malformed("a second frame") }
+                    let height = try body.number(2, at: offset + 5, bigEndian: true)
+                    let width = try body.number(2, at: offset + 7, bigEndian: true)
+                    try limits.check(width: width, height: height)
+                    size = (width, height)
+                }
+                offset += 2 + length
+                if marker == 0xDA {
+                    scans += 1
+                    // A scan of a few bytes costs a pass over the whole image.
+                    guard let size, scans <= maximumScans,
+                        scans <= limits.maximumPassedPixelCount / (size.width * size.height)
+                    else { throw .malformed("too many scans") }
+                    offset = try afterScan(body, at: offset)
+                }
+            }
+        }
+    }
+
+    private static let maximumScans = 100
+
+    /// The offset of the next marker that is not part of the scan's data.
+    private static func afterScan(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {
+        var offset = start
+        while true {
+            offset = try body.first(0xFF, from: offset)
+            switch try body.byte(offset + 1) {
+            case 0x00, 0xD0...0xD7: offset += 2
+            case 0xFF: offset += 1
+            default: return offset
+            }
+        }
+    }
+}
+
+extension ImageLayout {
+    /// GIF (89a specification): a screen, then blocks to the trailer.
+    ///
+    /// The decoder gets everything up to the end of the first frame, and a trailer. The other frames are only checked:
+    /// gdk-pixbuf would keep every frame of an animation in memory, and a frame may take only a few bytes in the body.
+    static func gif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+        let width = try body.number(2, at: 6)
+        let height = try body.number(2, at: 8)
+        try limits.check(width: width, height: height)
+        var offset = try 13 + colors(body.byte(10))
+        var firstEnd: Int?
+        while true {
+            switch try body.byte(offset) {
+            case 0x21:  // an extension: a label, then blocks
+                offset = try afterBlocks(body, at: offset + 2)
+            case 0x2C:  // a frame: nine bytes, colours, the code size, then blocks
+                let frameWidth = try body.number(2, at: offset + 5)
+                let frameHeight = try body.number(2, at: offset + 7)
+                if firstEnd == nil { try limits.check(width: frameWidth, height: frameHeight) }
+                let start = try offset + 10 + colors(body.byte(offset + 9))
+                guard try body.byte(start) <= 11 else { throw .malformed("codes of too many bits") }
+                offset = try afterBlocks(body, at: start + 1)
+                if firstEnd == nil { firstEnd = offset }
+            case 0x3B:
+                guard let firstEnd else { throw .malformed("no frame") }
+                return ImageLayout(
+                    .gif, width: width, height: height, pieces: [.range(0..<firstEnd), .bytes([0x3B])])
+            default:
+                throw .malformed("an unknown block")
+            }
+        }
+    }
+
+    /// The length of the colour table that the flags specify.
+    private static func colors(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
+
+    private static func afterBlocks(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {
+        var offset = start
+        while true {
+            let size = try body.byte(offset)
+            offset += 1 + size
+            if size == 0 { return offset }
+        }
+    }
+}
+#endif
