@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 
 extension Database {
-    /// The path without links in its directory. SQLite would refuse those as well, which are no danger: who can change
-    /// them can change everything below.
+    /// The path with the links of its directory resolved. SQLite would refuse those links too, although they are safe:
+    /// a user who can change them can change everything below.
     static func resolved(_ path: String) throws(DatabaseError) -> String {
         let url = URL(fileURLWithPath: path)
         let directory = url.deletingLastPathComponent().path
@@ -29,7 +29,7 @@ extension Database {
             defer { sqlite3_close_v2(connection) }
             throw DatabaseError(connection, result: result, path: path)
         }
-        // The name could have been given to another file meanwhile.
+        // Another process may have replaced the file since.
         var hasMoved: Int32 = 0
         sqlite3_file_control(connection, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved)
         guard hasMoved == 0, examined == FileIdentity(path) else {
@@ -43,8 +43,8 @@ extension Database {
 
     /// Creates an empty file with the mode 0600 if there is none. SQLite gives its other files the same mode.
     ///
-    /// It is closed before it has its final name: closing a file drops all locks that this process has on it, those of
-    /// other connections too.
+    /// It is closed before it has its final name, because closing a file drops all locks of this process on it,
+    /// including those of other connections.
     private static func create(_ path: String) throws(DatabaseError) {
         if FileIdentity(path) != nil { return }
         do throws(FileWritingError) {
@@ -52,7 +52,7 @@ extension Database {
         } catch {
             let code: DatabaseError.Code
             switch error.cause.code {
-            // Another process was faster.
+            // Another process has created it first.
             case EEXIST: return
             case EACCES, EROFS, EPERM: code = .readOnly
             case ENOSPC, EDQUOT: code = .full
@@ -62,7 +62,8 @@ extension Database {
         }
     }
 
-    /// Judges the database and what SQLite keeps beside it, which it takes as it is: a log could bring any rows.
+    /// Checks the owner and mode of the database and of SQLite's files beside it, which SQLite trusts: a log could add
+    /// any rows.
     ///
     /// The files are not opened for reading, as closing them would drop the locks of other connections of this process.
     static func examine(_ path: String) throws(DatabaseError) {
@@ -83,12 +84,12 @@ extension Database {
     }
 
     func configure(_ schema: DatabaseSchema, _ journalLimit: Int64) throws(DatabaseError) {
-        // Otherwise the connection that closes last removes the log by its name, which may by then belong to another
-        // database, if another process has replaced this one.
+        // Otherwise the last connection to close removes the log by name, which may then belong to another database, if
+        // another process has replaced this one.
         var keepsLog: Int32 = 1
         sqlite3_file_control(handle, nil, SQLITE_FCNTL_PERSIST_WAL, &keepsLog)
         try execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON")
-        // Nothing is changed before it is known whose database it is.
+        // Check that the database is of this kind before changing anything.
         guard try version(of: schema) <= schema.version else {
             throw DatabaseError(.newer, "A newer version of the library has written it.", path: path)
         }
@@ -116,4 +117,83 @@ extension Database {
         }
         return version
     }
+}
+
+/// The identity of a database file, which stays the same when the file is renamed.
+package struct DatabaseFile: Hashable, Sendable {
+    private let device: UInt64
+    private let number: UInt64
+
+    init?(_ path: String) {
+        var facts = stat()
+        guard lstat(path, &facts) == 0 else { return nil }
+        device = UInt64(facts.st_dev)
+        number = UInt64(facts.st_ino)
+    }
+}
+
+extension Database {
+    /// Renames a damaged database to `<path>.damaged`, so that the next connection opens a new one. Replaces an older
+    /// file of that name.
+    ///
+    /// Other connections to it detect that with ``isCurrent``, or get `.replaced` from their next transaction.
+    ///
+    /// - Parameters:
+    ///   - file: The damaged file. If another process has replaced it meanwhile, nothing happens.
+    ///   - path: The path of the database.
+    /// - Returns: Whether this call has renamed it.
+    @discardableResult
+    package static func setAside(
+        _ file: DatabaseFile, at path: String, timeout: TimeInterval = 5
+    ) throws(DatabaseError) -> Bool {
+        let path = try resolved(path)
+        let lock = try DatabaseLock(path, timeout: timeout)
+        defer { lock.release() }
+        guard DatabaseFile(path) == file else { return false }
+        // The log is removed first: without its database, SQLite would apply it to the next one.
+        for name in ["\(path)-wal", "\(path)-shm"] where unlink(name) != 0 && errno != ENOENT {
+            throw DatabaseError(.io, SystemError().text, path: path)
+        }
+        guard rename(path, "\(path).damaged") == 0 else { throw DatabaseError(.io, SystemError().text, path: path) }
+        return true
+    }
+}
+
+/// The lock that is held while a database is opened or renamed: a file beside it, `<path>.lock`, which is not removed.
+///
+/// The database itself cannot serve as the lock: closing it would drop SQLite's locks on it.
+struct DatabaseLock {
+    private let descriptor: Int32
+
+    /// Waits for the lock.
+    ///
+    /// - Throws: `.busy` if another process holds it for longer than `timeout` seconds, for example because a debugger
+    ///   has stopped that process.
+    init(_ path: String, timeout: TimeInterval) throws(DatabaseError) {
+        let lockPath = "\(path).lock"
+        do throws(PrivateFile.Failure) {
+            descriptor = try PrivateFile.openOrCreate(lockPath)
+        } catch {
+            switch error {
+            case .unsafe(let flaw): throw DatabaseError(.unsafe, "\(lockPath): \(flaw.reason)", path: path)
+            case .system(let error):
+                throw DatabaseError(
+                    [EACCES, EROFS, EPERM].contains(error.code) ? .readOnly : .cannotOpen, error.text, path: path)
+            }
+        }
+        let deadline = Nanoseconds.deadline(timeout, after: MonotonicClock.now)
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+            let error = SystemError()
+            // A file system without locks is not one that processes share.
+            if [ENOLCK, ENOSYS, EOPNOTSUPP].contains(error.code) { return }
+            guard [EWOULDBLOCK, EINTR].contains(error.code), MonotonicClock.now < deadline else {
+                close(descriptor)
+                throw DatabaseError(
+                    error.code == EWOULDBLOCK ? .busy : .io, "\(lockPath): \(error.text)", path: path)
+            }
+            usleep(2000)
+        }
+    }
+
+    func release() { close(descriptor) }
 }

@@ -2,39 +2,39 @@ import CSQLite
 import ConvoySupport
 import Foundation
 
-/// A connection to an SQLite database of one kind, which other connections and processes may share.
+/// A connection to an SQLite database with a known schema, which other connections and processes may share.
 ///
-/// It keeps the file sound when a process is killed at any moment, when the disk is full, and when another process
-/// writes at the same time. It is written through a log beside it (WAL mode, `-wal` and `-shm`), which stays there when
-/// the connection is closed. After a failure of the power the last transactions may be missing, but not parts of them.
+/// The file stays intact if a process is killed at any moment, if the disk is full, and if another process writes at
+/// the same time. Writes go through a log beside it (WAL mode, `-wal` and `-shm`), which remains after the connection
+/// is closed. After a power failure the last transactions may be missing, but only as a whole.
 ///
-/// Not thread-safe: its owner uses it from one thread at a time, which may block on the disk, and up to the busy timeout
-/// on other writers.
+/// Not thread-safe. Calls block on the disk, and on other writers for up to the busy timeout.
 package final class Database: @unchecked Sendable {
     /// The path with its directory's links resolved.
     package let path: String
     let handle: OpaquePointer
-    /// Which file this connection has open.
+    /// The file that this connection has open.
     package let file: DatabaseFile?
-    /// Prepared statements that nobody uses now, by their SQL.
+    /// Cached statements that are not in use, by their SQL.
     private var statements: [String: Statement] = [:]
     private var isInTransaction = false
 
     /// Opens a database, or creates it with the mode 0600.
     ///
     /// - Parameters:
-    ///   - path: where. The last component must not be a link.
-    ///   - schema: an empty database gets its tables, an older one the steps that it lacks, both in one transaction.
-    ///   - busyTimeout: how many seconds to wait for other connections' locks.
-    ///   - journalLimit: the size in bytes to which the log is truncated once its contents are in the database.
-    /// - Throws: `DatabaseError`. A database of another program or a newer version is left as it is, and so is one that is
-    ///   another user's or that others can write to.
+    ///   - path: The path, whose last component must not be a link.
+    ///   - schema: The schema. An empty database gets all of its steps, an older one the missing steps, in one
+    ///     transaction.
+    ///   - busyTimeout: How long to wait for the locks of other connections, in seconds.
+    ///   - journalLimit: The size to which the log is truncated once its contents are in the database, in bytes.
+    /// - Throws: `DatabaseError`. A database of another program, of a newer version or of another user, or one that
+    ///   others can write to, is not changed.
     package init(
         path: String, schema: DatabaseSchema, busyTimeout: TimeInterval = 5, journalLimit: Int64 = 1 << 20
     ) throws(DatabaseError) {
         let path = try Self.resolved(path)
-        // Held until the schema is there, so that no other process sets the file aside meanwhile, and two that open a
-        // new database at once do not disturb each other.
+        // Held until the schema is complete, so that no other process renames the file meanwhile, and two processes do
+        // not both create a new database.
         let lock = try DatabaseLock(path, timeout: busyTimeout)
         defer { lock.release() }
         handle = try Self.connect(path, busyTimeout)
@@ -56,8 +56,8 @@ package final class Database: @unchecked Sendable {
         sqlite3_close_v2(handle)
     }
 
-    /// Whether the file at the path is still the one that is open. Once it is not, another process has set it aside, and
-    /// what is written here is lost: it must be opened again.
+    /// Whether the file at the path is still the one that is open. If not, another process has renamed it, and writes
+    /// to this connection are lost: open the database again.
     package var isCurrent: Bool {
         var hasMoved: Int32 = 0
         guard sqlite3_file_control(handle, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved) == SQLITE_OK else { return true }
@@ -68,19 +68,19 @@ package final class Database: @unchecked Sendable {
 
     // MARK: Statements
 
-    /// Runs SQL without results: one statement or more.
+    /// Runs one or more SQL statements without results.
     package func execute(_ sql: String) throws(DatabaseError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
         guard result == SQLITE_OK else { throw error(result) }
     }
 
-    /// Prepares a statement, or takes the one of an earlier call, and resets it when the closure is done.
+    /// Passes a prepared statement to the closure, cached from an earlier call if possible, and resets it afterwards.
     ///
-    /// - Parameter sql: one statement, constant: each text is kept with the connection.
+    /// - Parameter sql: One statement, a constant, because the connection caches it.
     package func withStatement<Result>(
         _ sql: String, _ values: [DatabaseValue] = [], _ body: (Statement) throws(DatabaseError) -> Result
     ) throws(DatabaseError) -> Result {
-        // Taken out meanwhile, so that the closure can use another one of the same text.
+        // Removed from the cache meanwhile, so that the closure can use another statement with the same text.
         let statement: Statement
         if let cached = statements.removeValue(forKey: sql) { statement = cached } else { statement = try prepare(sql) }
         defer {
@@ -93,14 +93,14 @@ package final class Database: @unchecked Sendable {
 
     /// Runs a statement to its end.
     ///
-    /// - Returns: how many rows it has changed.
+    /// - Returns: The number of rows that it has changed.
     @discardableResult
     package func run(_ sql: String, _ values: [DatabaseValue] = []) throws(DatabaseError) -> Int {
         try withStatement(sql, values) { statement throws(DatabaseError) in try statement.run() }
         return Int(sqlite3_changes(handle))
     }
 
-    /// Calls a closure with each row of a query; the statement gives its columns.
+    /// Calls a closure for each row of a query, with the statement to read its columns from.
     package func forEachRow(
         _ sql: String, _ values: [DatabaseValue] = [], _ body: (Statement) throws(DatabaseError) -> Void
     ) throws(DatabaseError) {
@@ -124,7 +124,7 @@ package final class Database: @unchecked Sendable {
         return Statement(prepared, self)
     }
 
-    /// The id of the row that was inserted last.
+    /// The ID of the last inserted row.
     package var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
     /// A number that differs from the last one if another connection has committed a change meanwhile.
@@ -132,11 +132,11 @@ package final class Database: @unchecked Sendable {
 
     // MARK: Transactions
 
-    /// Runs a closure in a transaction that holds the write lock from its start, and commits it. If it throws, or cannot
-    /// be committed, nothing of it is in the file.
+    /// Runs a closure in a transaction that holds the write lock from its start, and commits it. If the closure throws
+    /// or the commit fails, the file is unchanged.
     ///
-    /// - Throws: what the closure throws; `.replaced` if another process has set the file aside; `.busy` if another one
-    ///   holds the lock for longer than the timeout.
+    /// - Throws: The closure's error; `.replaced` if another process has renamed the file; `.busy` if another
+    ///   connection holds the lock for longer than the timeout.
     @discardableResult
     package func transaction<Result>(_ body: () throws(DatabaseError) -> Result) throws(DatabaseError) -> Result {
         guard !isInTransaction else { return try body() }
@@ -149,14 +149,15 @@ package final class Database: @unchecked Sendable {
             try commit()
             return result
         } catch {
-            // Some errors, like a full disk, have already ended it.
+            // Some errors, like a full disk, have already rolled it back.
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
             throw error
         }
     }
 
     private func commit() throws(DatabaseError) {
-        // When a commit fails, SQLite does not keep the system's error, which tells a full disk from a broken one.
+        // SQLite does not store the system's error of a failed commit, which distinguishes a full disk from a broken
+        // one.
         errno = 0
         let result = sqlite3_exec(handle, "COMMIT", nil, nil, nil)
         let systemCode = errno
@@ -164,4 +165,40 @@ package final class Database: @unchecked Sendable {
             throw DatabaseError(handle, result: result, systemCode: systemCode, path: path)
         }
     }
+}
+
+/// The tables of a database, as the steps that create each version.
+package struct DatabaseSchema: Sendable {
+    /// Identifies databases with this schema, in SQLite's header. Not 0.
+    package let applicationID: Int32
+    /// The SQL that makes each version of the schema from the previous one, the first from an empty database. Append
+    /// steps; never change released ones.
+    package let steps: [String]
+
+    package init(applicationID: Int32, steps: [String]) {
+        self.applicationID = applicationID
+        self.steps = steps
+    }
+
+    /// The number of the newest version.
+    var version: Int64 { Int64(steps.count) }
+}
+
+/// A value to bind to a parameter of a statement.
+package enum DatabaseValue: Hashable, Sendable {
+    case null
+    case integer(Int64)
+    case real(Double)
+    case text(String)
+    case blob([UInt8])
+
+    package static func integer(_ value: Int64?) -> DatabaseValue { value.map { .integer($0) } ?? .null }
+    package static func text(_ value: String?) -> DatabaseValue { value.map { .text($0) } ?? .null }
+    package static func blob(_ value: [UInt8]?) -> DatabaseValue { value.map { .blob($0) } ?? .null }
+}
+
+extension DatabaseValue: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral, ExpressibleByNilLiteral {
+    package init(integerLiteral value: Int64) { self = .integer(value) }
+    package init(stringLiteral value: String) { self = .text(value) }
+    package init(nilLiteral: ()) { self = .null }
 }

@@ -2,8 +2,8 @@ import CSQLite
 
 /// A prepared statement, valid only inside the closure that received it.
 ///
-/// Parameters and columns are numbered from 0. A column of another type than the one asked for is converted as SQLite
-/// does: a text that is not a number reads as 0. What another program may have written must be checked.
+/// Parameters and columns are numbered from 0. SQLite converts a column of another type than the requested one: a text
+/// that is not a number reads as 0. Check values that another program may have written.
 package final class Statement {
     private let handle: OpaquePointer
     private unowned let database: Database
@@ -13,19 +13,19 @@ package final class Statement {
         self.database = database
     }
 
-    /// Frees the statement, which must happen before its database is closed.
+    /// Frees the statement. Call it before its database is closed.
     func finalize() { sqlite3_finalize(handle) }
 
-    /// Makes it ready to be used again, without the values of its parameters.
+    /// Resets the statement and unbinds its parameters, so that it can run again.
     package func reset() {
-        // It returns the error of the last step, which was reported there.
+        // It repeats the error of the last step, which was reported already.
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
     }
 
     // MARK: Parameters
 
-    /// Binds the values to the parameters, beginning with the first one.
+    /// Binds the values to the parameters, from the first one.
     package func bind(_ values: [DatabaseValue]) throws(DatabaseError) {
         for (index, value) in values.enumerated() { try bind(value, at: index) }
     }
@@ -40,7 +40,7 @@ package final class Statement {
         case .real(let number): result = sqlite3_bind_double(handle, position, number)
         case .text(var text):
             result = text.withUTF8 { bytes in
-                // A null pointer would bind NULL.
+                // An empty array may have a null pointer, which would bind NULL.
                 guard let start = bytes.baseAddress else { return sqlite3_bind_text(handle, position, "", 0, nil) }
                 return start.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
                     sqlite3_bind_text64(handle, position, $0, UInt64(bytes.count), copies, UInt8(SQLITE_UTF8))
@@ -59,9 +59,9 @@ package final class Statement {
 
     // MARK: Rows
 
-    /// Goes on to the next row.
+    /// Advances to the next row.
     ///
-    /// - Returns: false if there is none.
+    /// - Returns: False if there is none.
     package func step() throws(DatabaseError) -> Bool {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
@@ -70,7 +70,7 @@ package final class Statement {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the statement to its end.
     package func run() throws(DatabaseError) { while try step() {} }
 
     package func isNull(_ column: Int) -> Bool { sqlite3_column_type(handle, Int32(clamping: column)) == SQLITE_NULL }
