@@ -22,7 +22,7 @@ extension URLSessionManager {
     /// Returns the destination of a downloaded file, given its current URL and the response; nil leaves it there.
     public typealias Destination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
 
-    /// A task whose response is kept in memory.
+    /// Makes a task whose response is kept in memory.
     public final func dataTask(
         with request: URLRequest, uploadProgress: TransferProgress.Handler? = nil,
         downloadProgress: TransferProgress.Handler? = nil, completionHandler: CompletionHandler?

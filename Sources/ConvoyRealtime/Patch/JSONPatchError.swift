@@ -110,7 +110,7 @@ extension JSONPatchError.Reason: CustomStringConvertible {
     }
 }
 
-/// An error without the number of its operation.
+/// The error of an operation whose index is not known yet.
 struct JSONPatchProblem: Error {
     let reason: JSONPatchError.Reason
     let pointer: String?

@@ -118,7 +118,7 @@ struct BehaviourExchange: Sendable {
 
 /// Gzip (RFC 1952) with stored blocks (RFC 1951, section 3.2.4), which needs no zlib.
 enum StoredGzip {
-    /// One member with these bytes.
+    /// A gzip member with these bytes.
     static func member(_ data: Data) -> Data {
         var bytes: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]
         bytes.reserveCapacity(data.count + data.count / 60_000 * 5 + 32)

@@ -48,7 +48,7 @@ extension ServerBehaviour {
                     return ["ETag": $0.constantTag, "Last-Modified": HTTPDate.string(time)]
                 })
         case .youngLastModified:
-            // A date within a minute of the response may stand for two representations (RFC 9110, section 8.8.2.2).
+            // Two representations may share a date within a minute of the response (RFC 9110, section 8.8.2.2).
             return BehaviourScript(.startedOver).changing.ignoringIfRange
                 .with(\.validators, { _ in ["Last-Modified": HTTPDate.string(Date())] })
         case .futureLastModified:

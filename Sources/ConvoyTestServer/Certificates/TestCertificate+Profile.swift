@@ -187,7 +187,7 @@ extension TestCertificate {
         /// The excluded networks.
         public var excludedNetworks: [String]
 
-        /// These names and networks.
+        /// Constraints with these names and networks.
         public init(
             permittedDNSNames: [String] = [], excludedDNSNames: [String] = [], permittedNetworks: [String] = [],
             excludedNetworks: [String] = []
