@@ -136,6 +136,11 @@ struct TemporaryFiles: Sendable {
         return file(digits.joined())
     }
 
+    /// Whether a file is in the directory.
+    func contains(_ file: URL) -> Bool {
+        file.isFileURL && PathText.directory(of: file.path).utf8.elementsEqual(directory.path.utf8)
+    }
+
     func file(_ name: String) -> URL { directory.appendingPathComponent(name, isDirectory: false) }
 
     /// Makes the directory if missing, and checks its owner and mode.

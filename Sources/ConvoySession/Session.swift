@@ -132,10 +132,10 @@ final class Session: TaskSession {
             NotificationCenter.default.post(
                 name: .networkingTaskDidComplete, object: task, userInfo: Self.userInfo(of: task, error))
             let isOver: @Sendable () -> Void = { [self] in remove(record.identifier) }
-            guard let download = operation as? DownloadOperation, let place = download.destination,
+            guard let download = operation as? DownloadOperation, let place = download.destination, files.contains(place),
                 !record.keepsPartialFile, error != nil, operation.isCancelled || download.resumeData == nil
             else { return isOver() }
-            // The partial file cannot be continued.
+            // The partial file cannot be continued. (The next download continues one beside a place of the user's.)
             BlockingWorkers.shared.perform {
                 try? DownloadOperation.removePartialFile(of: place)
                 isOver()
