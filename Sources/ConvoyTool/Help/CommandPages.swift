@@ -19,7 +19,7 @@ enum CommandPages {
             Downloads URLs, several at a time. A file has its name when it is whole; what was interrupted goes on when the \
             same command runs again. A file that is there is an error, unless -c, -N or -f says what to do.
             """,
-            options: ["output", "directory", "input-file", "continue", "no-clobber", "timestamping", "force", "jobs"])
+            options: ["output", "directory", "input-file", "continue", "timestamping", "force", "jobs"])
     }
 
     private static var run: [String] {
