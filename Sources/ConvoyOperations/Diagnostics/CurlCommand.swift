@@ -84,7 +84,7 @@ struct CurlCommand {
             if has("Range") {
                 addField("Accept-Encoding: identity")
             } else {
-                addField("Accept-Encoding: gzip, deflate, br, zstd")
+                addField("Accept-Encoding: gzip, br, zstd")
                 words.append("--compressed")
             }
         }

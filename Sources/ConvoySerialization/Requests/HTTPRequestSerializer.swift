@@ -48,7 +48,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     var headers: HeaderFields = DefaultHeaders.fields
 
-    /// A serializer with the default headers, `Accept-Language` and `User-Agent`, and no property set.
+    /// A serializer with the default headers, and no property set: `User-Agent`, and `Accept-Language` where the locale names
+    /// a language.
     public init() {}
 
     /// This serializer itself, for code that configures any serializer through this property.

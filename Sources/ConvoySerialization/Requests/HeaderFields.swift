@@ -69,20 +69,34 @@ struct HeaderFields: Sendable, Hashable {
 enum DefaultHeaders {
     static let fields: HeaderFields = {
         var fields = HeaderFields()
+        #if os(Linux)
+        // Foundation says `en-001` on Linux, whatever the locale is.
+        let languages = acceptLanguage(Self.languages(of: ProcessInfo.processInfo.environment))
+        #else
         let languages = acceptLanguage(Locale.preferredLanguages)
+        #endif
         if !languages.isEmpty { fields.set(languages, for: "Accept-Language") }
         fields.set(UserAgent.standard, for: "User-Agent")
         return fields
     }()
 
-    /// The user's first six languages with decreasing weights, `en;q=1, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC
-    /// 9110, section 12.5.4).
-    static func acceptLanguage(_ languages: [String]) -> String {
-        var items: [String] = []
-        for (index, language) in languages.prefix(6).enumerated() {
-            let tenths = 10 - index
-            items.append("\(language);q=\(tenths == 10 ? "1" : "0.\(tenths)")")
+    /// The languages that the variables of the locale name, `de-DE` for `de_DE.UTF-8`, as gettext reads them: a list in
+    /// `LANGUAGE` comes first, but only where there is a locale. None in the locale `C`.
+    static func languages(of environment: [String: String]) -> [String] {
+        func language(_ locale: Substring) -> String? {
+            let name = locale.prefix { $0 != "." && $0 != "@" }
+            return name.isEmpty || name == "C" || name == "POSIX" ? nil : String(name).replacing("_", with: "-")
         }
+        let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? ""
+        guard let own = language(locale[...]) else { return [] }
+        let listed = environment["LANGUAGE", default: ""].split(separator: ":").compactMap(language)
+        return listed.isEmpty ? [own] : listed
+    }
+
+    /// The user's first six languages with decreasing weights, `en, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC 9110,
+    /// section 12.5.4).
+    static func acceptLanguage(_ languages: [String]) -> String {
+        let items = languages.prefix(6).enumerated().map { $0 == 0 ? $1 : "\($1);q=0.\(10 - $0)" }
         return items.filter(HTTPSyntax.isFieldValue).joined(separator: ", ")
     }
 }

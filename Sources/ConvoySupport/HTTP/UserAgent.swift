@@ -2,16 +2,16 @@ import Foundation
 
 /// What requests call the program that sends them, unless they say otherwise.
 package enum UserAgent {
-    /// `<program>/<version> (Linux; <system>)`, ASCII only.
+    /// `<program>/<version> (Linux)`, ASCII only. A server learns nothing of the system beyond that: its exact version
+    /// tells one machine from another, and libcurl formats each request's head byte by byte.
     package static let standard: String = {
         let bundle = Bundle.main.infoDictionary ?? [:]
         let name = (bundle["CFBundleExecutable"] as? String) ?? ProcessInfo.processInfo.processName
         let version = (bundle["CFBundleShortVersionString"] as? String) ?? (bundle["CFBundleVersion"] as? String)
-        return text(
-            name: name, version: version ?? "1.0", system: ProcessInfo.processInfo.operatingSystemVersionString)
+        return text(name: name, version: version ?? "1.0")
     }()
 
-    package static func text(name: String, version: String, system: String) -> String {
+    package static func text(name: String, version: String) -> String {
         #if os(Linux)
         let platform = "Linux"
         #elseif os(macOS)
@@ -19,7 +19,7 @@ package enum UserAgent {
         #else
         let platform = "Unknown"
         #endif
-        return "\(token(name, or: "Convoy"))/\(token(version, or: "1.0")) (\(platform); \(comment(system)))"
+        return "\(token(name, or: "Convoy"))/\(token(version, or: "1.0")) (\(platform))"
     }
 
     /// Text as a product name (RFC 9110, section 10.1.5): what is no token character becomes `_`, once per run.
@@ -34,15 +34,5 @@ package enum UserAgent {
             }
         }
         return result.contains { $0 != "_" } ? result : substitute
-    }
-
-    /// Text as the inside of a comment (RFC 9110, section 5.6.5): parentheses and backslashes would end or escape it.
-    private static func comment(_ text: String) -> String {
-        String(
-            String.UnicodeScalarView(
-                text.unicodeScalars.filter {
-                    $0.value >= 0x20 && $0.value < 0x7F && !"()\\".unicodeScalars.contains($0)
-                }
-            ))
     }
 }

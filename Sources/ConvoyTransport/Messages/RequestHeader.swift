@@ -225,7 +225,8 @@ package final class RequestHeader: @unchecked Sendable {
         value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
     }
 
-    private static let acceptedEncodings = "Accept-Encoding: gzip, deflate, br, zstd"
+    /// Without deflate, which servers send in two forms, and which no server prefers to gzip. It is decoded all the same.
+    private static let acceptedEncodings = "Accept-Encoding: gzip, br, zstd"
 
     /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
