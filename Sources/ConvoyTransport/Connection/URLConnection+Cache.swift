@@ -17,7 +17,8 @@ extension URLConnection {
         // The response that libcurl brings back belongs to a connection, and to whoever has the tickets. But what the
         // request has changed is no longer what is stored.
         guard exchange.negotiation == nil || !RequestRules.isSafe(request.method),
-            let view = exchange.header?.view(for: configuration, salt: { cache.salt }),
+            let view = exchange.header?.view(
+                configuration.secrets, isNamed: configuration.routing.settings.identity != nil, salt: { cache.salt }),
             let partition = configuration.identity(
                 at: address.target, view.secret, credential: user, tls: address.target.isSecure ? exchange.tls : nil
             ).partition(salt: cache.salt)

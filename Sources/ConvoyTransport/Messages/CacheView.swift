@@ -1,0 +1,105 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// What of a request's fields is secret, and for whom it is.
+struct SecretHeader: Sendable {
+    /// The request's own.
+    private(set) var fields: [(name: String, value: String)] = []
+    /// The value of `Host`, if the request has one.
+    private(set) var host: String?
+    /// Whether the request has the cookies of a store. They are not among the fields: the store counts, and not what it has
+    /// at the moment.
+    var sendsStoredCookies: Bool
+
+    /// - Parameter hasStoredCookies: whether `Cookie` is that of a store.
+    init(_ sent: [(name: String, value: String)], _ secrets: SecretClassifier, hasStoredCookies: Bool) {
+        sendsStoredCookies = hasStoredCookies
+        for field in sent {
+            if ASCII.equalIgnoringCase(field.name.utf8, "host".utf8) { host = field.value }
+            if KnownSecret.contains(field.name, secrets), !(hasStoredCookies && KnownSecret.isCookie(field.name)) {
+                fields.append(field)
+            }
+        }
+    }
+}
+
+/// The fields that are secrets whatever a configuration says.
+enum KnownSecret {
+    static func isAuthorization(_ name: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, "authorization".utf8) }
+
+    static func isCookie(_ name: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, "cookie".utf8) }
+
+    static func contains(_ name: String, _ secrets: SecretClassifier) -> Bool {
+        isAuthorization(name) || isCookie(name) || secrets.contains(name)
+    }
+}
+
+/// A request's header as a cache sees it. Made once for all requests that share the header.
+struct CacheView: Sendable {
+    /// The fields that are sent. In place of secrets there are texts by which only equality can be told, as a cache keeps
+    /// the fields by which a response varies.
+    let fields: [(name: String, value: String)]
+    let secret: SecretHeader
+
+    // What it was made for.
+    private let secrets: SecretClassifier
+    private let salt: String
+    private let isNamed: Bool
+
+    fileprivate init?(_ header: RequestHeader, _ secrets: SecretClassifier, isNamed: Bool, salt: () -> String) {
+        self.secrets = secrets
+        self.isNamed = isNamed
+        var sent = header.makeSentFields()
+        // Of a cache in this process the policy of the request says what it is to do.
+        if header.addsCacheControl { sent.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) } }
+        secret = SecretHeader(sent, secrets, hasStoredCookies: header.sendsStoredCookies)
+        guard !secret.fields.isEmpty || secret.sendsStoredCookies else {
+            (fields, self.salt) = (sent, "")
+            return
+        }
+        let salt = salt()
+        self.salt = salt
+        var fields: [(name: String, value: String)] = []
+        for (name, value) in sent {
+            guard KnownSecret.contains(name, secrets), !Self.isDirective(name) else {
+                fields.append((name, value))
+                continue
+            }
+            // The name of the identity says that two tokens mean the same. Cookies say other things, too.
+            if isNamed, !KnownSecret.isCookie(name) {
+                fields.append((name, "named"))
+            } else {
+                let text = "\(salt):\(name.lowercased().utf8.count):\(name.lowercased()):\(value)"
+                guard let digest = MessageDigest.sha256(Data(text.utf8)) else { return nil }
+                fields.append((name, digest.hexadecimalString))
+            }
+        }
+        self.fields = fields
+    }
+
+    fileprivate func suits(_ secrets: SecretClassifier, isNamed: Bool, salt: () -> String) -> Bool {
+        self.isNamed == isNamed && self.secrets == secrets && (self.salt.isEmpty || self.salt == salt())
+    }
+
+    /// Whether a field tells the cache what to do, even if somebody has marked it as a secret.
+    private static func isDirective(_ name: String) -> Bool {
+        let name = name.lowercased()
+        return name == "cache-control" || name == "pragma" || name == "range" || name.hasPrefix("if-")
+    }
+}
+
+extension RequestHeader {
+    /// The header as a cache sees it; nil where no digest can be made.
+    ///
+    /// - Parameters:
+    ///   - secrets: what is secret.
+    ///   - isNamed: whether the identity of the request has a name.
+    ///   - salt: that of the cache.
+    func view(_ secrets: SecretClassifier, isNamed: Bool, salt: () -> String) -> CacheView? {
+        if let made = cacheView.withLock({ $0 }), made.suits(secrets, isNamed: isNamed, salt: salt) { return made }
+        guard let made = CacheView(self, secrets, isNamed: isNamed, salt: salt) else { return nil }
+        cacheView.withLock { $0 = made }
+        return made
+    }
+}
