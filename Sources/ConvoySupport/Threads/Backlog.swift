@@ -21,7 +21,8 @@
         let element = elements[head].take()
         head += 1
         if head == elements.count {
-            elements.removeAll(keepingCapacity: elements.capacity <= 1024)
+            // Each is removed once, and for one or two that is the quickest way to keep the storage.
+            if elements.capacity <= 1024 { while elements.popLast() != nil {} } else { elements = [] }
             head = 0
         } else if head >= 64, head >= count {
             // At most as many elements are moved as were removed since the last time.

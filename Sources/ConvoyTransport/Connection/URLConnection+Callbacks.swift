@@ -59,7 +59,7 @@ extension URLConnection: EasyHandleOwner {
             exchange.response.closure = handle?.handshakeOfConnection
         }
         if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
-        if configuration.cookies != nil, !takesCookies(of: response) { return true }
+        if exchange.head.setsCookies, !takesCookies(of: response) { return true }
         return judge(response)
     }
 

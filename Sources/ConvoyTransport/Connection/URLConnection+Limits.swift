@@ -172,12 +172,12 @@ extension URLConnection {
 
     private var nextDeadline: MonotonicTime? {
         let times = exchange.times
-        let idle = times.idleLimit > 0 ? times.lastActivity + times.idleLimit : nil
-        let head = times.headLimit > 0 && !exchange.head.isWhole ? times.lastSent + times.headLimit : nil
-        let stall = exchange.stallMeter?.value.nextCheck
-        let rest = times.restDeadline > 0 ? times.restDeadline : nil
-        guard idle != nil || head != nil || stall != nil || rest != nil else { return nil }
-        return min(idle ?? .max, head ?? .max, stall ?? .max, rest ?? .max)
+        var next = MonotonicTime.max
+        if times.idleLimit > 0 { next = times.lastActivity + times.idleLimit }
+        if times.headLimit > 0, !exchange.head.isWhole { next = min(next, times.lastSent + times.headLimit) }
+        if let check = exchange.stallMeter?.value.nextCheck { next = min(next, check) }
+        if times.restDeadline > 0 { next = min(next, times.restDeadline) }
+        return next == .max ? nil : next
     }
 
     func easyHandleTimerDidFire(_ handle: EasyHandle) {

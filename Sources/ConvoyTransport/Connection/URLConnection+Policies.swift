@@ -206,8 +206,7 @@ extension URLConnection {
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,
             // It is the proxy's own.
-            response.statusCode != 407, response.hasField("set-cookie"), let address = exchange.address,
-            let target = CookieTarget(address)
+            response.statusCode != 407, let address = exchange.address, let target = CookieTarget(address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)
         let url = response.url

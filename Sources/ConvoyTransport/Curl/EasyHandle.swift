@@ -99,17 +99,24 @@ final class EasyHandle {
 
     /// The handle's timer, reused for one transfer after another. It is not cancelled when a transfer ends: the
     /// deadline of the next one is usually later, and when the timer fires, the owner checks the clock.
-    private lazy var timer = RunLoopTimer { [unowned self] in
-        owner?.easyHandleTimerDidFire(self)
+    private var timer: RunLoopTimer {
+        if let madeTimer { return madeTimer }
+        let timer = RunLoopTimer { [unowned self] in owner?.easyHandleTimerDidFire(self) }
+        madeTimer = timer
+        return timer
     }
+    @exclusivity(unchecked) private var madeTimer: RunLoopTimer?
 
     /// Sets the timer to a time, unless it is already set to an earlier one.
     func schedule(at deadline: MonotonicTime, on runLoop: NetworkRunLoop) {
+        let timer = timer
         if !timer.isScheduled || timer.deadline > deadline { runLoop.schedule(timer, at: deadline) }
     }
 
     /// Cancels the timer of a handle that is no longer used.
-    func cancelTimer(on runLoop: NetworkRunLoop) { runLoop.cancel(timer) }
+    func cancelTimer(on runLoop: NetworkRunLoop) {
+        if let madeTimer { runLoop.cancel(madeTimer) }
+    }
 
     // MARK: Setting up
 
@@ -377,10 +384,10 @@ extension EasyHandle {
         var negotiation: Negotiation?
 
         func equals(_ other: borrowing Options) -> Bool {
-            body == other.body && usesHTTP2 == other.usesHTTP2 && tls == other.tls && isSecure == other.isSecure
-                && route == other.route && isScoped == other.isScoped && mayTunnel == other.mayTunnel
+            body == other.body && usesHTTP2 == other.usesHTTP2 && tls === other.tls && isSecure == other.isSecure
+                && route === other.route && isScoped == other.isScoped && mayTunnel == other.mayTunnel
                 && receiveBufferSize == other.receiveBufferSize && idleConnectionAge == other.idleConnectionAge
-                && connectTimeout == other.connectTimeout && negotiation == other.negotiation && method == other.method
+                && connectTimeout == other.connectTimeout && negotiation === other.negotiation && method == other.method
         }
     }
 }

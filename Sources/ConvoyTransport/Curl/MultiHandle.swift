@@ -50,7 +50,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private let sockets: SocketTable
     @exclusivity(unchecked) private var endedCount = 0
     /// Transfers that wait for a descriptor.
-    private(set) lazy var descriptorQueue = DescriptorQueue(multi: self)
+    var descriptorQueue: DescriptorQueue {
+        if let madeQueue { return madeQueue }
+        let queue = DescriptorQueue(multi: self)
+        madeQueue = queue
+        return queue
+    }
+    @exclusivity(unchecked) private var madeQueue: DescriptorQueue?
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
@@ -67,7 +73,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context)
         convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
             guard let context else { return 0 }
-            Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().watch(socket, what: what)
+            Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.watch(socket, what: what) }
             if what != CURL_POLL_REMOVE, let easy, let handle = EasyHandle.of(easy) {
                 handle.socket = socket
                 if what == CURL_POLL_IN { handle.clock?.noteReading() }
@@ -76,7 +82,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
         convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
             guard let context else { return 0 }
-            Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().setTimeout(milliseconds)
+            Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.setTimeout(milliseconds) }
             return 0
         }
         convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, Self.connectionLimit)
@@ -104,7 +110,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         runLoop.endOfTurn = nil
         for handle in running { curl_multi_remove_handle(multi, handle.easy) }
         for handle in idle + running { handle.cancelTimer(on: runLoop) }
-        descriptorQueue.removeAll()
+        madeQueue?.removeAll()
         running = []
         idle = []
         curl_multi_cleanup(multi)
@@ -292,7 +298,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
         if needsTimeoutAction { putOffCall() }
         if endedCount > 0 {
-            if !descriptorQueue.isEmpty { descriptorQueue.goOn(with: endedCount) }
+            madeQueue?.goOn(with: endedCount)
             endedCount = 0
         }
     }

@@ -133,8 +133,6 @@ final class DescriptorQueue {
 
     init(multi: MultiHandle) { self.multi = multi }
 
-    var isEmpty: Bool { waiting.isEmpty }
-
     func append(_ waiter: any DescriptorWaiter) {
         waiting.append(waiter)
         let timer =

@@ -40,6 +40,8 @@ struct HeadParser {
     }
     /// The values of the `Content-Encoding` fields, one for each line.
     private(set) var contentEncodings: [String] = []
+    /// Whether there is a `Set-Cookie`.
+    private(set) var setsCookies = false
     /// Whether a final head is complete.
     private(set) var isWhole = false
     /// Whether any line of a head has come, even of an interim one.
@@ -59,6 +61,7 @@ struct HeadParser {
         announcedLength = nil
         contentEncodings = []
         isChunked = false
+        setsCookies = false
         isWhole = false
     }
 
@@ -103,7 +106,7 @@ struct HeadParser {
             ? .trailer : .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
     }
 
-    /// Notes the fields that say where the body ends and how it is encoded.
+    /// Notes the fields that say where the body ends and how it is encoded, and whether there are cookies.
     private mutating func noteFraming(in line: UnsafeRawBufferPointer) -> Step {
         // Works on bytes for speed: this runs for each line of each response.
         switch ASCII.lowercased(line[0]) {
@@ -114,6 +117,9 @@ struct HeadParser {
             if line.beginsIgnoringCase(with: Self.encodingName) {
                 contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.utf8CodeUnitCount...])))
             }
+            return .more
+        case UInt8(ascii: "s"):
+            if !setsCookies { setsCookies = line.beginsIgnoringCase(with: Self.cookieName) }
             return .more
         case UInt8(ascii: "t"):
             guard line.beginsIgnoringCase(with: Self.transferName) else { return .more }
@@ -153,6 +159,7 @@ struct HeadParser {
 
     private static var lengthName: StaticString { "content-length:" }
     private static var encodingName: StaticString { "content-encoding:" }
+    private static var cookieName: StaticString { "set-cookie:" }
     private static var transferName: StaticString { "transfer-encoding:" }
 
     private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {

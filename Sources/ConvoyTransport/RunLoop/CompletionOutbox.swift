@@ -22,10 +22,11 @@ package enum CompletionOutbox {
         @exclusivity(unchecked) fileprivate var taken = 0
     }
 
-    /// The lanes that are not empty, and one that is.
+    /// The lanes that are not empty, and a few that may be. Another queue can have an empty one: what was posted before
+    /// has numbers that were taken.
     private struct Lanes {
-        /// Mostly there is no other.
-        private var first = Lane()
+        /// Mostly there are no others.
+        private let first = Lane(), second = Lane()
         private var others: [ObjectIdentifier: Lane] = [:]
 
         /// The lane of a queue, which the caller will put something into.
@@ -33,20 +34,23 @@ package enum CompletionOutbox {
             if let lane = lane(of: queue) { return lane }
             let queue = MainQueue.canonical(queue)
             if let lane = lane(of: queue) { return lane }
-            let lane = first.queue == nil ? first : Lane()
+            let lane = first.queue == nil ? first : second.queue == nil ? second : Lane()
             lane.queue = queue
-            if lane !== first { others[ObjectIdentifier(queue)] = lane }
+            if isExtra(lane) { others[ObjectIdentifier(queue)] = lane }
             return lane
         }
 
+        private func isExtra(_ lane: Lane) -> Bool { lane !== first && lane !== second }
+
         private func lane(of queue: DispatchQueue) -> Lane? {
             if first.queue === queue { return first }
+            if second.queue === queue { return second }
             return others.isEmpty ? nil : others[ObjectIdentifier(queue)]
         }
 
         /// Forgets the queue of a lane that is empty now. The caller runs on it, so that this does not release it for good.
         mutating func close(_ lane: Lane) {
-            if lane !== first, let queue = lane.queue { others[ObjectIdentifier(queue)] = nil }
+            if isExtra(lane), let queue = lane.queue { others[ObjectIdentifier(queue)] = nil }
             lane.queue = nil
         }
     }
@@ -173,8 +177,9 @@ final class OutboxTurn {
     @discardableResult
     func flush() -> Bool {
         guard !shares.isEmpty else { return false }
-        for share in shares { CompletionOutbox.submit(share) }
-        shares.removeAll(keepingCapacity: true)
+        // From the end, as that moves nothing.
+        if shares.count > 1 { shares.reverse() }
+        while let share = shares.popLast() { CompletionOutbox.submit(share) }
         return true
     }
 }

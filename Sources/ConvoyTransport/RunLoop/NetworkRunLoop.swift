@@ -182,10 +182,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
         inbox.withLock { swap(&$0, &items) }
         let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
         if !items.isEmpty { lingering.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
-        for item in items { item.run() }
+        // From the end, as that moves nothing.
+        if items.count > 1 { items.reverse() }
+        while let item = items.popLast() { item.run() }
         // The storage is reused, unless a burst has made it large.
-        items.removeAll(keepingCapacity: items.capacity <= 4096)
-        spare = items
+        if items.capacity <= 4096 { spare = items }
     }
 
     private func fireTimers() {
