@@ -113,4 +113,51 @@ struct HiddenResetTests {
             #expect(heard.isFinished && heard.body == new, "\(heard.ends) \(heard.body.count)")
         }
     }
+
+    /// The rest of another stream, which is held up too, fills what room libcurl has for it, and the transfer looks at its own
+    /// stream only after that.
+    @Test func `a response without a length that was reset while it was held up is not whole`() throws {
+        let gate = TestServer.Gate()
+        try answer("/cut", .held, count: 1_000, stop: 1_000)
+        try answer("/large", .held, count: 400_000, stop: 1_000)
+        try answer("/flood", .floodOfHeld, gate: gate)
+        server.route("GET", "/ping", .text("pong"))
+        let suspending = { @Sendable (connection: any Connection) in connection.suspendReceiving() }
+        let (cut, large, flood) = (Collector(onHead: suspending), Collector(onHead: suspending), Collector())
+        let connections = [try connect("/cut", cut), try connect("/large", large), try connect("/flood", flood)]
+        defer { for connection in connections { connection.cancel() } }
+        try awaitHeld(2)
+        try awaitRequests(1, to: "/flood")
+        gate.open()
+        try eventually("the stream is reset") { frames.output.contains("FLOODED") }
+        // What arrived before this response has been read with it.
+        let ping = Collector()
+        URLConnection(request: URLRequest(url: server.url("/ping")), delegate: ping, thread: thread).start()
+        #expect(try #require(ping.wait()).isFinished)
+        connections[0].resumeReceiving()
+        #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)
+    }
+
+    @Test func `a response without a length is whole beside others that are held up`() throws {
+        try answer("/large", .held, fields: [["content-length", "400000"]], count: 400_000, stop: 1_000)
+        try answer("/small", .held, fields: [["content-length", "1000"]], count: 1_000, stop: 500)
+        let (large, small) = (Collector(onHead: { $0.suspendReceiving() }), Collector(onHead: { $0.suspendReceiving() }))
+        try answer("/whole", .whole)
+        let second = try connect("/small", small)
+        defer { second.cancel() }
+        try awaitHeld(1)
+        // What is short has room.
+        let beside = Collector()
+        _ = try connect("/whole", beside)
+        #expect(try #require(beside.wait()).isFinished)
+
+        let first = try connect("/large", large)
+        defer { first.cancel() }
+        try awaitHeld(2)
+        let unproven = Collector()
+        _ = try connect("/whole", unproven)
+        let heard = try #require(unproven.wait())
+        #expect(heard.isFinished != MultiHandle.hidesResets)
+        #expect((heard.error?.userInfo[URLError.isUnprovenKey] != nil) == MultiHandle.hidesResets)
+    }
 }

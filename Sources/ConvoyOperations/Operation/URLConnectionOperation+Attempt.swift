@@ -265,6 +265,7 @@ extension URLConnectionOperation {
             configuration.answersChallenges = true
             configuration.collectsMetrics = core.common.values.wantsTransactions
             configuration.continuation = continuation?.place
+            if core.retry?.avoidsHTTP2 == true { configuration.usesHTTP2 = false }
             if let limit = core.common.values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
             if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }
             configuration.cookies = core.common.values.cookies

@@ -52,7 +52,7 @@ extension URLConnectionOperation {
             }
             guard didEnd(attempt) else { return }
             let next =
-                retryForTunnel(error, attempt) ?? retryForNetwork(error, attempt)
+                retryForTunnel(error, attempt) ?? retryForNetwork(error, attempt) ?? retryForProof(error)
                 ?? retry(after: error, head: head, attempt)
             if let next { return proceed(to: next, after: attempt) }
             complete(attempt, error: explained(error))

@@ -137,6 +137,22 @@ extension URLConnectionOperation {
         return .later(AttemptWait(until: due, or: awaited))
     }
 
+    /// Asks again, once and over HTTP/1.1, for a response that may have been cut off, or for what is missing of it.
+    func retryForProof(_ error: any Error) -> NextAttempt? {
+        guard let failure = error as? URLError, failure.userInfo[URLError.isUnprovenKey] != nil,
+            canReplay(request.httpBodyStream)
+        else { return nil }
+        let count = core.withLock { core -> Int? in
+            guard !core.retryRecord.avoidsHTTP2 else { return nil }
+            core.retryRecord.avoidsHTTP2 = true
+            core.retryRecord.count += 1
+            return core.retryRecord.count - 1
+        }
+        guard let count else { return nil }
+        tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: 0)))
+        return .atOnce
+    }
+
     /// Closes the gate of the host after a failure that others would share.
     private func closeGate(
         of host: HostKey, after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval,
@@ -343,6 +359,8 @@ final class RetryRecord: @unchecked Sendable {
     var refusal: RetryEvent.Refusal?
     /// Whether the next attempt is made because of what the server has answered.
     var followsAnswer = false
+    /// Whether the next attempts ask over HTTP/1.1.
+    var avoidsHTTP2 = false
     /// When the network came back, on the clock.
     var networkReturned: UInt64?
     /// How often a name was looked up in vain since then.

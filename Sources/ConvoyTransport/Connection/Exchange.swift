@@ -94,6 +94,8 @@ struct Exchange: ~Copyable {
         var decoder: ContentDecoder?
         /// The handshake of the connection, where its end is the end of the body.
         var closure: TLSHandshake?
+        /// Whether the body may have been cut off where libcurl says that it is whole.
+        var isUnproven = false
         /// The error with which the transfer must fail, found in one of libcurl's callbacks.
         var failure: URLError?
         /// How many bytes of a body were discarded that was not needed.

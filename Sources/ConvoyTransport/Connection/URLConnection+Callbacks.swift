@@ -247,6 +247,7 @@ extension URLConnection: EasyHandleOwner {
         case .loading where code != CURLE_OK || exchange.response.failure != nil || isCancelled: end(with: code, handle)
         case .loading, .deciding, .askingAboutCookies, .following, .replacing:
             exchange.heldResult = code
+            if exchange.head.isEndedByStream, MultiHandle.hidesResets { exchange.response.isUnproven = mayHideReset }
             carryOut(updateFlow(.end))
         }
     }
@@ -275,6 +276,11 @@ extension URLConnection: EasyHandleOwner {
                     .networkConnectionLost,
                     "The end of the connection should end the body, but TLS was not ended: it may have been cut off."))
         }
+        if exchange.response.isUnproven {
+            let error = failure(.networkConnectionLost, "The response has no length, and may have been cut off.")
+            let userInfo = error.userInfo.merging([URLError.isUnprovenKey: true]) { $1 }
+            return fail(URLError(error.code, describedBy: userInfo))
+        }
         tellHeldHead()
         if let decoder = exchange.response.decoder {
             do {
@@ -285,6 +291,22 @@ extension URLConnection: EasyHandleOwner {
         }
         guard exchange.response.cacheWriter != nil else { return end { $0.connectionDidFinish(self) } }
         finishStoring { connection in connection.end { $0.connectionDidFinish(connection) } }
+    }
+
+    /// Whether the response, at whose end libcurl says nothing of an error, may have been cut off nevertheless, and can be asked
+    /// for again. An encoded body tells where it ends.
+    private var mayHideReset: Bool {
+        guard exchange.response.decoder == nil, exchange.request.method != "HEAD",
+            RequestRules.isIdempotent(exchange.request.method), let multi = thread.multi,
+            let target = exchange.address?.target
+        else { return false }
+        return multi.runningOwners.contains { ($0 as? URLConnection)?.mayFillStream(to: target) == true }
+    }
+
+    /// Whether a response is coming over HTTP/2 that may be longer than what libcurl has room for at a time.
+    private func mayFillStream(to target: Target) -> Bool {
+        exchange.address?.target == target && exchange.head.isWhole && exchange.head.isHTTP2
+            && exchange.head.contentLength.map { $0 >= handle?.applied.receiveBufferSize ?? 0 } ?? true
     }
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {

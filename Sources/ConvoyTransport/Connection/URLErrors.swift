@@ -13,6 +13,10 @@ extension URLError {
     /// sent, so that the request can be sent again whatever its method. If the key is missing, nothing is known.
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
+    /// A key in the `userInfo` of the error of a response that may have been whole: its value is `true` where only another
+    /// request can show it, over HTTP/1.1.
+    package static let isUnprovenKey = "ConvoyIsUnproven"
+
     /// An error about a URL, with a description.
     ///
     /// Its text has no secrets: URLs in it are redacted. The URL in `userInfo` keeps its query, which programs need, but

@@ -236,6 +236,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         mayHaveMessages = true
     }
 
+    /// Whether the connections of HTTP/2 hide that a stream was reset, as those of libcurl before 8.1 do: where more has come
+    /// for another stream than that one has room for, they tell a transfer whose stream is closed that its body is whole.
+    static let hidesResets = (convoy_version()?.pointee.version_num ?? 0) < 0x08_01_00
+
+    /// The owners of the transfers that libcurl has.
+    var runningOwners: some Sequence<any EasyHandleOwner> { running.lazy.compactMap(\.owner) }
+
     /// Whether this is called from within libcurl, which must not be called then.
     var isInLibcurl: Bool { depth > 0 }
 

@@ -38,6 +38,9 @@ struct HeadParser {
         announcedLength == nil && !isChunked && statusCode != 204 && statusCode != 304
             && bytes.starts(with: "HTTP/1".utf8)
     }
+    /// Whether only the end of the stream tells where the body ends (RFC 9113, section 8.1.1).
+    var isEndedByStream: Bool { announcedLength == nil && statusCode != 204 && statusCode != 304 && isHTTP2 }
+    var isHTTP2: Bool { bytes.starts(with: "HTTP/2".utf8) }
     /// The values of the `Content-Encoding` fields, one for each line.
     private(set) var contentEncodings: [String] = []
     /// Whether there is a `Set-Cookie`.

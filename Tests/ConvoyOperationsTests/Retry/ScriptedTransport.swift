@@ -7,12 +7,13 @@ import FoundationNetworking
 
 /// A transport whose connections end in turn as a script says.
 final class ScriptedTransport: Transport {
-    enum End { case unsent, lost, refused, answer }
+    enum End { case unsent, lost, refused, unproven, answer }
 
     private struct State {
         var script: [End]
         var beforeTheEnd: (@Sendable () -> Void)?
         var paths: [String] = []
+        var mayUseHTTP2: [Bool] = []
         var bodies: [Data] = []
     }
 
@@ -27,11 +28,13 @@ final class ScriptedTransport: Transport {
     /// The requests, in order.
     var paths: [String] { state.withLock { $0.paths } }
     var bodies: [Data] { state.withLock { $0.bodies } }
+    var mayUseHTTP2: [Bool] { state.withLock { $0.mayUseHTTP2 } }
 
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection {
-        ScriptedConnection(request, delegate, self)
+        state.withLock { $0.mayUseHTTP2.append(configuration.usesHTTP2) }
+        return ScriptedConnection(request, delegate, self)
     }
 
     func perform(_ block: @escaping @Sendable () -> Void) { network.async(execute: block) }
@@ -90,6 +93,11 @@ final class ScriptedConnection: Connection, @unchecked Sendable {
             userInfo[URLError.nothingWasSentKey] = true
             fallthrough
         case .lost:
+            delegate.connection(self, didFailWith: URLError(.networkConnectionLost, userInfo: userInfo))
+        case .unproven:
+            userInfo[URLError.isUnprovenKey] = true
+            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []))
+            Data("cut".utf8).withUnsafeBytes { delegate.connection(self, didReceive: $0) }
             delegate.connection(self, didFailWith: URLError(.networkConnectionLost, userInfo: userInfo))
         case .refused:
             delegate.connection(self, didFailWith: URLError(.cannotConnectToHost, userInfo: userInfo))

@@ -64,6 +64,18 @@ import Testing
         #expect(attempt.decisions == [.retry(after: 0), .retry(after: 0)] && attempt.counts == [0, 1])
     }
 
+    @Test func `a response that may have been cut off is asked for again over HTTP 1, once`() {
+        let attempt = Attempt(url, "GET", [.unproven, .answer])
+        #expect(attempt.run())
+        #expect(attempt.operation.error == nil && attempt.operation.responseData?.isEmpty != false)
+        #expect(attempt.transport.mayUseHTTP2 == [true, false] && attempt.counts == [0])
+        #expect(attempt.decisions == [.retry(after: 0)])
+
+        let other = Attempt(url, "GET", [.unproven, .unproven, .answer])
+        #expect(other.run())
+        #expect(other.errorCode == .networkConnectionLost && other.transport.paths.count == 2)
+    }
+
     @Test func `three times in a row at most`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10))
         #expect(attempt.run())
