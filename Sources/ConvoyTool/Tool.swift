@@ -2,6 +2,7 @@
 enum Tool {
     static func run(_ arguments: [String]) -> ExitStatus {
         StandardStreams.openClosed()
+        DescriptorLimit.raise()
         Interruption.shared.begin(Display.terminal.and(SilentTerminal.terminal))
         let display = Display()
         let status = status(of: arguments, display)
@@ -43,6 +44,7 @@ enum Tool {
         if command == .help || options.has("help") {
             return try help(command == .help ? options.arguments : [first] + topics(rest, options), display)
         }
+        Shown.secrets = options.has("show-secrets")
         if Command.transferring.contains(command), !options.has("no-config") { options.merge(try Configuration.read()) }
         switch command {
         case .demo: return try DemoCommand.run(options, display)

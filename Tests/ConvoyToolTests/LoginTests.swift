@@ -108,9 +108,23 @@ import Testing
         #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
+    @Test func `--user comes before the URL's login, and a netrc file has the password of a URL with only a user`()
+        async throws
+    {
+        let file = scratch.url.appendingPathComponent("netrc")
+        try Data("machine 127.0.0.1 login eve password x\nmachine 127.0.0.1 login ada password se:cret\n".utf8).write(
+            to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        for (arguments, user) in [(["--user", "ada:se:cret"], "eve:x@"), (["--netrc-file", file.path], "ada@")] {
+            let result = try await get(["-f"] + arguments + [url.replacing("://", with: "://\(user)")])
+            #expect(result.status == 0, "\(arguments): \(result.errors)")
+            #expect(server.requests.last?.headers["Authorization"] == Self.authorization)
+        }
+    }
+
     @Test func `mistakes are usage errors, and nothing is sent`() async throws {
         for (arguments, text) in [
-            (["--user", ""], "--user needs a name"), (["--noproxy", "x"], "--noproxy needs --proxy"),
+            (["--user", ""], "--user needs a name"), (["--connect-to", "a:80:b"], "--connect-to takes"),
             (["--proxy", "ftp://x"], "--proxy: "), (["--resolve", "a:b:c"], "--resolve takes"),
             (["--resolve", "host:80:name"], "--resolve takes"), (["--max-redirs", "-1"], "--max-redirs takes"),
             (["--unix-socket", ""], "--unix-socket needs a path"),

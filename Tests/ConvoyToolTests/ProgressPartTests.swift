@@ -82,6 +82,20 @@ struct ProgressPartTests {
             ])
     }
 
+    @Test func `an unknown length does not look like nothing of a known one`() {
+        let display = Display()
+        let unknown = ProgressBar.bar(nil, width: 10, display: display)
+        let none = ProgressBar.bar(0, width: 10, display: display)
+        #expect(unknown != none && unknown.count == none.count)
+    }
+
+    @Test func `the rate that is asked for is printed as it was asked for`() {
+        for text in ["500k", "2M", "1.5M"] {
+            let rate = SpeedOptions.rate(text).map { Amounts.speed(Double($0)) } ?? ""
+            #expect(rate.filter { $0.isNumber || $0 == "." }.hasPrefix(text.filter { $0.isNumber || $0 == "." }), "\(rate)")
+        }
+    }
+
     @Test func `no line is longer than the window`() {
         for columns in 4...120 {
             for name in [0, 1, 2, 3, 5, 11, 40, 200] {

@@ -24,11 +24,12 @@ import Testing
 
     @Test func `what is sent and received is told on standard error, without secrets`() async throws {
         let url = server.url("/file?token=s3cret").absoluteString
-        let secrets = ["-H", "Authorization: s3cret", "-H", "X-Own: s3cret"]
+        let secrets = ["-H", "Authorization: s3cret", "-H", "X-Own-Token: s3cret", "-H", "X-Own: plain"]
         let result = try await get(["-v", "-H", "Accept: text/plain"] + secrets + [url])
         #expect(result.status == 0)
         for line in [
-            "> GET /file?token=*** HTTP/1.1", "> Authorization: ***", "> X-Own: ***", "> Accept: text/plain",
+            "> GET /file?token=*** HTTP/1.1", "> Authorization: ***", "> X-Own-Token: ***", "> X-Own: plain",
+            "> Accept: text/plain",
             "< HTTP/1.1 200 OK", "< Set-Cookie: ***", "{ 5 bytes",
         ] {
             #expect(result.errorLines.contains(line), "\(line) in \(result.errors)")

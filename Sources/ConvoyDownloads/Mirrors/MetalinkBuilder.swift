@@ -3,14 +3,20 @@ import ConvoySupport
 import Foundation
 
 /// Makes files out of the elements of a Metalink (RFC 5854, section 4), which come one by one.
+///
+/// Metalinks of version 3, from before the RFC, say the same in other elements: `files`, `verification` and `resources`
+/// are around those of a list, of checksums and of URLs, and a URL has a preference up to 100 in place of a priority.
 struct MetalinkBuilder {
     static let namespace = "urn:ietf:params:xml:ns:metalink"
+    private static let oldNamespace = "http://www.metalinker.org"
 
     /// An element that is open.
     private enum Element {
         case metalink, file, size, url(priority: String?, location: String?)
         case hash(ChecksumAlgorithm?)
         case pieces, pieceHash
+        /// What version 3 has around others.
+        case files, verification, resources
         /// Something else, which is skipped with everything in it.
         case other
 
@@ -29,6 +35,7 @@ struct MetalinkBuilder {
     private var draft = MetalinkDraft()
     private var paths: Set<[UInt8]> = []
     private var hasRoot = false
+    private var isVersion3 = false
 
     /// No text of a number, a digest or a URL is longer, in bytes.
     private static let maximumTextLength = 8 << 10
@@ -41,15 +48,14 @@ struct MetalinkBuilder {
     ) throws(MetalinkError) {
         text = []
         guard let parent = open.last else {
-            try checkRoot(name, namespace, version: attributes["version"])
+            isVersion3 = try isOldRoot(name, namespace, version: attributes["version"])
             hasRoot = true
             open.append(.metalink)
             return
         }
         if parent.isText { throw .malformed(reason: "There is an element \(name) inside of a value.", line: line) }
-        let element =
-            namespace == Self.namespace ? try child(name, of: parent, MetalinkAttributes(name, attributes, line)) : .other
-        open.append(element)
+        let isKnown = isVersion3 ? Self.isOld(namespace) : namespace == Self.namespace
+        open.append(isKnown ? try child(name, of: parent, MetalinkAttributes(name, attributes, line)) : .other)
     }
 
     mutating func append(_ bytes: some Collection<UInt8>, line: Int) throws(MetalinkError) {
@@ -64,7 +70,7 @@ struct MetalinkBuilder {
         guard let element = open.popLast() else { return }
         let content = ASCII.trimmed(text)
         switch element {
-        case .metalink, .other: break
+        case .metalink, .files, .verification, .resources, .other: break
         case .file:
             let file = try draft.file(line: line)
             files.append(file)
@@ -77,20 +83,36 @@ struct MetalinkBuilder {
         text = []
     }
 
-    private func checkRoot(_ name: String, _ namespace: String?, version: String?) throws(MetalinkError) {
-        guard name == "metalink", namespace == Self.namespace else {
-            let isOld =
-                name == "metalink"
-                && (namespace?.hasPrefix("http://www.metalinker.org") == true || version?.hasPrefix("3") == true)
-            throw isOld ? .version3 : .notMetalink
-        }
+    /// Whether the root is that of version 3.
+    private func isOldRoot(_ name: String, _ namespace: String?, version: String?) throws(MetalinkError) -> Bool {
+        guard name == "metalink" else { throw .notMetalink }
+        if namespace == Self.namespace { return false }
+        guard Self.isOld(namespace), namespace != nil || version?.hasPrefix("3") == true else { throw .notMetalink }
+        return true
+    }
+
+    private static func isOld(_ namespace: String?) -> Bool { namespace?.hasPrefix(oldNamespace) ?? true }
+
+    /// The priority that a preference from 1 to 100, the best, is.
+    private static func priority(ofPreference text: String?) -> String? {
+        guard let preference = text.flatMap({ Int($0) }), (1...100).contains(preference) else { return nil }
+        return String(101 - preference)
     }
 
     private mutating func child(
         _ name: String, of parent: Element, _ attributes: MetalinkAttributes
     ) throws(MetalinkError) -> Element {
         switch (parent, name) {
-        case (.metalink, "file"):
+        case (.metalink, "files") where isVersion3: return .files
+        case (.file, "verification") where isVersion3: return .verification
+        case (.file, "resources") where isVersion3: return .resources
+        case (.resources, "url"):
+            // Others are of torrents, or of protocols that are not known here.
+            guard ["http", "https"].contains(attributes["type"] ?? "http") else { return .other }
+            return .url(
+                priority: Self.priority(ofPreference: attributes["preference"]), location: attributes["location"])
+        case (.verification, "hash"): return .hash(ChecksumAlgorithm(name: try attributes.required("type")))
+        case (.metalink, "file") where !isVersion3, (.files, "file"):
             guard files.count < Metalink.maximumFileCount else {
                 throw .tooMany(element: "file", limit: Metalink.maximumFileCount, line: attributes.line)
             }
@@ -101,9 +123,10 @@ struct MetalinkBuilder {
             draft = MetalinkDraft(pathComponents: components)
             return .file
         case (.file, "size"): return .size
-        case (.file, "url"): return .url(priority: attributes["priority"], location: attributes["location"])
-        case (.file, "hash"): return .hash(ChecksumAlgorithm(name: try attributes.required("type")))
-        case (.file, "pieces"):
+        case (.file, "url") where !isVersion3:
+            return .url(priority: attributes["priority"], location: attributes["location"])
+        case (.file, "hash") where !isVersion3: return .hash(ChecksumAlgorithm(name: try attributes.required("type")))
+        case (.file, "pieces") where !isVersion3, (.verification, "pieces"):
             try draft.startPieces(
                 ChecksumAlgorithm(name: attributes.required("type")), length: attributes.required("length"),
                 line: attributes.line)

@@ -9,8 +9,6 @@ public enum MetalinkError: Error, Sendable, Hashable {
     case malformed(reason: String, line: Int)
     /// It has a document type, which could declare entities. No Metalink needs one.
     case documentType(line: Int)
-    /// It is a Metalink of version 3, which nobody standardised.
-    case version3
     /// It is XML, but not a Metalink.
     case notMetalink
     /// It lists no file.
@@ -37,7 +35,6 @@ extension MetalinkError: CustomStringConvertible {
         case .malformed(let reason, let line): "The Metalink is malformed in line \(line): \(reason)"
         case .documentType(let line):
             "The Metalink has a document type in line \(line). That is refused, as it could declare entities."
-        case .version3: "The document is a Metalink of version 3. Ask for version 4, \(Metalink.mediaType) (RFC 5854)."
         case .notMetalink: "The document is XML, but not a Metalink (RFC 5854)."
         case .noFiles: "The Metalink lists no file."
         case .tooMany(let element, let limit, let line):

@@ -96,7 +96,11 @@ struct StartPace {
     /// What is to be remembered after a start.
     ///
     /// - Parameter due: what was remembered before; 0 for nothing.
-    func due(after due: UInt64, startAt now: UInt64) -> UInt64 { Self.sum(max(due, now), interval) }
+    func due(after due: UInt64, startAt now: UInt64) -> UInt64 {
+        guard rate.spread > 0 else { return Self.sum(max(due, now), interval) }
+        let factor = Double.random(in: (1 - rate.spread)...(1 + rate.spread))
+        return Self.sum(max(due, now), Nanoseconds.clamping(seconds: factor / rate.startsPerSecond))
+    }
 
     /// What is to be remembered when this rate takes the place of another: no more than after a whole burst.
     func due(limiting due: UInt64, at now: UInt64) -> UInt64 { min(due, Self.sum(Self.sum(now, slack), interval)) }
@@ -126,16 +130,22 @@ public struct StartRate: Sendable, Hashable {
     /// How many may start at once after a time of rest. With 1 they start at even intervals.
     public let burst: Int
 
+    /// By how much of it the time between two starts may be shorter or longer, at random: with 0.5, from half of it to one
+    /// and a half. 0 is none.
+    public let spread: Double
+
     /// A rate.
     ///
     /// - Parameters:
     ///   - startsPerSecond: how many may start in a second; also fewer than one.
     ///   - burst: how many may start at once after a time of rest.
-    /// - Precondition: both are positive.
-    public init(perSecond startsPerSecond: Double, burst: Int = 1) {
+    ///   - spread: by how much of it the time between two starts varies; what is not from 0 to 1 is brought there.
+    /// - Precondition: the first two are positive.
+    public init(perSecond startsPerSecond: Double, burst: Int = 1, spread: Double = 0) {
         precondition(startsPerSecond > 0, "with a rate of \(startsPerSecond) nothing would ever start; use isSuspended")
         precondition(burst >= 1, "with a burst of \(burst) nothing would ever start")
         self.startsPerSecond = startsPerSecond
         self.burst = burst
+        self.spread = spread > 0 ? min(spread, 1) : 0
     }
 }

@@ -4,7 +4,8 @@ import Foundation
 /// A file of known hosts, which several processes may share. All its methods block.
 ///
 /// The format is text: a first line that names the format, and a line for each host with its name, when it expires,
-/// when it was noted, and the flags `s` (includes subdomains) and `w` (withdrawn), or `-`.
+/// when it was noted, and the flags `s` (includes subdomains) and `w` (withdrawn), or `-`. A file of
+/// curl's (`curl --hsts`) is read as well, and stays one.
 ///
 /// The path may be a symbolic link that belongs to this user or root: the file it leads to is read and replaced.
 struct HSTSFile: Sendable {
@@ -13,6 +14,9 @@ struct HSTSFile: Sendable {
     private static let title = "Convoy-HSTS 1"
     /// The maximum size of a file, in bytes.
     private static let limit = 16 << 20
+
+    /// How a file is written.
+    private enum Format { case own, curl }
 
     /// Reads the records of the file; none if it is missing or empty.
     func read() throws(HSTSStoreError) -> HSTSRecords {
@@ -27,17 +31,62 @@ struct HSTSFile: Sendable {
             }
         }
         defer { close(descriptor) }
-        return try read(descriptor)
+        return try read(descriptor).records
     }
 
-    private func read(_ descriptor: Int32) throws(HSTSStoreError) -> HSTSRecords {
+    private func read(_ descriptor: Int32) throws(HSTSStoreError) -> (records: HSTSRecords, format: Format) {
         let bytes: [UInt8]
         do throws(FileContents.Failure) {
             bytes = try FileContents.read(descriptor, limit: Self.limit)
         } catch {
             throw .cannotRead(path, reason: error.reason)
         }
-        return try records(in: bytes)
+        if let records = Self.curlRecords(in: bytes) { return (records, .curl) }
+        return (try records(in: bytes), .own)
+    }
+
+    /// What a file of curl's has: a line for each host, with a dot before it for the names below it, and when it expires;
+    /// nil for another file.
+    private static func curlRecords(in bytes: [UInt8]) -> HSTSRecords? {
+        guard !bytes.isEmpty, !bytes.starts(with: title.utf8) else { return nil }
+        var records = HSTSRecords()
+        for line in bytes.split(separator: UInt8(ascii: "\n")) {
+            let text = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+            guard !text.isEmpty, !text.hasPrefix("#") else { continue }
+            let parts = text.split(separator: " ", maxSplits: 1)
+            guard parts.count == 2, let expires = curlTime(parts[1]) else { return nil }
+            let includesSubdomains = parts[0].hasPrefix(".")
+            guard let name = HSTSRecords.name(of: String(parts[0].drop { $0 == "." })) else { return nil }
+            records.insert(
+                HSTSRecord(includesSubdomains: includesSubdomains, expires: expires, noted: 0), name)
+        }
+        return !records.records.isEmpty || bytes.first == UInt8(ascii: "#") ? records : nil
+    }
+
+    /// Seconds since 1970 of `"20261231 23:59:59"`, in UTC, or of `"unlimited"`.
+    private static func curlTime(_ text: Substring) -> Int64? {
+        guard text.hasPrefix("\""), text.hasSuffix("\""), text.utf8.count > 2 else { return nil }
+        let content = text.dropFirst().dropLast()
+        if content == "unlimited" { return farFuture }
+        let digits = content.utf8.filter(ASCII.isDigit)
+        guard content.utf8.count == 17, digits.count == 14 else { return nil }
+        func number(_ range: Range<Int>) -> Int32 { Int32(String(decoding: digits[range], as: UTF8.self)) ?? 0 }
+        var time = tm()
+        (time.tm_year, time.tm_mon, time.tm_mday) = (number(0..<4) - 1900, number(4..<6) - 1, number(6..<8))
+        (time.tm_hour, time.tm_min, time.tm_sec) = (number(8..<10), number(10..<12), number(12..<14))
+        return max(0, Int64(timegm(&time)))
+    }
+
+    /// What stands for no end, as libcurl has none beyond.
+    private static let farFuture: Int64 = 253_402_300_799
+
+    private static func curlLine(_ host: String, _ record: HSTSRecord) -> String {
+        var expires = time_t(min(record.expires, farFuture)), time = tm()
+        gmtime_r(&expires, &time)
+        let day = String(format: "%d%02d%02d", Int(time.tm_year) + 1900, Int(time.tm_mon) + 1, Int(time.tm_mday))
+        let clock = String(format: "%02d:%02d:%02d", Int(time.tm_hour), Int(time.tm_min), Int(time.tm_sec))
+        let text = record.expires >= farFuture ? "unlimited" : "\(day) \(clock)"
+        return "\(record.includesSubdomains ? "." : "")\(host) \"\(text)\""
     }
 
     private func records(in bytes: [UInt8]) throws(HSTSStoreError) -> HSTSRecords {
@@ -81,13 +130,18 @@ struct HSTSFile: Sendable {
             throw failure(error)
         }
         defer { close(lock) }
-        var all = try read(lock)
+        let (found, format) = try read(lock)
+        var all = found
         let before = all
         all.limit = own.limit
         all.merge(own, at: now)
         guard all.records != before.records else { return all }
-        var lines = [Self.title]
+        var lines = [format == .own ? Self.title : "# Your HSTS cache. https://curl.se/docs/hsts.html"]
         for (host, record) in all.records.sorted(by: { $0.key < $1.key }) {
+            if format == .curl {
+                if !record.isWithdrawn { lines.append(Self.curlLine(host, record)) }
+                continue
+            }
             let marks = (record.includesSubdomains ? "s" : "") + (record.isWithdrawn ? "w" : "")
             lines.append("\(host) \(record.expires) \(record.noted) \(marks.isEmpty ? "-" : marks)")
         }

@@ -9,8 +9,8 @@ enum OptionTable {
     /// Options of which a later one takes the place of an earlier one in the configuration, and of which the command line
     /// has one at most.
     static let alternatives: [Set<String>] = [
-        ["continue", "no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["insecure", "crl-file"],
-        ["quiet", "verbose"],
+        ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
+        ["insecure", "crl-file"], ["quiet", "verbose"],
         ["output", "remote-header-name"],
     ]
 
@@ -54,6 +54,9 @@ enum OptionTable {
             "timestamping", "N", in: .files, of: [.get], "get a file that is there only if it has changed",
             "The server is asked with the entity tag and the date that were stored with the file, or its time."),
         .flag(
+            "number", nil, in: .files, of: [.get], "if NAME is there, write NAME.1",
+            "Or the first number that no file has, as wget has it. An interrupted download goes on under its number."),
+        .flag(
             "force", "f", in: .files, of: Command.fetching, "replace files that are there",
             """
             When the new ones are whole. Directories, devices and pipes are never replaced. Without it, a file that is there is an error, and nothing \
@@ -67,6 +70,14 @@ enum OptionTable {
             "checksum-file", nil, "FILE", completes: .file, in: .files, of: [.get], once: true,
             "the checksums of the files, as of sha256sum",
             "Files are found in it by their names; a file that is not in it is an error."),
+        .value(
+            "range", "r", "FIRST-LAST", in: .files, of: [.get], once: true, "get only these bytes: 0-499, 500-, -500",
+            "Into a file of its own, which is not continued. A server that sends something else is an error."),
+        .flag(
+            "content-on-error", nil, in: .files, of: [.get], once: true, alias: "fail-with-body",
+            "keep the body of an error, too",
+            "As the file, or printed with --output -. The status is still that of an error. The first 64 KiB of it at least."
+        ),
         .value(
             "mirror", nil, "URL", in: .files, of: [.get], repeats: true, once: true,
             "another place of the same file (one URL)",
@@ -83,12 +94,14 @@ enum OptionTable {
             "1 to 256."),
         .value(
             "limit-rate", nil, "RATE", in: .speed, of: Command.fetching, "bytes a second for all together: 500k, 2M",
-            "The letters k, M and G stand for powers of 1024."),
+            "The letters k, M and G stand for powers of 1000, as in the rates that are printed; Ki, Mi and Gi for powers of 1024."
+        ),
+        .value("limit-rate-each", nil, "RATE", in: .speed, of: Command.fetching, "bytes a second for each of them"),
         .value(
             "min-rate", nil, "RATE", in: .speed, of: Command.fetching, "give up one that is slower for half a minute",
             "Bytes a second, on the average of 30 s. Time in which --limit-rate holds a transfer back does not count."),
         .value(
-            "wait", nil, "SECONDS", in: .speed, of: Command.fetching, "between two starts at one host, to be polite",
+            "wait", nil, "SECONDS", in: .speed, of: Command.fetching, "between two starts at one host: 2, or 2-5 at random",
             "Skipped files do not count."),
         .value(
             "retry", nil, "N", in: .speed, of: Command.fetching, "try again N times (default: 3), 0 to 1000",
@@ -97,6 +110,9 @@ enum OptionTable {
             a number also if the host cannot be found or connected to. The waits grow from half a second to a minute, and \
             Retry-After is respected. Requests that may have been carried out are repeated only if that does no harm.
             """),
+        .value(
+            "retry-on", nil, "STATUS", in: .speed, of: Command.fetching, repeats: true,
+            "try again after this status, too: 404,409"),
         .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.fetching, "begin no other try after this time"),
         .value("max-time", "m", "SECONDS", in: .speed, "longest time of each, with all its tries"),
         .value("connect-timeout", nil, "SECONDS", in: .speed, "longest time until there is a connection"),
@@ -138,11 +154,18 @@ enum OptionTable {
             socks5://, with USER:PASSWORD@ if it asks.
             """),
         .value(
-            "noproxy", nil, "LIST", in: .network, "hosts that --proxy is not for; * for all",
-            "Names, addresses and networks, with commas between them."),
+            "noproxy", nil, "LIST", in: .network, "hosts that no proxy is for; * for all",
+            "Names, addresses and networks, with commas between them. In place of the variable no_proxy."),
         .value(
             "resolve", nil, "HOST:PORT:ADDRESS", in: .network, repeats: true, "connect to ADDRESS for this host and port"),
         .value("unix-socket", nil, "PATH", completes: .file, in: .network, "connect to this Unix socket for every host"),
+        .value(
+            "connect-to", nil, "HOST:PORT:HOST2:PORT2", in: .network, repeats: true,
+            "connect to HOST2 for HOST; all but HOST2 may be empty",
+            "Host and TLS still say HOST. Without HOST it is for all, and without PORT2 the port stays."),
+        .flag("ipv4", "4", in: .network, "connect to IPv4 addresses only"),
+        .flag("ipv6", "6", in: .network, "connect to IPv6 addresses only"),
+        .flag("http1.1", nil, in: .network, "do not use HTTP/2"),
         .value(
             "interface", nil, "NAME|ADDRESS", in: .network, "connect from this interface, or address",
             "The name of an interface needs the right to bind to one, as root has it."),
@@ -186,10 +209,18 @@ enum OptionTable {
         .value(
             "count", "c", "N", in: .output, of: [.events], once: true, "end with success after N events",
             "Those that --type leaves out do not count."),
+        .flag(
+            "head", "I", in: .output, of: [.get], once: true, alias: "spider", "print the heads of responses, get no files",
+            "Of HEAD requests, after redirects."),
+        .flag(
+            "include", nil, in: .output, of: [.get], once: true, "print the head before the body, with --output -"),
         .flag("quiet", "q", in: .output, "print only errors"),
         .flag(
             "verbose", "v", in: .output, "tell what is sent and received, on standard error",
             "Without passwords, cookies and tokens, and of bodies only the sizes; and what it waits for."),
+        .flag(
+            "show-secrets", nil, in: .output, once: true, "print passwords, cookies and tokens, too",
+            "In URLs, heads and errors, with --json, --verbose, --dry-run and --har. On a terminal it is warned of."),
         .flag(
             "timing", nil, in: .output, of: Command.fetching, "tell how long names, connections, TLS and answers took",
             "In seconds from its start: the name found, connected, TLS agreed on, the first byte, all."),
@@ -199,8 +230,9 @@ enum OptionTable {
         .flag(
             "json", nil, in: .output, "print a line of JSON for each on standard output",
             """
-            With all other text on standard error. The keys are url, status, bytes, file, sha256, seconds, error and \
-            errorCode; id with run, outcome with get, and timing with --timing. With events each event has a line, with the \
+            With all other text on standard error. The keys are url, as it was given but for secrets, status, bytes, file, \
+            sha256, seconds, error and errorCode; id with run, outcome with get, list and line for a URL of a list, and timing \
+            with --timing. With events each event has a line, with the \
             keys type, data and id.
             """),
         .value(

@@ -11,6 +11,8 @@ struct Options {
     private var values: [String: [String]] = [:]
     /// The names of the options that come from the configuration, and not from the command line.
     private var configured: Set<String> = []
+    /// The options that were given by their letters.
+    private var lettered: Set<String> = []
     private let known: [ToolOption]
 
     /// Parses the arguments of a command.
@@ -38,7 +40,13 @@ struct Options {
         }
     }
 
+    /// The names of all that are given or configured.
+    var names: Dictionary<String, [String]>.Keys { values.keys }
+
     func has(_ name: String) -> Bool { values[name] != nil }
+
+    /// Whether an option was given by its letter, which other programs may have for something else.
+    func wroteLetter(_ name: String) -> Bool { lettered.contains(name) }
 
     /// The value of an option, or nil without it.
     func value(_ name: String) -> String? { values[name]?.first }
@@ -50,7 +58,8 @@ struct Options {
     func integer(_ name: String, in range: ClosedRange<Int>) throws(ToolError) -> Int? {
         guard let text = value(name) else { return nil }
         guard let number = Int(text), range.contains(number) else {
-            throw usage("--\(name) takes a whole number from \(range.lowerBound) to \(range.upperBound)")
+            let advice = wroteLetter(name) && name == "segments" ? "; -q prints only errors" : ""
+            throw usage("--\(name) takes a whole number from \(range.lowerBound) to \(range.upperBound)\(advice)")
         }
         return number
     }
@@ -96,11 +105,16 @@ struct Options {
         return .usage("\(text)\(origins.joined()); try 'convoy \(command.rawValue) --help'")
     }
 
+    /// An error for an option of other programs, that says what there is in its place.
+    private func unknown(_ option: String) -> ToolError? {
+        OtherPrograms.advice(on: option, for: command).map { usage("no option '\(option)': \($0)") }
+    }
+
     private mutating func readLong(_ text: Substring, _ rest: inout ArraySlice<String>) throws(ToolError) {
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts.first.map(String.init) ?? ""
-        guard let option = known.first(where: { $0.name == name }) else {
-            throw usage("unknown option '--\(Printable.line(name))'")
+        guard let option = known.first(where: { $0.name == name || $0.alias == name }) else {
+            throw unknown("--\(name)") ?? usage("unknown option '--\(Printable.line(name))'")
         }
         try store(option, parts.count == 2 ? String(parts[1]) : nil, &rest)
     }
@@ -109,8 +123,9 @@ struct Options {
         var letters = text
         while let letter = letters.popFirst() {
             guard let option = known.first(where: { $0.letter == letter }) else {
-                throw usage("unknown option '-\(Printable.line(String(letter)))'")
+                throw unknown("-\(letter)") ?? usage("unknown option '-\(Printable.line(String(letter)))'")
             }
+            lettered.insert(option.name)
             guard option.value != nil else {
                 try store(option, nil, &rest)
                 continue
@@ -134,5 +149,14 @@ struct Options {
             values[option.name] = []
             self.given.append((option, nil))
         }
+    }
+}
+
+/// Words of which one is to be chosen.
+enum WordChoice {
+    /// "a, b or c".
+    static func text(_ words: [String]) -> String {
+        guard let last = words.last, words.count > 1 else { return words.first ?? "" }
+        return "\(words.dropLast().joined(separator: ", ")) or \(last)"
     }
 }

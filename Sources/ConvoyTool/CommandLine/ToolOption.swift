@@ -15,6 +15,8 @@ struct ToolOption: Sendable {
 
     /// Without the hyphens: `output`.
     let name: String
+    /// Another name, which other programs have for it.
+    var alias: String?
     var letter: Character?
     /// nil for an option that is there or not.
     var value: Value?
@@ -40,11 +42,11 @@ struct ToolOption: Sendable {
 extension ToolOption {
     static func flag(
         _ name: String, _ letter: Character?, in topic: Topic, of commands: Set<Command> = Command.transferring,
-        once: Bool = false, _ summary: String, _ details: String = ""
+        once: Bool = false, alias: String? = nil, _ summary: String, _ details: String = ""
     ) -> Self {
         ToolOption(
-            name: name, letter: letter, topic: topic, commands: commands, isConfigurable: !once, summary: summary,
-            details: details)
+            name: name, alias: alias, letter: letter, topic: topic, commands: commands, isConfigurable: !once,
+            summary: summary, details: details)
     }
 
     static func value(

@@ -19,12 +19,14 @@ enum EventsCommand {
             display, types: options.all("type"), printsJSON: options.has("json"),
             limit: try options.integer("count", in: 1...Int.max))
         // Last, as they may ask for a password and a passphrase.
-        let login = try LoginOptions(options, for: [url])
+        var login = LoginOptions(options)
+        try login.adopt(url, options)
+        try login.ask(options)
         let trust = try TrustOptions(options)
         let settings = TransferSettings(
             speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
             trace: try TraceOptions(options, display, count: 1))
-        try settings.apply(to: source, url, try Headers(options).configuration, number: 1, heard: { _ in })
+        try settings.apply(to: source, url, ConnectionConfiguration(), number: 1, heard: { _ in })
         source.totalTimeout = speed.maximumTime
         if let warning = trust.warning { display.complain(warning) }
         if !options.has("quiet") { source.reconnectHandler = { display.remark("convoy: \(EventText.line($1))") } }

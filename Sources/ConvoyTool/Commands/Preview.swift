@@ -12,35 +12,40 @@ struct Preview {
 
     /// Prints the requests of transfers.
     ///
-    /// - Parameter settled: what would not be sent, and why.
     /// - Returns: what the exit status of the run would be, so far as it is known.
-    func print(_ transfers: [Transfer], settled: [Outcome] = []) -> ExitStatus {
-        var kinds = settled.compactMap(\.kind)
-        for outcome in settled {
-            if outcome.error != nil { complain(outcome) } else { display.say(Self.unsent(outcome.url, outcome.file)) }
+    func print(_ feed: some TransferFeed) -> ExitStatus {
+        var kinds: [FailureKind] = [], isFirst = true
+        func complain(_ outcome: Outcome) {
+            if let kind = outcome.kind { kinds.append(kind) }
+            display.complain(OutcomeText.failure(outcome), isMarked: true)
         }
-        for (index, transfer) in transfers.enumerated() {
-            do {
-                if index > 0 { display.say("") }
-                for line in try lines(of: transfer) { display.say(Printable.line(line)) }
-            } catch {
-                var outcome = Outcome(id: transfer.id, url: Redaction.url(transfer.url.absoluteString))
-                outcome.error = ErrorText.line(for: error)
-                kinds.append(FailureKind(error, statusCode: nil))
-                complain(outcome)
+        while true {
+            switch feed.next() {
+            case .end: return ExitStatus(failures: kinds)
+            case .wait, .nothing: continue
+            case .settled(let outcome):
+                if outcome.error != nil { complain(outcome) } else { display.say(Self.unsent(outcome.url, outcome.file)) }
+            case .transfer(let transfer):
+                do {
+                    let lines = try lines(of: transfer)
+                    if !isFirst { display.say("") }
+                    isFirst = false
+                    for line in lines { display.say(Printable.line(line)) }
+                } catch {
+                    var outcome = Outcome(id: transfer.id, url: Shown.url(transfer.text))
+                    outcome.error = ErrorText.line(for: error)
+                    outcome.kind = FailureKind(error, statusCode: nil)
+                    complain(outcome)
+                }
+                // Nothing is sent, so that it is over.
+                feed.hooks.finish(transfer)
             }
         }
-        return ExitStatus(failures: kinds)
-    }
-
-    private func complain(_ outcome: Outcome) {
-        let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
-        display.complain("\(subject)\(Printable.line(outcome.url)): \(outcome.error ?? "")", isMarked: true)
     }
 
     private func lines(of transfer: Transfer) throws -> [String] {
         let name = transfer.path ?? transfer.id
-        let url = Redaction.url(transfer.url.withoutUserInfo.absoluteString)
+        let url = Shown.url(transfer.url.withoutUserInfo.absoluteString)
         var request = transfer.operation.request
         if let download = transfer.operation as? DownloadOperation {
             guard let first = try download.firstRequest() else { return [Self.unsent(url, name)] }
@@ -74,8 +79,8 @@ struct Preview {
             for: target, site: request.mainDocumentURL, isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
         if let cookies, !has("cookie") { fields.append(("Cookie", String(decoding: cookies, as: UTF8.self))) }
         if let body = request.httpBody { fields.append(("Content-Length", "\(body.count)")) }
-        let start = "\(method) \(Redaction.url(uri)) HTTP/1.1"
-        let lines = [start] + fields.map { "\($0): \(secrets.shown($0, $1))" }
+        let start = "\(method) \(Shown.url(uri)) HTTP/1.1"
+        let lines = [start] + fields.map { "\($0): \(Shown.value($0, $1, secrets))" }
         return request.httpBody.map { lines + ["", "(a body of \(Amounts.bytes(Int64($0.count))))"] } ?? lines
     }
 }

@@ -20,7 +20,9 @@ enum RunCommand {
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
         // Last, as they may ask for a password and a passphrase.
-        let login = try LoginOptions(options, for: manifest.baseURL.map { [$0] } ?? manifest.requests.map(\.url))
+        var login = LoginOptions(options)
+        for url in manifest.baseURL.map({ [$0] }) ?? manifest.requests.map(\.url) { try login.adopt(url, options) }
+        try login.ask(options)
         let trust = try TrustOptions(options)
         let settings = TransferSettings(
             speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
@@ -31,14 +33,14 @@ enum RunCommand {
             of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"),
             makesDirectories: !isPreview, settings)
         if let warning = trust.warning { display.complain(warning) }
-        if isPreview { return Preview(display: display).print(transfers) }
+        if isPreview { return Preview(display: display).print(TransferList(transfers)) }
         let run = TransferRun(display: display, speed: speed, options: options, trace: settings.trace)
         // Taken from the manifest, as an operation has no dependencies any more when it has finished.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
         defer { settings.trace.finish() }
-        let status = run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
+        let status = run.run(TransferList(transfers), summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
         return settings.finish(status, display)
@@ -66,7 +68,7 @@ enum RunCommand {
                 body: BodyFile(
                     path: request.output.map { PathText.join(directory, $0) }, replaces: replaces, hashes: hashes))
             transfer.operation.dependencyFailurePolicy = .cancel
-            let configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
+            let configuration = ConnectionConfiguration()
             try settings.apply(to: transfer, configuration, number: index + 1)
             byID[request.id] = transfer
             return transfer

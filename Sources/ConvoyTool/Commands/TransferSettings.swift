@@ -6,7 +6,7 @@ struct TransferSettings {
     let speed: SpeedOptions
     let routes: RouteOptions
     let cookies: CookieOptions
-    let login: LoginOptions
+    var login: LoginOptions
     let trust: TrustOptions
     let trace: TraceOptions
 

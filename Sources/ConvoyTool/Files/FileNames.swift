@@ -1,6 +1,7 @@
 import Convoy
 import ConvoySupport
 import Foundation
+import Synchronization
 
 /// Makes safe file names from URLs, which are untrusted.
 enum FileNames {
@@ -11,9 +12,9 @@ enum FileNames {
     static func partial(of name: String) -> String { name + ".part" }
 
     /// The names that a file may have beside its own, and those of the files beside it.
-    static func companions(of name: String) -> [String] {
-        [partial(of: name)] + PartialPaths.suffixes.map { name + $0 }
-    }
+    static func companions(of name: String) -> [String] { companionSuffixes.map { name + $0 } }
+
+    static let companionSuffixes = [".part"] + PartialPaths.suffixes
 
     /// The last component of the URL's path as a file name; "index.html" if the path ends in a slash.
     static func name(for url: URL) -> String {
@@ -57,5 +58,65 @@ enum FileNames {
         var view = String.UnicodeScalarView()
         view.append(contentsOf: scalars)
         return String(view)
+    }
+}
+
+/// Assigns unique names to the files of one run of the program, including its partial files.
+struct FileNameAllocator {
+    private var taken: Set<String> = []
+    /// For each name that was taken before, the last number that was tried. All lower ones are taken.
+    private var numbers: [String: Int] = [:]
+
+    /// The name itself if it is free, or else "name.1.ext", "name.2.ext" and so on.
+    mutating func take(_ name: String) -> String {
+        if isFree(name) {
+            keep(name)
+            return name
+        }
+        let (stem, suffix) = FileName.parts(of: name)
+        var number = numbers[name] ?? 0, candidate: String
+        repeat {
+            number += 1
+            candidate = "\(stem).\(number)\(suffix)"
+        } while !isFree(candidate)
+        numbers[name] = number
+        keep(candidate)
+        return candidate
+    }
+
+    /// Takes a name that is not to be changed.
+    mutating func keep(_ name: String) { taken.insert(name) }
+
+    /// Whether neither a file nor its partial files would have the name of another's.
+    func isFree(_ name: String) -> Bool {
+        if taken.contains(name) { return false }
+        for suffix in FileNames.companionSuffixes {
+            if taken.contains(name + suffix) { return false }
+            guard name.hasSuffix(suffix) else { continue }
+            if taken.contains(String(name.dropLast(suffix.count))) { return false }
+        }
+        return true
+    }
+}
+
+/// Gives the files whose names servers tell different names, as ``FileNameAllocator`` does for those of URLs.
+final class ServerNames: Sendable {
+    private let names = Mutex<[String: FileNameAllocator]>([:])
+
+    /// Takes the place of a file that has its name from elsewhere.
+    func keep(_ path: String) {
+        let directory = Directories.resolved(PathText.directory(of: path))
+        names.withLock { $0[directory, default: FileNameAllocator()].keep(PathText.name(of: path)) }
+    }
+
+    /// The place of a file, out of the way of others of the run. Called on the network thread, with a file in a directory
+    /// that is there.
+    ///
+    /// - Returns: the place, and the name that it should have had, if another file of the run has that.
+    func place(_ wanted: URL, in directory: String) -> (place: URL, wanted: String?) {
+        let name = wanted.lastPathComponent
+        let free = names.withLock { $0[directory, default: FileNameAllocator()].take(name) }
+        guard free != name else { return (wanted, nil) }
+        return (wanted.deletingLastPathComponent().appendingPathComponent(free, isDirectory: false), name)
     }
 }

@@ -2,28 +2,59 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Reads lists of downloads, in the format of aria2's input files, and Metalinks.
+/// A file to download, as the command line, a list or a Metalink names it.
+struct DownloadItem: Sendable {
+    /// A place in a list.
+    struct Place: Sendable, Equatable {
+        /// The list, as the user has named it.
+        let list: String
+        let line: Int
+    }
+
+    /// Where it is, with user and password; the first is asked first.
+    var urls: [URL]
+    /// The first URL as it was given.
+    let text: String
+    /// Where a list has it; nil for one of the command line or of a Metalink.
+    var place: Place?
+    /// Its path below the directory; nil if the URL, or the server, tells its name.
+    var name: String?
+    /// nil for that of the command line.
+    var directory: String?
+    var checksum: Checksum?
+    /// Header fields for this file only: `Name: value`.
+    var headers: [String] = []
+    var segments: Int?
+    /// What a Metalink says of it.
+    var metalink: Metalink.File?
+
+    /// An argument of the command line.
+    init(argument text: String) throws(ToolError) { (urls, self.text) = ([try DownloadURL.parse(text)], text) }
+
+    init(urls: [URL], text: String) { (self.urls, self.text) = (urls, text) }
+}
+
+/// The text of a file in a list: a line with URLs, and those below it that are about the file.
+struct DownloadEntry: Sendable {
+    let line: Int
+    let text: String
+    var options: [(line: Int, text: String)] = []
+
+    /// Whether it is a URL, and nothing else, that needs no closer look to be known as one.
+    var isPlain: Bool { options.isEmpty && DownloadURL.isPlain(text) }
+}
+
+/// The format of lists of downloads, which is that of aria2's input files, and of Metalinks.
 ///
 /// A line has a URL, or several of the same file with tabs between them. Lines below it that begin with a space or a tab
 /// are options of that file.
 enum DownloadList {
-    /// The largest list that is read, in bytes.
+    /// The largest Metalink and the largest manifest that are read, in bytes.
     static let maximumLength = 256 << 20
-
-    /// The files of a list.
-    ///
-    /// - Parameter path: of the list, or of a Metalink; `-` for standard input.
-    /// - Throws: a usage error with the line.
-    static func items(at path: String) throws(ToolError) -> [DownloadItem] {
-        let name = path == "-" ? "standard input" : Printable.line(path)
-        let data = try InputFile.contents(of: path, called: "--input-file \(name)", limit: maximumLength)
-        let first = data.first { !" \t\r\n\u{FEFF}".utf8.contains($0) }
-        return first == UInt8(ascii: "<") ? try metalink(data, name) : try list(data, name)
-    }
 
     // MARK: Metalinks
 
-    private static func metalink(_ data: Data, _ name: String) throws(ToolError) -> [DownloadItem] {
+    static func metalink(_ data: Data, _ name: String) throws(ToolError) -> [DownloadItem] {
         let metalink: Metalink
         do throws(MetalinkError) {
             metalink = try Metalink(parsing: data)
@@ -31,10 +62,10 @@ enum DownloadList {
             throw .usage("\(name): \(Printable.line(error.description))")
         }
         return try metalink.files.map { file throws(ToolError) in
-            guard !file.mirrors.isEmpty else {
+            guard let first = file.mirrors.first else {
                 throw .usage("\(name): there is no URL of http or https for \(Printable.line(file.name))")
             }
-            var item = DownloadItem(urls: file.mirrors.map(\.url))
+            var item = DownloadItem(urls: file.mirrors.map(\.url), text: first.url.absoluteString)
             item.name = file.pathComponents.joined(separator: "/")
             item.metalink = file
             return item
@@ -43,34 +74,35 @@ enum DownloadList {
 
     // MARK: Lists
 
-    static func list(_ data: Data, _ name: String) throws(ToolError) -> [DownloadItem] {
-        var items: [DownloadItem] = []
-        var bytes = data[...]
-        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }
-        for (index, line) in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
-            let place = "\(name):\(index + 1)"
-            guard let text = String(validating: line, as: UTF8.self) else { throw .usage("\(place): it is not UTF-8") }
-            let words = text.trimmingCharacters(in: .whitespacesAndNewlines)
-            guard !words.isEmpty, !words.hasPrefix("#") else { continue }
-            do throws(ToolError) {
-                if text.utf8.first == UInt8(ascii: " ") || text.utf8.first == UInt8(ascii: "\t") {
-                    guard !items.isEmpty else { throw .usage("an option, but no URL before it") }
-                    try read(option: words, into: &items[items.count - 1])
-                } else {
-                    items.append(DownloadItem(urls: try urls(words)))
-                }
-            } catch {
-                // A line may be the whole of a file that is no list.
-                let text = error.text.count > 400 ? error.text.prefix(400) + "…" : error.text[...]
-                throw .usage("\(place): \(text)")
-            }
+    /// The file of an entry.
+    ///
+    /// - Throws: a usage error with the line.
+    static func item(_ entry: DownloadEntry, _ name: String) throws(ToolError) -> DownloadItem {
+        let texts = entry.text.split(separator: "\t").map { $0.trimmingCharacters(in: .whitespaces) }
+        let addresses = texts.filter { !$0.isEmpty }
+        var item = try located(name, entry.line) { () throws(ToolError) in
+            DownloadItem(
+                urls: try addresses.map { text throws(ToolError) in try DownloadURL.parse(text) },
+                text: addresses.first ?? "")
         }
-        return items
+        item.place = DownloadItem.Place(list: name, line: entry.line)
+        for (line, text) in entry.options {
+            try located(name, line) { () throws(ToolError) in try read(option: text, into: &item) }
+        }
+        return item
     }
 
-    private static func urls(_ line: String) throws(ToolError) -> [URL] {
-        let texts = line.split(separator: "\t").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
-        return try texts.map { text throws(ToolError) in try DownloadURL.parse(text) }
+    /// Adds the place to an error.
+    static func located<Value>(
+        _ name: String, _ line: Int, _ body: () throws(ToolError) -> Value
+    ) throws(ToolError) -> Value {
+        do throws(ToolError) {
+            return try body()
+        } catch {
+            // A line may be the whole of a file that is no list.
+            let text = error.text.count > 400 ? error.text.prefix(400) + "…" : error.text[...]
+            throw ToolError(text: "\(name):\(line): \(text)", status: error.status)
+        }
     }
 
     private static func read(option: String, into item: inout DownloadItem) throws(ToolError) {

@@ -72,7 +72,7 @@ struct ManifestReader {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }
         return Manifest.Request(
-            id: name, request: request, url: url, secretHeaders: Headers.secrets(among: headers.keys),
+            id: name, request: request, url: url,
             dependsOn: dependsOn, output: output)
     }
 
@@ -90,7 +90,7 @@ struct ManifestReader {
             return url
         } catch {
             let reason = error.userInfo[NSLocalizedDescriptionKey] as? String ?? "it must be an http or https URL"
-            throw value.problem("bad URL of \(Self.quoted(id)): \(Printable.line(Redaction.text(reason)))")
+            throw value.problem("bad URL of \(Self.quoted(id)): \(Printable.line(Shown.text(reason)))")
         }
     }
 

@@ -53,6 +53,10 @@ enum ManualTexts {
                 """
             ),
             ("NAME.convoynew", "What is there of a newer file, while NAME.convoypart still has more of the older one."),
+            (
+                "convoy-urls.txt",
+                "The URLs of a run that was interrupted, where there were too many for a line that goes on."
+            ),
             ("NAME.part", "An output of a manifest while it is being written."),
         ]
         for row in rows { page.term(Roff.italic(row.name), row.text) }

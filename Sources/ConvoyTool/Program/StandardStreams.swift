@@ -2,6 +2,21 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
+/// How many descriptors the program may have open.
+enum DescriptorLimit {
+    /// Raises the soft limit as far as it may be, so that many transfers at a time are not short of descriptors: a shell
+    /// gives 1024.
+    static func raise() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        // More is of no use, and some systems have a hard limit of a thousand millions.
+        let wanted = min(limit.rlim_max, 65_536)
+        guard limit.rlim_cur < wanted else { return }
+        limit.rlim_cur = wanted
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+}
+
 /// Functions for the descriptors of standard input, output and error.
 enum StandardStreams {
     /// Opens `/dev/null` for each of them that was closed when the program was started. Called before anything else.

@@ -92,15 +92,6 @@ struct Headers {
         }
     }
 
-    /// The headers whose values are not shown: all that the library does not know to be harmless.
-    static func secrets(among names: some Sequence<String>) -> Set<String> {
-        Set(names.filter { !SecretClassifier.isHarmless($0) })
-    }
-
-    var configuration: ConnectionConfiguration {
-        ConnectionConfiguration(sensitiveHeaders: Self.secrets(among: fields.keys))
-    }
-
     /// A GET of the URL, without the user name and password in it. A header that cannot be sent is a usage error.
     func request(for url: URL) throws(ToolError) -> URLRequest {
         let url = try Login.taken(from: url)?.url ?? url
@@ -109,5 +100,83 @@ struct Headers {
         } catch {
             throw .usage(ErrorText.line(for: error))
         }
+    }
+}
+
+/// A user name and a password of a URL, for its origin only.
+struct Login {
+    let user: String
+    /// nil if the URL has only a user.
+    let password: String?
+
+    /// The login in a URL, and the URL without it, which is what may be requested; nil for a URL without one.
+    ///
+    /// - Throws: a usage error for text that is not UTF-8.
+    static func taken(from url: URL) throws(ToolError) -> (login: Login, url: URL)? {
+        let address = url.absoluteString
+        guard let parts = URLUserInfo.parts(of: address) else { return nil }
+        guard let user = String(validating: parts.user, as: UTF8.self),
+            let rest = URL(string: URLUserInfo.removed(from: address))
+        else { throw .usage("bad URL '\(url.forPeople)': its user name or password is not UTF-8") }
+        let password = try parts.password.map { bytes throws(ToolError) in
+            guard let text = String(validating: bytes, as: UTF8.self) else {
+                throw .usage("bad URL '\(url.forPeople)': its user name or password is not UTF-8")
+            }
+            return text
+        }
+        return (Login(user: user, password: password), rest)
+    }
+
+    var credential: URLCredential { URLCredential(user: user, password: password ?? "", persistence: .forSession) }
+}
+
+/// Parses URLs of the command line and of lists.
+enum DownloadURL {
+    /// Whether a text is the plainest URL: http or https, a name in ASCII, and a path without anything to decode. Most are,
+    /// and can be told so without parsing them.
+    static func isPlain(_ text: String) -> Bool {
+        var rest = text.utf8[...]
+        guard let scheme = ["https://", "http://"].first(where: { rest.starts(with: $0.utf8) }) else { return false }
+        rest = rest.dropFirst(scheme.utf8.count)
+        let host = rest.prefix { ASCII.isDigit($0) || ("a"..."z").contains(Unicode.Scalar($0)) || $0 == UInt8(ascii: ".") }
+        // What begins with a digit may be an address.
+        guard let first = host.first, !ASCII.isDigit(first), first != UInt8(ascii: "."), host.count <= 63,
+            host.last != UInt8(ascii: "."), !text[host.startIndex..<host.endIndex].contains("..")
+        else { return false }
+        rest = rest[host.endIndex...]
+        if rest.first == UInt8(ascii: ":") {
+            let port = rest.dropFirst().prefix(while: ASCII.isDigit)
+            guard (1...4).contains(port.count), port.first != UInt8(ascii: "0") else { return false }
+            rest = rest[port.endIndex...]
+        }
+        guard let slash = rest.first else { return true }
+        return slash == UInt8(ascii: "/") && rest.allSatisfy(plainBytes.contains)
+    }
+
+    private static let plainBytes = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/?=&,:+".utf8)
+
+    /// The URL of a text; one without a scheme is https.
+    static func parse(_ text: String) throws(ToolError) -> URL {
+        let shown = Printable.line(Shown.url(text))
+        guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
+            throw .usage("bad URL '\(shown)': it contains a control character")
+        }
+        let scheme = text.range(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""
+        // What is before the first slash, at the most: the text of a query may be a URL.
+        let hasScheme = !scheme.isEmpty && !scheme.contains(where: { "/?#".contains($0) })
+        let whole = hasScheme ? text : text.hasPrefix("//") ? "https:\(text)" : "https://\(text)"
+        let url = URLReference.url(whole)
+        let address: HTTPAddress
+        do throws(HTTPAddress.Problem) {
+            address = try HTTPAddress.reading(url?.absoluteString ?? whole)
+        } catch {
+            if case .otherScheme = error { throw .usage("bad URL '\(shown)': it must begin with http:// or https://") }
+            throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
+        }
+        guard let url else {
+            throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
+        }
+        guard address.target.port > 0 else { throw .usage("bad URL '\(shown)': no such port") }
+        return url
     }
 }

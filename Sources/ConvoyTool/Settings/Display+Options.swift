@@ -20,5 +20,8 @@ extension Display {
         default: break
         }
         self.init(style)
+        if Shown.secrets, !terminals.isEmpty {
+            complain("warning: --show-secrets: passwords, cookies and tokens are printed as they are")
+        }
     }
 }

@@ -9,6 +9,14 @@ struct FileOptions {
     let directory: String
     let usesServerNames: Bool
     let existing: ExistingFilePolicy
+    /// Whether a file whose name is taken gets a number.
+    let numbersFiles: Bool
+    /// Which bytes of the files are wanted; nil for all.
+    let range: ByteRange?
+    /// Whether only the heads of responses are wanted.
+    let printsHead: Bool
+    private let includesHead: Bool
+    private let keepsErrors: Bool
     private let checksum: Checksum?
     private let checksums: ChecksumFile?
     private let checksumFile: String?
@@ -33,11 +41,27 @@ struct FileOptions {
             ? .replace
             : options.has("continue")
                 ? .resume : options.has("no-clobber") ? .skip : options.has("timestamping") ? .revalidate : .fail
+        numbersFiles = options.has("number")
+        (printsHead, includesHead) = (options.has("head"), options.has("include"))
+        keepsErrors = options.has("content-on-error")
+        range = try options.value("range").map { text throws(ToolError) in
+            guard let range = ByteRange(text) else {
+                throw options.usage("--range takes the first and the last byte: 0-499, 500- or -500")
+            }
+            return range
+        }
         segments = try options.integer("segments", in: 1...64) ?? 1
         mirrors = try options.all("mirror").map { text throws(ToolError) in try DownloadURL.parse(text) }
         checksum = try options.value("checksum").map { text throws(ToolError) in try DownloadList.checksum(text) }
         checksumFile = options.value("checksum-file")
         if output?.isEmpty == true { throw options.usage("--output needs a file, or - for standard output") }
+        if printsHead, output != nil || range != nil { throw options.usage("--head gets no file") }
+        if range != nil, usesServerNames || options.has("timestamping") || options.has("segments") {
+            throw options.usage("--range takes no --remote-header-name, --timestamping and --segments")
+        }
+        if let advice = options.value("directory").flatMap(OtherPrograms.advice), options.wroteLetter("directory") {
+            throw options.usage(advice)
+        }
         if directory.isEmpty { throw options.usage("--directory needs a directory") }
         if checksumFile != nil, usesServerNames {
             throw options.usage("--checksum-file needs the names of the files before they are there")
@@ -52,6 +76,7 @@ struct FileOptions {
                 throw .usage("\(name): \(Printable.line(error.description))")
             }
         }
+        if includesHead, !isStreamed { throw options.usage("--include prints the head before the body: with --output -") }
     }
 
     /// Whether a file has a checksum, with which also one that is there is compared.
@@ -59,24 +84,27 @@ struct FileOptions {
         item.checksum != nil || checksums != nil || item.metalink?.checksums.isEmpty == false
     }
 
-    /// The files of the command line and of the lists, with what the options say of them.
-    func items(_ options: Options) throws(ToolError) -> [DownloadItem] {
-        var items = try options.arguments.map { text throws(ToolError) in DownloadItem(try DownloadURL.parse(text)) }
-        let lists = options.all("input-file")
-        guard lists.filter({ $0 == "-" }).count < 2 else { throw options.usage("standard input can be read once") }
-        for path in lists { items += try DownloadList.items(at: path) }
-        guard !items.isEmpty || !lists.isEmpty else { throw options.usage("no URL") }
-        let isOne = items.count == 1
-        for (name, isGiven) in [("output", output != nil), ("checksum", checksum != nil), ("mirror", !mirrors.isEmpty)]
-        where isGiven && !isOne {
+    /// What each transfer is for.
+    var purpose: Transfer.Purpose {
+        Transfer.Purpose(
+            range: range, printsHead: printsHead || includesHead, keepsErrors: keepsErrors,
+            replaces: existing == .replace)
+    }
+
+    /// The files of the command line and of the lists. Options that are for one file are put into that.
+    func source(_ options: Options) throws(ToolError) -> DownloadSource {
+        let source = try DownloadSource(options)
+        let single = [("output", output != nil), ("checksum", checksum != nil), ("mirror", !mirrors.isEmpty)]
+        guard let name = single.first(where: \.1)?.0 else { return source }
+        var items = try source.load()
+        guard items.count == 1 else {
             throw options.usage("--\(name) is for one URL, and there are \(items.count)")
         }
-        if isOne {
-            items[0].urls += mirrors
-            if let checksum { items[0].checksum = checksum }
-            if let output { items[0].name = output }
-        }
-        return items
+        items[0].urls += mirrors
+        if let checksum { items[0].checksum = checksum }
+        if let output { items[0].name = output }
+        source.replace(by: items)
+        return source
     }
 
     /// Where a file of `--output` goes, which is the user's own path.
@@ -92,11 +120,22 @@ struct FileOptions {
         if let checksum = item.checksum { download.checksum = checksum }
         let mirrors = item.urls.dropFirst().map(\.withoutUserInfo)
         if !mirrors.isEmpty { download.mirrors = mirrors }
-        guard let checksums, let checksumFile, let path else { return }
+        guard let path, let checksum = try listedChecksum(of: path) else { return }
+        if !download.checksums.contains(checksum) { download.checksums.append(checksum) }
+    }
+
+    /// Makes sure that the file of checksums has that of a download, which may get another name if it has that of another.
+    func checkChecksum(of item: DownloadItem) throws(ToolError) {
+        guard checksums != nil else { return }
+        _ = try listedChecksum(of: item.name ?? FileNames.name(for: item.urls[0]))
+    }
+
+    private func listedChecksum(of path: String) throws(ToolError) -> Checksum? {
+        guard let checksums, let checksumFile else { return nil }
         let name = PathText.name(of: path)
         guard let checksum = checksums.checksum(forFileNamed: path) ?? checksums.checksum(forFileNamed: name) else {
             throw .usage("\(Printable.line(checksumFile)) has no checksum of \(Printable.line(name))")
         }
-        if !download.checksums.contains(checksum) { download.checksums.append(checksum) }
+        return checksum
     }
 }

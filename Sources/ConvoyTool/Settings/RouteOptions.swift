@@ -9,20 +9,36 @@ struct RouteOptions {
     private let unixSocket: String?
     private let maximumRedirects: Int?
     private let source: ConnectionSource?
+    private let family: AddressGuard?
+    private let usesHTTP2: Bool
 
     init(_ options: Options) throws(ToolError) {
         unixSocket = options.value("unix-socket")
         maximumRedirects = try options.integer("max-redirs", in: 0...1000)
+        usesHTTP2 = !options.has("http1.1")
+        family =
+            options.has("ipv4")
+            ? AddressGuard(deny: Self.networks("::/0"))
+            : options.has("ipv6") ? AddressGuard(deny: Self.networks("0.0.0.0/0")) : nil
+        let exceptions = options.value("noproxy")
         if let text = options.value("proxy") {
-            proxy = try Self.proxy(text, except: options.value("noproxy"))
-        } else if options.value("noproxy") != nil {
-            throw options.usage("--noproxy needs --proxy; the variable no_proxy is for the environment's proxies")
+            proxy = try Self.proxy(text, except: exceptions)
+        } else if let exceptions {
+            // The proxies of the environment are asked for with each request, and these hosts with them.
+            guard !exceptions.utf8.contains(0) else { throw options.usage("--noproxy takes names of hosts") }
+            setenv("no_proxy", exceptions.isEmpty ? "," : exceptions, 1)
         }
         for text in options.all("resolve") {
             guard let (place, address) = Self.fixedAddress(text) else {
                 throw options.usage("--resolve takes HOST:PORT:ADDRESS, not '\(Printable.line(text))'")
             }
             addresses[place] = address
+        }
+        for text in options.all("connect-to") {
+            guard let (place, target) = Self.replacement(text) else {
+                throw options.usage("--connect-to takes HOST:PORT:HOST2:PORT2, not '\(Printable.line(text))'")
+            }
+            addresses[place] = target
         }
         source = try options.value("interface").map { text throws(ToolError) in
             guard !text.isEmpty else { throw options.usage("--interface needs a name or an address") }
@@ -33,6 +49,8 @@ struct RouteOptions {
 
     func apply(to configuration: inout ConnectionConfiguration) {
         if let proxy { configuration.proxy = proxy }
+        if let family { configuration.addressGuard = family }
+        if !usesHTTP2 { configuration.usesHTTP2 = false }
         if !addresses.isEmpty { configuration.addressOverrides = addresses }
         if let source { configuration.connectionSource = source }
         if let unixSocket { configuration.unixSocket = unixSocket }
@@ -47,6 +65,34 @@ struct RouteOptions {
         } catch {
             throw .usage("--proxy: \(ErrorText.line(for: error))")
         }
+    }
+
+    private static func networks(_ text: String) -> [IPNetwork] { (try? IPNetwork(text)).map { [$0] } ?? [] }
+
+    /// `HOST:PORT:HOST2:PORT2` as a host and a port, or `*` for all, and where to connect for them; nil for anything else.
+    /// Without the first host, all are meant; without the second, it stays; without a port, all are, or it stays.
+    private static func replacement(_ text: String) -> (place: String, target: String)? {
+        var parts: [String] = [], rest = text[...]
+        while parts.count < 4 {
+            let end = rest.hasPrefix("[") ? rest.range(of: "]")?.upperBound : rest.firstIndex(of: ":") ?? rest.endIndex
+            guard let end else { return nil }
+            parts.append(String(rest[..<end]))
+            guard end < rest.endIndex else {
+                rest = rest[end...]
+                break
+            }
+            guard rest[end] == ":" else { return nil }
+            rest = rest[rest.index(after: end)...]
+            if rest.isEmpty { parts.append("") }
+            if rest.isEmpty { break }
+        }
+        guard parts.count == 4, rest.isEmpty, parts[0].isEmpty || !parts[0].hasPrefix("*"),
+            [parts[1], parts[3]].allSatisfy({ $0.isEmpty || (UInt16($0) ?? 0) > 0 })
+        else { return nil }
+        let host = parts[2].isEmpty ? parts[0] : parts[2]
+        guard !host.isEmpty, !parts[0].isEmpty || parts[1].isEmpty else { return nil }
+        let place = parts[0].isEmpty ? "*" : parts[1].isEmpty ? parts[0] : "\(parts[0]):\(parts[1])"
+        return (place, parts[3].isEmpty ? host : "\(host):\(parts[3])")
     }
 
     /// `HOST:PORT:ADDRESS` as a host and a port, and an address; nil for anything else.

@@ -7,9 +7,11 @@ struct SpeedOptions {
     private let jobsPerHost: Int?
     /// What all transfers of the run have together; nil for no limit.
     private let limit: RateLimit?
+    /// What each transfer has for itself, in bytes a second; nil for no limit.
+    private let limitOfEach: Int64?
     private let leastRate: Int64?
-    /// Seconds between two starts at one host.
-    private let wait: Double
+    /// Seconds between two starts at one host; nil for no wait.
+    private let wait: ClosedRange<Double>?
     private var policy = RetryPolicy()
     let maximumTime: TimeInterval?
     private let connectTimeout: TimeInterval?
@@ -18,8 +20,9 @@ struct SpeedOptions {
         jobs = try options.integer("jobs", in: 1...256) ?? 6
         jobsPerHost = try options.integer("jobs-per-host", in: 1...256)
         limit = try Self.rate("limit-rate", options).map { RateLimit(bytesPerSecond: $0) }
+        limitOfEach = try Self.rate("limit-rate-each", options)
         leastRate = try Self.rate("min-rate", options)
-        wait = try options.seconds("wait") ?? 0
+        wait = try Self.wait(options)
         if let count = try options.integer("retry", in: 0...1000) {
             policy.maximumRetryCount = count
         } else if options.command == .run {
@@ -29,22 +32,37 @@ struct SpeedOptions {
             // A name that is mistyped should not take seconds to say so.
             policy.errorCodes.subtract([.cannotFindHost, .dnsLookupFailed, .cannotConnectToHost])
         }
+        for text in options.all("retry-on") {
+            for status in text.split(separator: ",", omittingEmptySubsequences: false) {
+                guard let number = Int(status), (400...599).contains(number) else {
+                    throw options.usage("--retry-on takes statuses from 400 to 599: 404,409")
+                }
+                policy.statusCodes.insert(number)
+            }
+        }
         policy.maximumDuration = try options.seconds("retry-max-time")
         maximumTime = try options.seconds("max-time")
         connectTimeout = try options.seconds("connect-timeout")
     }
 
+    /// How many of the transfers that run at a time can be of one host.
+    var jobsOfOneHost: Int { wait == nil ? min(jobs, jobsPerHost ?? jobs) : 1 }
+
     func apply(to manager: HTTPRequestOperationManager) {
         // A queue without a limit per host, unless the user has one.
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = jobs
-        if wait > 0 { queue.maximumStartRatePerHost = StartRate(perSecond: 1 / wait) }
+        if let wait {
+            let middle = (wait.lowerBound + wait.upperBound) / 2
+            queue.maximumStartRatePerHost = StartRate(perSecond: 1 / middle, spread: wait.upperBound / middle - 1)
+        }
         if let jobsPerHost { queue.maxConcurrentOperationCountPerHost = jobsPerHost }
         manager.operationQueue = queue
     }
 
     func apply(to configuration: inout ConnectionConfiguration) {
         configuration.timeoutIntervalForConnecting = connectTimeout
+        if let limitOfEach { configuration.receiveRateLimits.append(RateLimit(bytesPerSecond: limitOfEach)) }
         if let leastRate { configuration.stallLimit = StallLimit(bytesPerSecond: leastRate, duration: 30) }
     }
 
@@ -56,19 +74,32 @@ struct SpeedOptions {
 
     private static func rate(_ name: String, _ options: Options) throws(ToolError) -> Int64? {
         guard let text = options.value(name) else { return nil }
-        guard let rate = rate(text) else { throw options.usage("--\(name) takes bytes a second: 500k, 2M, 1.5M") }
+        guard let rate = rate(text) else { throw options.usage("--\(name) takes bytes a second: 500k, 2M, 1.5M, 512Ki") }
         return rate
     }
 
-    /// Bytes per second of a text like `500k` or `1.5M`; nil for anything else. The units are powers of 1024, as with curl,
-    /// wget and aria2.
+    /// The seconds between two starts, as one number or as the least and the most: `2-5`.
+    private static func wait(_ options: Options) throws(ToolError) -> ClosedRange<Double>? {
+        guard let text = options.value("wait") else { return nil }
+        let ends = text.split(separator: "-", omittingEmptySubsequences: false).map { Double($0) }
+        guard (1...2).contains(ends.count), let first = ends[0], let last = ends[ends.count - 1], first.isFinite,
+            last.isFinite, first >= 0, last >= first, last <= 1e9
+        else { throw options.usage("--wait takes a number of seconds, or the least and the most: 2-5") }
+        return last > 0 ? first...last : nil
+    }
+
+    /// Bytes per second of a text like `500k` or `1.5Mi`; nil for anything else. `k`, `M` and `G` count in thousands, as
+    /// the rates that are printed do, and `Ki`, `Mi` and `Gi` in powers of 1024.
     static func rate(_ text: String) -> Int64? {
-        let factors: [Character: Double] = ["k": 0x1p10, "m": 0x1p20, "g": 0x1p30]
-        var digits = text[...]
+        var digits = text.lowercased()[...]
+        let isBinary = digits.hasSuffix("i")
+        if isBinary { digits.removeLast() }
         var factor = 1.0
-        if let last = text.lowercased().last, let unit = factors[last] {
-            factor = unit
+        if let power = digits.last.flatMap({ ["k": 1.0, "m": 2, "g": 3][$0] }) {
+            factor = pow(isBinary ? 1024 : 1000, power)
             digits.removeLast()
+        } else if isBinary {
+            return nil
         }
         guard digits.allSatisfy({ $0.isASCII && ($0.isNumber || $0 == ".") }), let number = Double(digits) else {
             return nil

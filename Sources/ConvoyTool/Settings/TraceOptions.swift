@@ -1,5 +1,7 @@
 import Convoy
+import ConvoySupport
 import Foundation
+import Glibc
 
 /// The options that show what is sent and received, and when.
 struct TraceOptions {
@@ -33,7 +35,7 @@ struct TraceOptions {
         if isVerbose { monitors.append(storyMonitor(number)) }
         if !monitors.isEmpty { operation.eventMonitors = monitors }
         guard isTracing else { return }
-        configuration.trace = ConnectionTrace(on: queue) { [isVerbose, display, count] line in
+        configuration.trace = ConnectionTrace(showsSecrets: Shown.secrets, on: queue) { [isVerbose, display, count] line in
             if let metrics = line.metrics { heard(metrics) }
             guard isVerbose else { return }
             let label = line.transfer > 1 ? "\(number).\(line.transfer)" : "\(number)"
@@ -68,4 +70,61 @@ struct TraceOptions {
     ///
     /// - Returns: the status of the run, which fails if that cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus { archive?.finish(status, display) ?? status }
+}
+
+/// What a transfer waits for, in words.
+enum WaitText {
+    /// Nil for what is not worth a word.
+    static func text(_ reason: WaitReason) -> String? {
+        switch reason {
+        case .start, .slot: nil
+        case .dependencies: "for what it depends on"
+        case .barrier: "for a barrier of its queue"
+        case .suspendedQueue: "for its queue to go on"
+        case .hostLimit: "for others at the same host"
+        case .startRate: "its turn (--wait)"
+        case .closedGate: "until its host may be asked again"
+        case .retry: "to try again"
+        case .connectivity: "for a network"
+        case .token: "for a token"
+        case .challenge: "for a login"
+        case .pause: "to be resumed"
+        }
+    }
+}
+
+/// The option for a file in the HTTP Archive format.
+struct RequestArchive {
+    private let recorder = HARRecorder(includesSecrets: Shown.secrets)
+    private let file: String
+
+    var monitor: EventMonitor { recorder.monitor }
+
+    /// Nil without the option. Whether the file can be written is seen before anything is sent.
+    init?(_ options: Options) throws(ToolError) {
+        guard let file = options.value("har") else { return nil }
+        guard !file.isEmpty else { throw options.usage("--har needs a file") }
+        let directory = PathText.directory(of: file)
+        guard access(directory, W_OK | X_OK) == 0 else {
+            throw .usage("--har: \(Printable.line(file)) cannot be written: \(String(cString: strerror(errno)))")
+        }
+        self.file = file
+    }
+
+    func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
+        let done = DispatchSemaphore(value: 0)
+        let written = Locked<(any Error)?>(nil)
+        recorder.log { log in
+            do {
+                try log.write(to: UserPath.url(file))
+            } catch {
+                written.withLock { $0 = error }
+            }
+            done.signal()
+        }
+        done.wait()
+        guard let error = written.withLock({ $0 }) else { return status }
+        display.complain("--har: \(Printable.line(file)): \(Printable.line((error as NSError).localizedDescription))")
+        return status == .success ? .failed(.disk) : status
+    }
 }

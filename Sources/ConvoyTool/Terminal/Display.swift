@@ -33,7 +33,7 @@ final class Display: Sendable {
     private let marksComplaints: Bool
     private let complaintsUseColour: Bool
     /// Which of standard output and standard error are terminals.
-    private let terminals: Set<Int32>
+    let terminals: Set<Int32>
     private let screen = Mutex(Screen())
 
     init(_ style: Style = Style()) {

@@ -49,8 +49,11 @@ struct ProgressBar {
         String(repeating: " ", count: max(0, width - text.utf8.count)) + text
     }
 
-    /// A bar of this many columns; empty if the total is unknown.
+    /// A bar of this many columns; dots if the total is unknown, which is not the same as none of it.
     static func bar(_ fraction: Double?, width: Int, display: Display) -> String {
+        guard fraction != nil else {
+            return display.paint(String(repeating: Display.hasUnicode ? "·" : ".", count: width), .dim)
+        }
         let (full, empty) = Display.hasUnicode ? ("━", "─") : ("#", "-")
         let count = Int(((fraction ?? 0) * Double(width)).rounded(.down))
         let done = String(repeating: full, count: min(width, max(0, count)))
@@ -66,5 +69,140 @@ struct ProgressBar {
         if let speed { parts.append(Amounts.speed(speed)) }
         if let timeLeft { parts.append("\(Amounts.clock(timeLeft)) left") }
         return "\(name): \(parts.joined(separator: ", "))"
+    }
+}
+
+/// Which parts of a progress bar there is room for, and in which columns they are. It is the same for all bars that are
+/// drawn together, so that their figures are below each other.
+///
+/// Where there is too little room, the bar is left out first, then the time left, then the rate. Then names are shortened,
+/// then the amount is left out; the percentage stays.
+struct ProgressLayout: Equatable {
+    private(set) var name = 0
+    private(set) var bar = 0
+    private(set) var showsAmount = true
+    private(set) var showsSpeed = true
+    private(set) var showsTime = true
+
+    static let percentWidth = 4
+    static let amountWidth = 9
+    static let speedWidth = 11
+    static let timeWidth = 9
+
+    /// - Parameters:
+    ///   - columns: how long a line may be.
+    ///   - longestName: the width of the longest name.
+    init(columns: Int, longestName: Int) {
+        let wanted = min(longestName, max(12, columns / 3), 36)
+        let bar = columns - wanted - figures - 2
+        if bar >= 6 {
+            (name, self.bar) = (wanted, min(40, bar))
+            return
+        }
+        if wanted + 1 + figures > columns { showsTime = false }
+        if wanted + 1 + figures > columns { showsSpeed = false }
+        if min(longestName, 6) + 1 + figures > columns { showsAmount = false }
+        name = max(0, min(longestName, columns - 1 - figures))
+        // A single letter would tell nothing.
+        if name < min(longestName, 3) { name = 0 }
+    }
+
+    /// The width of all figures.
+    var figures: Int {
+        Self.percentWidth + (showsAmount ? Self.amountWidth : 0) + (showsSpeed ? Self.speedWidth : 0)
+            + (showsTime ? Self.timeWidth : 0)
+    }
+
+    /// The column in which the bar begins, counted from 1; nil if there is none.
+    var barColumn: Int? { bar > 0 ? name + 2 : nil }
+
+    /// The column in which the figures begin, counted from 1.
+    var figuresColumn: Int { name + (name > 0 ? 2 : 1) + (bar > 0 ? bar + 1 : 0) }
+}
+
+/// How far all transfers together are, as one line.
+struct ProgressSummary {
+    /// nil if it is unknown.
+    var total: Int?
+    var finished: Int
+    var failed: Int
+    /// How many are running without a bar, as there is no room for it.
+    var hidden: Int
+    /// Bytes that are there.
+    var bytes: Int64
+    /// Bytes per second; nil while it is unknown.
+    var speed: Double?
+    /// nil if it is unknown.
+    var bytesLeft: Int64?
+
+    /// The longest text that fits: "3 of 24 finished, 1 failed, 12.3 MB, 4.5 MB/s, 0:49 left, and 12 more".
+    func line(columns: Int) -> String {
+        let count = total.map { "\(finished) of \($0) finished" } ?? "\(finished) finished"
+        let failures = failed > 0 ? ["\(failed) failed"] : []
+        let amount = [Amounts.bytes(bytes)]
+        let rate = speed.map { [Amounts.speed($0)] } ?? []
+        let time = timeLeft.map { ["\(Amounts.clock($0)) left"] } ?? []
+        let others = hidden > 0 ? ["and \(hidden) more"] : []
+        let choices = [
+            [count] + failures + amount + rate + time + others, [count] + failures + amount + rate + others,
+            [count] + failures + amount + others, [count] + failures + others, [count] + failures, [count],
+            total.map { ["\(finished) of \($0)"] } ?? ["\(finished)"],
+            total.map { ["\(finished)/\($0)"] } ?? ["\(finished)"],
+        ]
+        let texts = choices.lazy.map { $0.joined(separator: ", ") }
+        return texts.first { $0.utf8.count <= columns } ?? ""
+    }
+
+    private var timeLeft: Double? {
+        guard let speed, speed > 0, let bytesLeft, bytesLeft > 0 else { return nil }
+        return Double(bytesLeft) / speed
+    }
+}
+
+/// The speed of a transfer, measured over the last seconds.
+struct SpeedMeter {
+    private var samples: [(time: ContinuousClock.Instant, bytes: Int64)]
+    private static let window = Duration.seconds(4)
+
+    /// A meter of a transfer of which nothing has arrived yet.
+    init(at time: ContinuousClock.Instant) { samples = [(time, 0)] }
+
+    /// Notes how many bytes have arrived since the beginning: without those that were there before, and with those that
+    /// have arrived again. To be called a few times per second, also if nothing has arrived.
+    mutating func note(_ bytes: Int64, at time: ContinuousClock.Instant) {
+        samples.append((time, bytes))
+        while samples.count > 2, time - samples[1].time >= Self.window { samples.removeFirst() }
+    }
+
+    /// Bytes per second; nil while it is unknown, 0 if nothing has arrived in the last seconds.
+    var speed: Double? {
+        guard let first = samples.first, let last = samples.last else { return nil }
+        let time = (last.time - first.time).seconds
+        return time >= 0.2 ? Double(last.bytes - first.bytes) / time : nil
+    }
+}
+
+/// Decides when a line about a transfer is due, where there are no bars: every few seconds if bytes have come, less often
+/// if it takes long, and when another quarter is there. A transfer that ends soon gets none.
+struct ProgressLines {
+    private let begun: ContinuousClock.Instant
+    private var last: ContinuousClock.Instant
+    private var bytes: Int64
+    private var quarter: Int?
+
+    /// - Parameter bytes: how many were there at the beginning.
+    init(at begun: ContinuousClock.Instant, bytes: Int64) { (self.begun, last, self.bytes) = (begun, begun, bytes) }
+
+    /// Whether a line is due; it counts as printed then.
+    mutating func isDue(_ bar: ProgressBar, at now: ContinuousClock.Instant) -> Bool {
+        let current = bar.fraction.map { Int($0 * 4) }
+        // What was there before is not worth a line.
+        if quarter == nil { quarter = bar.total.map { $0 > 0 ? Int(Double(bytes) / Double($0) * 4) : 0 } }
+        let isNextQuarter = (current ?? 0) > (quarter ?? 0) && current != 4
+        let waited = (now - last).seconds
+        let interval = min(30, max(5, (now - begun).seconds / 12))
+        guard bar.done != bytes, waited >= interval || (isNextQuarter && waited >= 1) else { return false }
+        (last, bytes, quarter) = (now, bar.done, current ?? quarter)
+        return true
     }
 }

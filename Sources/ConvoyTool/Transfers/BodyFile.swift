@@ -18,6 +18,9 @@ final class BodyFile: BodyCounting {
         var failure: ToolError?
         var isCommitted = false
         var isOver = false
+        var replaces = false
+        /// What is called before the first byte.
+        var start: BodyStart?
 
         /// Does something with the file, and notes its failure.
         mutating func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
@@ -40,7 +43,7 @@ final class BodyFile: BodyCounting {
         receipt = Locked(
             Receipt(
                 file: path.map { FileWriter(path: $0, partialPath: FileNames.partial(of: $0), replaces: replaces) },
-                digest: hashes ? MessageDigest() : nil))
+                digest: hashes ? MessageDigest() : nil, replaces: replaces))
     }
 
     // MARK: For the engine
@@ -57,6 +60,14 @@ final class BodyFile: BodyCounting {
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        if let start = receipt.withLock({ $0.start.take() }) {
+            do throws(ToolError) {
+                _ = try start()
+            } catch {
+                receipt.withLock { ($0.failure, $0.isOver) = (error, true) }
+                throw URLError(.cannotWriteToFile, url: nil, error.text, underlying: error)
+            }
+        }
         try attempt { (receipt) throws(FileWritingError) in
             try receipt.file?.open()
             try receipt.file?.write(bytes)
@@ -93,6 +104,26 @@ final class BodyFile: BodyCounting {
     }
 
     // MARK: For the transfer
+
+    func onStart(_ start: @escaping BodyStart) { receipt.withLock { $0.start = start } }
+
+    /// Writes a whole file at once.
+    func keep(_ body: Data) throws(ToolError) {
+        guard let path else { return }
+        let replaces = receipt.withLock { $0.replaces }
+        let file = FileWriter(path: path, partialPath: FileNames.partial(of: path), replaces: replaces)
+        do throws(FileWritingError) {
+            try file.open()
+            let written = body.withUnsafeBytes { bytes in
+                Result { () throws(FileWritingError) in try file.write(bytes) }
+            }
+            try written.get()
+            try file.commit()
+        } catch {
+            file.discard()
+            throw FileProblem.error(error)
+        }
+    }
 
     var count: Int64 { receipt.withLock { $0.count } }
 

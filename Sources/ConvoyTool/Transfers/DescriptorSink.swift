@@ -22,6 +22,8 @@ final class DescriptorSink: BodyCounting {
         /// When it gives up waiting for a reader.
         var end: MonotonicTime?
         var failure: ToolError?
+        /// What is called before the first byte.
+        var start: BodyStart?
     }
 
     private let receipt = Mutex(Receipt())
@@ -90,6 +92,26 @@ final class DescriptorSink: BodyCounting {
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        if let start = receipt.withLock({ $0.start.take() }) {
+            let head: Data
+            do throws(ToolError) {
+                head = try start() ?? Data()
+            } catch {
+                throw fail(error)
+            }
+            try put(head)
+        }
+        try put(bytes)
+        receipt.withLock { $0.count += Int64(bytes.count) }
+    }
+
+    private func put(_ data: Data) throws(URLError) {
+        let result = data.withUnsafeBytes { bytes in Result { () throws(URLError) in try put(bytes) } }
+        try result.get()
+    }
+
+    private func put(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        if bytes.isEmpty { return }
         let descriptor = receipt.withLock { receipt in
             receipt.isWriting = true
             return receipt.isClosed ? -1 : receipt.descriptor
@@ -102,7 +124,6 @@ final class DescriptorSink: BodyCounting {
         } catch {
             throw fail(reasonToStop ?? .disk("cannot write \(shownPath): \(error.text)"))
         }
-        receipt.withLock { $0.count += Int64(bytes.count) }
     }
 
     private func endWriting() {
@@ -135,6 +156,24 @@ final class DescriptorSink: BodyCounting {
     private func fail(_ failure: ToolError) -> URLError {
         receipt.withLock { $0.failure = $0.failure ?? failure }
         return URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
+    }
+
+    func onStart(_ start: @escaping BodyStart) { receipt.withLock { $0.start = start } }
+
+    /// Prints the rest of a response whose body was not written: its head, if that is wanted, and the body.
+    func keep(_ body: Data) throws(ToolError) {
+        let start = receipt.withLock { receipt in
+            (receipt.isClosed, receipt.descriptor) = (false, path == nil ? STDOUT_FILENO : receipt.descriptor)
+            return receipt.start.take()
+        }
+        var bytes = try start?() ?? Data()
+        bytes.append(body)
+        guard path == nil else { return }
+        do throws(URLError) {
+            try put(bytes)
+        } catch {
+            throw failure ?? .disk("cannot write \(shownPath)")
+        }
     }
 
     private var shownPath: String { path.map { Printable.line($0) } ?? "standard output" }

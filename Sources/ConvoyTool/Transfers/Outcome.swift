@@ -1,4 +1,5 @@
 import Convoy
+import Foundation
 
 /// The outcome of one request.
 struct Outcome: Sendable {
@@ -7,8 +8,10 @@ struct Outcome: Sendable {
 
     /// Its id in the manifest; nil for a download.
     var id: String?
-    /// Without its password.
+    /// As it was given, without its secrets.
     var url: String
+    /// Where a list has it; nil for one that no list has.
+    var place: DownloadItem.Place?
     var status: Int?
     /// Bytes of the body that are there.
     var bytes: Int64 = 0
@@ -29,20 +32,28 @@ struct Outcome: Sendable {
     /// In what way it failed; nil for a success.
     var kind: FailureKind?
     var timings: [TransactionMetrics] = []
+    /// The head of the response, if it is to be printed.
+    var head: String?
+    /// What else went wrong.
+    var note: String?
 
     /// A failure that is known before anything is sent.
     static func failure(_ error: ToolError, url: String) -> Outcome {
         Outcome(url: url, error: error.text, kind: FailureKind(error, statusCode: nil))
     }
 
-    /// The outcome as one line of JSON. All keys are always present but `id`, `outcome` and `timing`, with null for missing
-    /// values.
+    /// The outcome as one line of JSON. All keys are always present but `id`, `list`, `line`, `outcome` and `timing`, with null
+    /// for missing values.
     ///
     /// - Parameter showsTimings: whether it has the times of the requests.
     func json(showsTimings: Bool) -> String {
         var line = JSONLine()
         if let id { line.add("id", id) }
-        line.add("url", url)
+        line.add("url", url.isEmpty ? nil : url)
+        if let place {
+            line.add("list", place.list)
+            line.add("line", Int64(place.line))
+        }
         line.add("status", status.map(Int64.init))
         line.add("bytes", bytes)
         line.add("file", file)
@@ -66,5 +77,103 @@ struct Outcome: Sendable {
         line.add("reused", timing.isReusedConnection)
         line.add("address", timing.remoteAddress)
         return line
+    }
+}
+
+/// The line about a transfer that succeeded.
+enum OutcomeText {
+    /// The line about a file that has another name than it should, as that is another URL's.
+    static func line(ofRenamed url: URL, path: String, wanted: String) -> String {
+        "\(url.forPeople) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's"
+    }
+
+    /// The line about a transfer that failed.
+    static func failure(_ outcome: Outcome) -> String {
+        let subjects = [outcome.id ?? "", outcome.url].filter { !$0.isEmpty }.map { "\(Printable.line($0)): " }
+        return subjects.joined() + (outcome.error ?? "")
+    }
+
+    static func line(_ outcome: Outcome, name: String, _ display: Display) -> String {
+        var text = display.showsMarks ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
+        text += Printable.line(outcome.file ?? name)
+        if let id = outcome.id, outcome.file != nil { text = "\(Printable.line(id)): \(text)" }
+        switch outcome.result {
+        case .skipped: return "\(text): is there already"
+        case .notModified: return "\(text): has not changed"
+        case .downloaded, nil: break
+        }
+        var figures = [Amounts.bytes(outcome.bytes)]
+        if outcome.result != nil, outcome.fetched < outcome.bytes {
+            figures.append("(\(Amounts.bytes(outcome.bytes - outcome.fetched)) from before)")
+        }
+        figures.append("in \(Amounts.seconds(outcome.seconds))")
+        if outcome.fetched >= 100_000, outcome.seconds > 0 {
+            figures.append("(\(Amounts.speed(Double(outcome.fetched) / outcome.seconds)))")
+        }
+        if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
+        var line = "\(text): \(figures.joined(separator: " "))"
+        if outcome.hasReplacedUnprovenFile {
+            line += ": fetched anew, as nothing proves that what was there is a part of it"
+        }
+        if let length = outcome.earlierLength {
+            line += ": begun anew, as the file had \(Amounts.bytes(length)) before"
+        }
+        return line
+    }
+}
+
+/// The line about a try that is repeated.
+enum RetryText {
+    /// nil for an event that nobody needs to know.
+    static func line(_ event: RetryEvent) -> String? {
+        guard case .retry(let delay) = event.decision, delay > 0 else { return nil }
+        let reason =
+            switch event.reason {
+            case .status(let status): "the server answered with \(status)"
+            case .error(let error): ErrorText.line(for: error)
+            case .closedGate(let host): "\(host) is busy"
+            }
+        return "\(reason); trying again in \(Amounts.seconds(delay))"
+    }
+}
+
+/// A JSON object (RFC 8259) on one line, with its keys in the order of addition.
+struct JSONLine {
+    private var members: [String] = []
+
+    var text: String { "{\(members.joined(separator: ","))}" }
+
+    mutating func add(_ key: String, _ value: String?) { append(key, value.map(Self.quoted) ?? "null") }
+    mutating func add(_ key: String, _ value: Int64?) { append(key, value.map { String($0) } ?? "null") }
+
+    mutating func add(_ key: String, _ value: Bool) { append(key, value ? "true" : "false") }
+
+    /// A number of seconds, to the microsecond.
+    mutating func add(_ key: String, _ value: Double) {
+        append(key, value.isFinite ? String(format: "%.6f", value) : "null")
+    }
+
+    mutating func add(_ key: String, _ objects: [JSONLine]) {
+        append(key, "[\(objects.map(\.text).joined(separator: ","))]")
+    }
+
+    private mutating func append(_ key: String, _ value: String) { members.append("\(Self.quoted(key)):\(value)") }
+
+    /// A JSON string, in which characters that control a terminal are escaped.
+    static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case "\n": quoted += "\\n"
+            case "\r": quoted += "\\r"
+            case "\t": quoted += "\\t"
+            case _ where Printable.isObeyed(scalar):
+                for unit in String(scalar).utf16 { quoted += String(format: "\\u%04x", Int(unit)) }
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
     }
 }

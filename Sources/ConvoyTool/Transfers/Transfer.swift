@@ -1,4 +1,5 @@
 import Convoy
+import ConvoyOperations
 import ConvoySupport
 import Foundation
 import FoundationNetworking
@@ -6,6 +7,17 @@ import Synchronization
 
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
+    /// What a transfer is for, where that is not the whole body of a response.
+    struct Purpose: Sendable {
+        /// The first byte that was asked for, or how many of the last ones; nil for all.
+        var range: ByteRange?
+        /// Whether its head is printed: alone, or before the body.
+        var printsHead = false
+        /// Whether the body of an error is kept, and whether a file may be replaced by it.
+        var keepsErrors = false
+        var replaces = false
+    }
+
     /// Where the body goes.
     private enum Destination: Sendable {
         /// A file that is continued.
@@ -19,28 +31,47 @@ final class Transfer: Sendable {
     /// Its name for people: its id, or its file's name.
     let name: String
     let url: URL
+    /// The URL as it was given.
+    let text: String
+    /// Where a list has it.
+    let place: DownloadItem.Place?
     let operation: HTTPRequestOperation
+    let purpose: Purpose
     let clock = TransferClock()
     let timings = Timings()
     private let wanted = Mutex<String?>(nil)
+    private let window = Mutex<(host: Target?, counts: Bool)>((nil, true))
     private let destination: Destination
 
     /// A request whose body goes into a sink.
     ///
     /// - Parameter url: with the user and the password, which are not in the request.
-    init(id: String?, name: String, request: URLRequest, url: URL, body: some BodyCounting) {
+    init(
+        id: String?, name: String, request: URLRequest, url: URL, item: DownloadItem? = nil, body: some BodyCounting,
+        purpose: Purpose = Purpose()
+    ) {
         self.id = id
         self.name = name
         self.url = url
+        text = item?.text ?? url.absoluteString
+        place = item?.place
+        self.purpose = purpose
         destination = .sink(body)
         operation = HTTPRequestOperation(request: request)
         operation.setBodySink(body)
         operation.setSupervisor(clock)
+        guard purpose.range != nil || purpose.printsHead else { return }
+        body.onStart { [weak operation] () throws(ToolError) in
+            guard let head = operation?.responseHead else { return nil }
+            try purpose.range?.check(head)
+            return purpose.printsHead ? Data(Self.text(of: head).utf8) : nil
+        }
     }
 
     /// A download into a file.
-    init(name: String, url: URL, download: DownloadOperation) {
-        (id, self.name, self.url) = (nil, name, url)
+    init(name: String, item: DownloadItem, download: DownloadOperation, purpose: Purpose = Purpose()) {
+        self.purpose = purpose
+        (id, self.name, url, text, place) = (nil, name, item.urls[0], item.text, item.place)
         destination = .download(download)
         operation = download
         operation.setSupervisor(clock)
@@ -59,6 +90,22 @@ final class Transfer: Sendable {
 
     func setWantedName(_ name: String?) { wanted.withLock { $0 = name } }
 
+    /// The host for which it counts in the window of transfers; nil without a window.
+    var host: Target? {
+        get { window.withLock { $0.host } }
+        set { window.withLock { $0.host = newValue } }
+    }
+
+    /// Ends its counting in the window of transfers.
+    ///
+    /// - Returns: whether it counted until now.
+    func stopsCounting() -> Bool {
+        window.withLock { window in
+            defer { window.counts = false }
+            return window.counts && window.host != nil
+        }
+    }
+
     /// How many bytes have come over the network: of a continued download, fewer than there are.
     func fetchedByteCount(_ progress: TransferProgress) -> Int64 {
         switch destination {
@@ -75,13 +122,16 @@ final class Transfer: Sendable {
 
     /// The outcome. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
-        var outcome = Outcome(id: id, url: Redaction.url(url.absoluteString), status: operation.statusCode)
+        var outcome = Outcome(id: id, url: Shown.url(text), status: operation.statusCode)
+        outcome.place = place
         outcome.seconds = clock.seconds
         outcome.timings = timings.all
         switch destination {
         case .sink(let body): conclude(body, error, &outcome)
         case .download(let download): conclude(download, error, &outcome)
         }
+        noteHead(&outcome, error)
+        if error != nil, purpose.keepsErrors { keepError(&outcome) }
         if let error = error.map(better) {
             outcome.kind = FailureKind(error, statusCode: operation.statusCode)
             outcome.error = outcome.kind == .cancelled ? Outcome.cancelled : ErrorText.line(for: error)
@@ -89,9 +139,49 @@ final class Transfer: Sendable {
         return outcome
     }
 
+    /// A head, line by line, with an empty line at its end.
+    private static func text(of head: ResponseHead) -> String {
+        let phrase = HTTPURLResponse.localizedString(forStatusCode: head.statusCode)
+        let fields = head.fields.map { "\($0.name): \(Shown.value($0.name, $0.value))" }
+        return (["\(head.httpVersion) \(head.statusCode) \(phrase)"] + fields + [""])
+            .map { Printable.line($0) + "\n" }.joined()
+    }
+
+    /// Notes the head, if it is to be printed and is not printed before a body.
+    private func noteHead(_ outcome: inout Outcome, _ error: (any Error)?) {
+        guard purpose.printsHead, let head = operation.responseHead else { return }
+        if case .sink(let body) = destination, body is DescriptorSink {
+            // There may have been no byte of a body.
+            if error == nil { try? body.keep(Data()) }
+        } else {
+            outcome.head = Self.text(of: head)
+        }
+    }
+
+    /// Keeps the body of an error.
+    private func keepError(_ outcome: inout Outcome) {
+        guard let status = operation.statusCode, status >= 400, let body = operation.responseData else { return }
+        do throws(ToolError) {
+            switch destination {
+            case .sink(let stream): try stream.keep(body)
+            case .download(let download):
+                guard let path = download.fileURL?.relativePath else { return }
+                let stream = BodyFile(path: path, replaces: purpose.replaces, hashes: false)
+                try stream.keep(body)
+                outcome.file = path
+            }
+            outcome.bytes = Int64(body.count)
+        } catch {
+            outcome.note = error.text
+        }
+    }
+
     /// An error in the words of the sink, where it has better ones.
     private func better(_ error: any Error) -> any Error {
         if case .sink(let body) = destination, let failure = body.failure { return failure }
+        if purpose.range != nil, operation.statusCode == 200 {
+            return ToolError(text: ByteRange.refusal, status: .failed(.status))
+        }
         return error
     }
 
@@ -137,4 +227,92 @@ protocol BodyCounting: BodySink {
     var isCommitted: Bool { get }
     /// Why writing failed, with a better message than the engine's.
     var failure: ToolError? { get }
+    /// Sets what is called before the first byte is written: it says what is to be printed before that, or why nothing is to
+    /// be written.
+    func onStart(_ start: @escaping BodyStart)
+    /// Keeps the body of an error: prints it, or writes it to the file.
+    func keep(_ body: Data) throws(ToolError)
+}
+
+/// What is called before the first byte of a body is written.
+typealias BodyStart = @Sendable () throws(ToolError) -> Data?
+
+/// The time from the beginning of an operation's work to its end, with its retries. Measured as it happens, since handlers
+/// may be called late.
+final class TransferClock: OperationSupervisor {
+    private struct Times {
+        var begun: ContinuousClock.Instant?
+        var ended: ContinuousClock.Instant?
+    }
+
+    private let times = Mutex(Times())
+
+    /// In seconds; 0 if the work has not begun.
+    var seconds: Double {
+        times.withLock { times in times.begun.map { ((times.ended ?? .now) - $0).seconds } ?? 0 }
+    }
+
+    func operation(
+        _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
+        proceed: @escaping @Sendable () -> Void
+    ) {
+        times.withLock { times in
+            switch transition.action {
+            case .begin where times.begun == nil: times.begun = .now
+            case .finish: times.ended = .now
+            default: break
+            }
+        }
+        proceed()
+    }
+}
+
+/// The metrics of the requests of a transfer: one for each redirect, part and try.
+final class Timings: Sendable {
+    private let times = Mutex<[TransactionMetrics]>([])
+
+    var all: [TransactionMetrics] { times.withLock { $0 } }
+
+    func add(_ metrics: TransactionMetrics) { times.withLock { $0.append(metrics) } }
+}
+
+/// A part of a file, by the positions of its bytes (RFC 9110, section 14.1.2).
+struct ByteRange: Sendable, Equatable {
+    static let refusal = "the server sends the whole file, and not the part"
+
+    let first: Int64?
+    let last: Int64?
+
+    /// `0-499`, `500-` or `-500`; nil for anything else.
+    init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } }) else { return nil }
+        (first, last) = (Int64(parts[0]), Int64(parts[1]))
+        guard (first != nil) == !parts[0].isEmpty, (last != nil) == !parts[1].isEmpty, first != nil || last != nil else {
+            return nil
+        }
+        if let first, let last, last < first { return nil }
+        if first == nil, last == 0 { return nil }
+    }
+
+    /// For the field `Range`.
+    var field: String { "bytes=\(first.map { String($0) } ?? "")-\(last.map { String($0) } ?? "")" }
+
+    /// Makes sure that a response has this part.
+    func check(_ head: ResponseHead) throws(ToolError) {
+        guard head.statusCode == 206 else { throw ToolError(text: Self.refusal, status: .failed(.status)) }
+        guard let part = ContentRange(head["Content-Range"]) else { throw Self.otherPart }
+        let end = part.total.map { $0 - 1 }
+        let isWanted =
+            if let first {
+                part.first == first && part.last == min(last ?? .max, end ?? last ?? part.last)
+            } else {
+                end.map { part.last == $0 && part.first == max(0, $0 + 1 - (last ?? 0)) } ?? true
+            }
+        guard isWanted else { throw Self.otherPart }
+    }
+
+    private static var otherPart: ToolError {
+        ToolError(text: "the server sends another part than was asked for", status: .failed(.checksum))
+    }
 }

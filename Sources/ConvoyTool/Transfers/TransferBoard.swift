@@ -1,3 +1,4 @@
+import Convoy
 import Foundation
 import Synchronization
 
@@ -17,10 +18,14 @@ final class TransferBoard: Sendable {
 
     private struct Contents {
         var rows: [Row] = []
+        /// When the window has got another size.
+        var resized: ContinuousClock.Instant?
         /// The width of the longest name that there was, so that the columns do not jump when its transfer ends.
         var longestName = 0
         /// Those whose line has come. What is told of them later is old.
         var ended: Set<ObjectIdentifier> = []
+        /// How many there are; nil as long as that is unknown.
+        var total: Int?
         var finished = 0
         var failed = 0
         /// Bytes of files that are whole.
@@ -32,14 +37,13 @@ final class TransferBoard: Sendable {
     }
 
     private let display: Display
-    private let total: Int
     private let begun: ContinuousClock.Instant
     private let contents: Mutex<Contents>
     private let queue = DispatchQueue(label: "convoy.display")
 
-    init(display: Display, total: Int) {
-        (self.display, self.total, begun) = (display, total, .now)
-        contents = Mutex(Contents(meter: SpeedMeter(at: begun)))
+    init(display: Display, total: Int?) {
+        (self.display, begun) = (display, .now)
+        contents = Mutex(Contents(total: total, meter: SpeedMeter(at: begun)))
         guard display.showsProgress else { return }
         let timer = DispatchSource.makeTimerSource(queue: queue)
         let interval = display.isLive ? 0.1 : 0.5
@@ -49,7 +53,28 @@ final class TransferBoard: Sendable {
         struct Box: @unchecked Sendable { let timer: any DispatchSourceTimer }
         let box = Box(timer: timer)
         contents.withLock { $0.timer = box.timer }
-        display.onResize { [weak self, queue] in queue.async { [self] in self?.update() } }
+        display.onResize { [weak self, queue] in
+            queue.async { [self] in
+                self?.contents.withLock { $0.resized = .now }
+                self?.update()
+            }
+        }
+    }
+
+    func setTotal(_ total: Int) { contents.withLock { $0.total = total } }
+
+    /// Notes a new transfer, which may have the address of one that is gone.
+    func begin(_ transfer: Transfer) {
+        guard display.showsProgress else { return }
+        _ = contents.withLock { $0.ended.remove(ObjectIdentifier(transfer)) }
+    }
+
+    /// Counts a file without a transfer.
+    func finish(_ outcome: Outcome) {
+        contents.withLock { contents in
+            contents.finished += 1
+            if outcome.error != nil { contents.failed += 1 }
+        }
     }
 
     /// Notes how far a transfer is. The first call makes its bar.
@@ -88,7 +113,7 @@ final class TransferBoard: Sendable {
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
             contents.rows.removeAll { $0.id == id }
-            contents.ended.insert(id)
+            if display.showsProgress { contents.ended.insert(id) }
             contents.finished += 1
             if outcome.error == nil { contents.bytes += outcome.bytes } else { contents.failed += 1 }
         }
@@ -153,11 +178,13 @@ final class TransferBoard: Sendable {
             if measuring { measure(&contents, at: .now) }
             // Half of the window is left to what is finished, if it is not very low.
             let most = max(1, min(size.rows - 1, max(size.rows / 2, 8)))
-            let hasSummary = total > 1 && most > 1
+            let hasSummary = contents.total != 1 && most > 1
             let shown = contents.rows.prefix(hasSummary ? most - 1 : most)
             // When the window gets narrower, a terminal makes several rows of a line. If they did not fit the window, the
-            // first would be out of reach. Two rows for each line do.
-            let columns = min(size.columns - 1, 80)
+            // first would be out of reach. Two rows for each line do. Until the window has kept its size for a moment,
+            // lines are half as long, so that each further step makes no more of them.
+            let isChanging = contents.resized.map { ContinuousClock.now - $0 < .seconds(1) } ?? false
+            let columns = isChanging ? min(size.columns / 2, 80) : min(size.columns - 1, 80)
             let layout = ProgressLayout(columns: columns, longestName: contents.longestName)
             var lines = shown.map { $0.bar.line(layout, display: display) }
             if hasSummary {
@@ -171,13 +198,31 @@ final class TransferBoard: Sendable {
     private func summary(_ contents: Contents, hidden: Int) -> ProgressSummary {
         let done = contents.rows.reduce(contents.bytes) { $0 + $1.bar.done }
         var summary = ProgressSummary(
-            total: total, finished: contents.finished, failed: contents.failed, hidden: hidden, bytes: done,
+            total: contents.total, finished: contents.finished, failed: contents.failed, hidden: hidden, bytes: done,
             speed: contents.meter.speed)
         let lengths = contents.rows.compactMap(\.bar.total)
         // Of those that have not begun, nobody knows the length.
-        if lengths.count == total - contents.finished {
+        if let total = contents.total, lengths.count == total - contents.finished {
             summary.bytesLeft = max(0, lengths.reduce(contents.bytes, +) - done)
         }
         return summary
+    }
+}
+
+/// The bar of one transfer: it hears how far that is, and has it drawn on the board.
+final class TransferBar: ProgressView, Sendable {
+    private let transfer: Transfer
+    private let board: TransferBoard
+
+    init(_ transfer: Transfer, on board: TransferBoard) { (self.transfer, self.board) = (transfer, board) }
+
+    func setProgress(_ fraction: Double?, of progress: TransferProgress) {
+        // The body of an error response is not a download.
+        guard let status = transfer.operation.statusCode, (200..<300).contains(status) else { return }
+        let fetched = transfer.fetchedByteCount(progress)
+        // What was there before, and is not asked for again, needs no bar.
+        guard fetched > 0 else { return }
+        board.note(
+            transfer, fetched: fetched, done: progress.bytesReceived, expected: progress.bytesExpectedToReceive)
     }
 }

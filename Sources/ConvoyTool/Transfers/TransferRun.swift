@@ -2,6 +2,47 @@ import Convoy
 import Foundation
 import Synchronization
 
+/// What a run does next.
+enum TransferStep {
+    case transfer(Transfer)
+    /// A file that needs no transfer, or cannot have one.
+    case settled(Outcome)
+    /// Nothing can be done before a transfer has finished.
+    case wait
+    /// Nothing came of it, and there is more.
+    case nothing
+    case end
+}
+
+/// What a feed has to know of its transfers. Called on any thread.
+struct TransferHooks: Sendable {
+    /// A transfer waits for another try.
+    var setBack: @Sendable (Transfer) -> Void = { _ in }
+    var finish: @Sendable (Transfer) -> Void = { _ in }
+}
+
+/// Gives a run its transfers, each when it is asked for the next one, on the thread that runs them.
+protocol TransferFeed: AnyObject {
+    /// How many there are; nil as long as that is unknown.
+    var total: Int? { get }
+    var hooks: TransferHooks { get }
+    func next() -> TransferStep
+    /// Waits until the next step may be another one.
+    func waitForChange()
+}
+
+/// Transfers that depend on each other, so that all of them have to be there at once.
+final class TransferList: TransferFeed {
+    let total: Int?
+    let hooks = TransferHooks()
+    private var rest: ArraySlice<Transfer>
+
+    init(_ transfers: [Transfer]) { (rest, total) = (transfers[...], transfers.count) }
+
+    func next() -> TransferStep { rest.popFirst().map { .transfer($0) } ?? .end }
+    func waitForChange() {}
+}
+
 /// Runs transfers to their end, and reports each as it finishes.
 final class TransferRun: Sendable {
     private let display: Display
@@ -10,6 +51,8 @@ final class TransferRun: Sendable {
     /// Whether standard output is JSON.
     private let printsJSON: Bool
     private let showsTimings: Bool
+    /// Whether standard output is the body of a response.
+    private let printsBody: Bool
     private let order = ReportOrder()
     private let failures = Mutex<[FailureKind]>([])
     private let skipped = Mutex(0)
@@ -17,34 +60,47 @@ final class TransferRun: Sendable {
     init(display: Display, speed: SpeedOptions, options: Options, trace: TraceOptions) {
         (self.display, self.trace) = (display, trace)
         (printsJSON, showsTimings) = (options.has("json"), options.has("timing"))
+        printsBody = options.has("include")
         speed.apply(to: manager)
         manager.completionQueue = DispatchQueue(label: "convoy.completion")
         manager.completionGroup = DispatchGroup()
     }
 
-    /// Enqueues all transfers, and waits for them.
+    /// Runs the transfers of a feed, and waits for them.
     ///
-    /// - Parameters:
-    ///   - settled: outcomes that are known before any request.
-    ///   - refine: may replace the reason of a failure by a better one.
+    /// - Parameter refine: may replace the reason of a failure by a better one.
     func run(
-        _ transfers: [Transfer], settled: [Outcome] = [], summary: @escaping (Int) -> String,
+        _ feed: some TransferFeed, summary: @escaping (Int) -> String,
         refine: @escaping @Sendable (Transfer, Outcome) -> Outcome = { $1 }
     ) -> ExitStatus {
-        let board = TransferBoard(display: display, total: transfers.count)
-        for outcome in settled { report(outcome, name: outcome.url) }
-        for transfer in transfers { attach(transfer, board, refine) }
+        let board = TransferBoard(display: display, total: feed.total)
         let queue = manager.operationQueue
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
-        manager.enqueue(transfers.map(\.operation))
+        var total = 0
+        feeding: while Interruption.shared.status == nil {
+            switch feed.next() {
+            case .transfer(let transfer):
+                total += 1
+                attach(transfer, board, feed.hooks, refine)
+                manager.enqueue(transfer.operation)
+            case .settled(let outcome):
+                total += 1
+                board.finish(outcome)
+                report(outcome, name: outcome.url)
+            case .wait: feed.waitForChange()
+            case .nothing: continue
+            case .end: break feeding
+            }
+            if let count = feed.total { board.setTotal(count) }
+        }
         // Again, as transfers that were enqueued after a signal have not been cancelled by it.
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
         manager.completionGroup?.wait()
         board.end()
         let kinds = failures.withLock { $0 }
         let interruption = Interruption.shared.status
-        let total = transfers.count + settled.count
-        if total != 1 { summarize(board, total: total, failed: kinds.count, summary) }
+        let known = max(total, feed.total ?? 0)
+        if known != 1 { summarize(board, total: known, failed: kinds.count + (known - total), summary) }
         // A failure that follows from another one says nothing new.
         return interruption ?? ExitStatus(failures: kinds.filter { $0 != .dependency })
     }
@@ -59,13 +115,17 @@ final class TransferRun: Sendable {
     }
 
     private func attach(
-        _ transfer: Transfer, _ board: TransferBoard, _ refine: @escaping @Sendable (Transfer, Outcome) -> Outcome
+        _ transfer: Transfer, _ board: TransferBoard, _ hooks: TransferHooks,
+        _ refine: @escaping @Sendable (Transfer, Outcome) -> Outcome
     ) {
         let operation = transfer.operation
+        board.begin(transfer)
+        order.begin(operation)
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
         let bar = display.showsProgress ? TransferBar(transfer, on: board) : nil
         bar?.setProgressWithDownloadProgress(of: operation, on: operation.completionQueue ?? .main)
         operation.retryHandler = { [display] _, event in
+            hooks.setBack(transfer)
             guard let text = RetryText.line(event) else { return }
             display.say("\(Printable.line(transfer.name)): \(text)")
         }
@@ -76,6 +136,7 @@ final class TransferRun: Sendable {
             let outcome = transfer.conclude(error)
             // Until here it is kept by nobody else.
             withExtendedLifetime(bar) { board.finish(transfer, outcome) }
+            hooks.finish(transfer)
             self.order.finish(operation, after: dependencies) {
                 if let wanted = transfer.wantedName, let path = transfer.path {
                     self.display.say(OutcomeText.line(ofRenamed: transfer.url, path: path, wanted: wanted))
@@ -90,15 +151,74 @@ final class TransferRun: Sendable {
         if printsJSON { display.emit(outcome.json(showsTimings: showsTimings)) }
         if let kind = outcome.kind { failures.withLock { $0.append(kind) } }
         if outcome.result == .skipped || outcome.result == .notModified { skipped.withLock { $0 += 1 } }
-        if let error = outcome.error {
+        if let head = outcome.head, !printsJSON, !printsBody { display.emit(String(head.dropLast())) }
+        if let note = outcome.note { display.complain("\(Printable.line(outcome.url)): \(note)", isMarked: true) }
+        if outcome.error != nil {
             // After Ctrl-C or a failed output, the cancelled transfers need no message each.
             guard Interruption.shared.status == nil || outcome.kind != .cancelled else { return }
-            let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
-            display.complain("\(subject)\(Printable.line(outcome.url)): \(error)", isMarked: true)
-        } else {
+            display.complain(OutcomeText.failure(outcome), isMarked: true)
+        } else if outcome.head == nil || printsBody {
             display.say(OutcomeText.line(outcome, name: name, display))
         }
         guard showsTimings, !printsJSON else { return }
         for timing in outcome.timings { display.say("  \(timing.timeline)") }
+    }
+}
+
+/// Reports each operation after its dependencies.
+///
+/// An operation that is not run because another one failed may finish before the handlers of the other one have run.
+/// The cost per operation and dependency is constant.
+final class ReportOrder: Sendable {
+    private struct Waiting {
+        let id: ObjectIdentifier
+        /// How many of its dependencies have not been reported.
+        var missing: Int
+        let report: @Sendable () -> Void
+    }
+
+    private struct Reports {
+        var done: Set<ObjectIdentifier> = []
+        var waiting: [ObjectIdentifier: Waiting] = [:]
+        /// The waiting operations, by dependency.
+        var dependents: [ObjectIdentifier: [ObjectIdentifier]] = [:]
+        /// Reports that wait for nothing any more, the next one last.
+        var ready: [Waiting] = []
+    }
+
+    private let reports = Mutex(Reports())
+
+    /// Notes a new operation, which may have the address of one that is gone.
+    func begin(_ operation: Operation) {
+        _ = reports.withLock { $0.done.remove(ObjectIdentifier(operation)) }
+    }
+
+    /// Calls `report` for a finished operation now, or as soon as its dependencies have been reported. Called on a
+    /// serial queue.
+    ///
+    /// - Parameter after: its dependencies, which the finished operation no longer has.
+    func finish(_ operation: Operation, after: [ObjectIdentifier], _ report: @escaping @Sendable () -> Void) {
+        let id = ObjectIdentifier(operation)
+        reports.withLock { reports in
+            let missing = Set(after).filter { !reports.done.contains($0) }
+            let waiting = Waiting(id: id, missing: missing.count, report: report)
+            guard !missing.isEmpty else { return reports.ready.append(waiting) }
+            reports.waiting[id] = waiting
+            for dependency in missing { reports.dependents[dependency, default: []].append(id) }
+        }
+        while let next = takeNext() { next() }
+    }
+
+    private func takeNext() -> (@Sendable () -> Void)? {
+        reports.withLock { reports in
+            guard let next = reports.ready.popLast() else { return nil }
+            reports.done.insert(next.id)
+            for dependent in reports.dependents.removeValue(forKey: next.id) ?? [] {
+                reports.waiting[dependent]?.missing -= 1
+                guard reports.waiting[dependent]?.missing == 0 else { continue }
+                if let freed = reports.waiting.removeValue(forKey: dependent) { reports.ready.append(freed) }
+            }
+            return next.report
+        }
     }
 }

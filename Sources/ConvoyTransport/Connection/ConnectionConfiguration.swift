@@ -255,7 +255,8 @@ extension ConnectionConfiguration {
 
     /// Addresses to connect to for hosts, in place of those that name servers know; empty by default.
     ///
-    /// A key is a host, or a host and a port such as `api.example.com:443`, which counts first. A value is an address or
+    /// A key is a host, or a host and a port such as `api.example.com:443`, which counts first, or `*` for all others. A
+    /// value is an address or
     /// a name, or either with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still name the URL's host, and the
     /// `addressGuard` judges what is connected to. An HTTP proxy is asked for a tunnel to the address. Connections that are
     /// made so serve only requests that have the same. A value that cannot be connected to fails with `URLError.badURL`.

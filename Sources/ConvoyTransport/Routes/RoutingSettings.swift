@@ -127,18 +127,18 @@ enum AddressOverrides {
     /// Where to connect for a URL, in the form of `CURLOPT_CONNECT_TO`; nil for where the URL says.
     ///
     /// - Parameter overrides: a host, or a host and a port after a colon, with an address, a name, or either and a port.
-    ///   An entry with the port counts before one without.
+    ///   An entry with the port counts before one without, and both before one for `*`.
     /// - Throws: `URLError.badURL` for an entry that cannot be connected to.
     static func connectTo(_ target: Target, in overrides: [String: String]) throws(URLError) -> String? {
         let host = normalized(target.host)
-        var found: String?
+        var found: String?, isForAll = true
         for (key, value) in overrides {
             let key = key.lowercased()
             if key == "\(host):\(target.port)" || key == "\(host).:\(target.port)" {
                 found = value
                 break
             }
-            if normalized(key) == host { found = value }
+            if normalized(key) == host || (key == "*" && isForAll) { (found, isForAll) = (value, key == "*") }
         }
         guard let found else { return nil }
         return "::\(try checked(found))"

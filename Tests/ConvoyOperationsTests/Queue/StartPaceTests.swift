@@ -25,6 +25,14 @@ import Testing
         #expect(starts(StartPace(StartRate(perSecond: .infinity)), count: 3, from: 7) == [7, 7, 7])
     }
 
+    @Test func theIntervalsVaryByTheSpread() {
+        let times = starts(StartPace(StartRate(perSecond: 10, spread: 0.5)), count: 1000)
+        let gaps = zip(times, times.dropFirst()).map { $1 - $0 }
+        #expect(gaps.allSatisfy { (49_999_999...150_000_001).contains($0) })
+        #expect(Set(gaps).count > 100 && (90_000_000...110_000_000).contains(times[999] / 999))
+        #expect(StartRate(perSecond: 1, spread: -1).spread == 0 && StartRate(perSecond: 1, spread: 7).spread == 1)
+    }
+
     @Test func noTimeIsTooLong() {
         for rate in [StartRate(perSecond: 1e-300), StartRate(perSecond: 1e-300, burst: .max)] {
             let pace = StartPace(rate)

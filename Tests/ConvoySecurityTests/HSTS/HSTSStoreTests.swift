@@ -149,8 +149,33 @@ import Testing
         }
     }
 
+    @Test func aFileOfCurlsIsReadAndStaysOne() throws {
+        try withFile { file in
+            let text = """
+                # Your HSTS cache. https://curl.se/docs/hsts.html
+                .a.example "29991231 23:59:59"
+                b.example "unlimited"
+                old.example "20200101 00:00:00"
+
+                """
+            try Data(text.utf8).write(to: file)
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+            let store = try HSTSStore(file: file)
+            #expect(store.hosts.map(\.name) == ["a.example", "b.example"])
+            #expect(store.requiresTLS(forHost: "x.a.example") && !store.requiresTLS(forHost: "x.b.example"))
+            store.note("max-age=0", fromHost: "b.example")
+            store.note("max-age=1000", fromHost: "c.example")
+            try store.save()
+            let lines = String(decoding: try Data(contentsOf: file), as: UTF8.self).split(separator: "\n")
+            #expect(lines.count == 3 && lines[0].hasPrefix("# ") && lines[1] == ".a.example \"29991231 23:59:59\"")
+            #expect(lines[2].hasPrefix("c.example \"20"))
+            #expect(try HSTSStore(file: file).hosts.map(\.name) == ["a.example", "c.example"])
+        }
+    }
+
     @Test(arguments: [
-        ("garbage", 1), ("Convoy-HSTS 2\n", 1), ("Convoy-HSTS 1", 1), ("Convoy-HSTS 1\na.example 1 1", 2),
+        ("garbage", 1), ("a.example 20991231\n", 1), ("a.example \"2099-12-31 00:00:00\"\n", 1), ("\n", 1),
+        ("Convoy-HSTS 2\n", 1), ("Convoy-HSTS 1", 1), ("Convoy-HSTS 1\na.example 1 1", 2),
         ("Convoy-HSTS 1\na.example 1\n", 2), ("Convoy-HSTS 1\na.example 99999999999 1 -\nb.example x 1 -\n", 3),
         ("Convoy-HSTS 1\nA.example 1 1 -\n", 2), ("Convoy-HSTS 1\n127.0.0.1 1 1 -\n", 2),
         ("Convoy-HSTS 1\na.example -1 1 -\n", 2), ("Convoy-HSTS 1\n\u{0}\n", 2), ("Convoy-HSTS 1\n\n", 2),

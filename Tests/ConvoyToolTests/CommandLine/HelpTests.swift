@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test func `the example of a list is one`() throws {
-        let items = try DownloadList.list(example(of: .lists), "list")
+        let items = try Scratch().items(ofList: example(of: .lists))
         #expect(items.map(\.urls.first?.lastPathComponent) == ["cat.png", "dog.png"])
         #expect(items.first?.name == "animals/cat.png" && items.first?.checksum != nil)
         #expect(items.last?.headers == ["Accept: image/png"])

@@ -12,7 +12,7 @@ import Testing
 
     // MARK: The format
 
-    private func list(_ text: String) throws -> [DownloadItem] { try DownloadList.list(Data(text.utf8), "list") }
+    private func list(_ text: String) throws -> [DownloadItem] { try bench.scratch.items(ofList: Data(text.utf8)) }
 
     @Test func `a line has the URLs of a file, and the lines below it what is to be with it`() throws {
         let items = try list(
@@ -58,7 +58,29 @@ import Testing
     }
 
     @Test func `bytes that are no text are a mistake`() throws {
-        #expect(throws: ToolError.self) { try DownloadList.list(Data([0x68, 0xFF, 0xFE]), "list") }
+        #expect(throws: ToolError.self) { try bench.scratch.items(ofList: Data([0x68, 0xFF, 0xFE])) }
+    }
+
+    @Test func `what is quickly told to be a URL is one, and means the same when it is parsed`() throws {
+        let hosts = [
+            "a.test", "127.0.0.1", "1a.test", "a..test", ".a", "a.", "-a", "xn--bcher-kva.test", "A.test", "a_b", "",
+        ]
+        let ports = ["", ":80", ":0", ":99999", ":", ":8080"],
+            paths = ["", "/", "/a b", "/a%20b", "/~x/?q=1&r", "/é", "?a", "/a#b", "/a\\b"]
+        var plain = 0
+        for scheme in ["http://", "https://", "HTTP://", "ftp://", "//", ""] {
+            for host in hosts {
+                for port in ports {
+                    for path in paths {
+                        let text = scheme + host + port + path
+                        guard DownloadURL.isPlain(text) else { continue }
+                        plain += 1
+                        #expect(try DownloadURL.parse(text).absoluteString == text)
+                    }
+                }
+            }
+        }
+        #expect(plain > 10)
     }
 
     @Test func `any bytes are a list or a mistake`() {
@@ -110,6 +132,40 @@ import Testing
         #expect(result.status == 0)
         #expect(try bench.scratch.data("large") == data)
         #expect(bench.ranges("/large").count == 3)
+    }
+
+    @Test func `a list that comes through a pipe is fetched as it comes, and a mistake in it ends nothing`() async throws {
+        for path in ["/a", "/b", "/c"] { bench.server.route(path, .text(path)) }
+        let lines = [bench.url("/a"), "ftp://a.test/", "  out=x", bench.url("/b"), "  out=sub/b", bench.url("/c")]
+        // The next line is not written before the file of the first is there.
+        let parts = [[0], [1, 2], [3, 4], [5]].map { $0.map { "printf '%s\\n' '\(lines[$0])'" }.joined(separator: "; ") }
+        let command =
+            "(\(parts[0]); \(ToolProcess.shellWait(for: "[ -s a ]")); [ -s a ] && touch early; "
+            + "\(parts[1]); \(parts[2]); \(ToolProcess.shellWait(for: "[ -s sub/b ]")); \(parts[3])) | $convoy get --json -i -"
+        let result = try await ToolProcess.run(command: command, in: bench.scratch.url)
+        #expect(result.status == 2, "\(result.errors)")
+        #expect(bench.scratch.names == ["a", "c", "early", "sub"])
+        let objects = try result.objects()
+        #expect(objects.map { $0["line"] as? Double } == [1, 2, 4, 6])
+        #expect(objects.map { $0["errorCode"] as? String } == [nil, "usage", nil, nil])
+        #expect(result.errors.contains("3 downloaded, 1 failed"))
+    }
+
+    @Test func `each line of JSON says where a list has the URL, and has it as it was given`() async throws {
+        bench.server.route("/a", .text("a"))
+        let url = bench.url("/a")
+        try bench.scratch.write(
+            "# one\n\(url)?code=500\n\(url)?code=404\n  out=b\n\(url)?token=abcdefgh\n  out=c\n", to: "l")
+        for (option, last) in [("--quiet", "***"), ("--show-secrets", "abcdefgh")] {
+            let result = try await bench.get(
+                "-f", "--json", option, "-j", "1", "-i", "l", "\(url.dropFirst("http://".count))")
+            #expect(result.status == 2 || result.status != 0, "https is not served here")
+            let objects = try result.objects().filter { $0["line"] != nil }.sorted { "\($0["line"]!)" < "\($1["line"]!)" }
+            #expect(objects.map { $0["url"] as? String } == ["\(url)?code=500", "\(url)?code=404", "\(url)?token=\(last)"])
+            #expect(objects.map { $0["line"] as? Double } == [2, 3, 5])
+            #expect(objects.allSatisfy { $0["list"] as? String == "l" })
+            #expect(try result.objects().contains { $0["url"] as? String == String(url.dropFirst("http://".count)) })
+        }
     }
 
     @Test func `a mistake in a list stops everything before anything is sent`() async throws {

@@ -16,7 +16,10 @@ import Testing
         bench.server.route("/other", .text("other"))
         let result = try await bench.get(bench.url("/file"), bench.url("/other"))
         #expect(result.status == 8)
-        #expect(result.errors == "convoy: \(bench.url("/file")): file exists: file; see -c, --no-clobber, -N and --force\n")
+        #expect(
+            result.errors
+                == "convoy: \(bench.url("/file")): file exists: file; see -c, --no-clobber, -N, --number and --force\n"
+        )
         #expect(bench.server.requests.map(\.path) == ["/other"])
         #expect(try bench.scratch.text("file") == "old")
         #expect(try bench.scratch.text("other") == "other")

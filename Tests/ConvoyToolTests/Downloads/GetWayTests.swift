@@ -52,7 +52,7 @@ import Testing
         #expect(try await bench.get("--min-rate", "1k", bench.url("/x")).status == 0)
         var configuration = ConnectionConfiguration()
         try SpeedOptions(Options(["--min-rate", "2k"], command: .get)).apply(to: &configuration)
-        #expect(configuration.stallLimit == StallLimit(bytesPerSecond: 2048, duration: 30))
+        #expect(configuration.stallLimit == StallLimit(bytesPerSecond: 2000, duration: 30))
     }
 
     @Test func `a refused connection is tried again only if that is wanted`() async throws {

@@ -2,6 +2,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
+@testable import ConvoyTool
+
 /// A directory for one test, which is removed when this is released.
 final class Scratch: Sendable {
     let url: URL
@@ -25,6 +27,20 @@ final class Scratch: Sendable {
 
     func write(_ text: String, to name: String) throws {
         try Data(text.utf8).write(to: url.appendingPathComponent(name))
+    }
+
+    /// The files of a list with this text.
+    func items(ofList data: Data) throws -> [DownloadItem] {
+        let file = url.appendingPathComponent(".list")
+        try data.write(to: file)
+        let reader = try ListReader(file.path)
+        var items: [DownloadItem] = []
+        do throws(ToolError) {
+            while case .entry(let entry) = try reader.next() { items.append(try DownloadList.item(entry, reader.name)) }
+        } catch {
+            throw ToolError(text: error.text.replacing(reader.name, with: "list"), status: error.status)
+        }
+        return items
     }
 
     func makeDirectory(_ name: String) throws {

@@ -1,0 +1,278 @@
+import Convoy
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Makes the transfers of `convoy get`, each when there is room for it, so that a list of any length starts at once and
+/// what waits in it takes next to no memory.
+final class DownloadFeed: TransferFeed {
+    /// A file that was set aside, which keeps the place that it got in its turn.
+    private struct Waiting: Sendable {
+        let file: DownloadSource.Waiting
+        let place: DownloadPlaces.Place
+    }
+
+    private(set) var settings: TransferSettings
+    let hooks: TransferHooks
+    private let options: Options
+    private let display: Display
+    private let files: FileOptions
+    private let headers: Headers
+    private let source: DownloadSource
+    private let window: SharedTransferWindow<Waiting>
+    private let makesDirectories: Bool
+    private var places: DownloadPlaces
+    private let serverNames = ServerNames()
+    private var isAtEnd = false
+    private var number = 0
+    /// The directories that are there.
+    private var prepared: Set<String> = []
+    /// The downloads whose partial files are named after their URLs.
+    private var unnamed: [String: WeakTransfer] = [:]
+
+    private struct WeakTransfer { weak var transfer: Transfer? }
+
+    var total: Int? { source.count }
+
+    /// Checks everything that can be checked before something is sent.
+    init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
+        (self.options, self.files, self.display) = (options, files, display)
+        let speed = try SpeedOptions(options)
+        headers = try Headers(options)
+        let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
+        source = try files.source(options)
+        makesDirectories = !options.has("dry-run")
+        var places = DownloadPlaces(
+            directory: files.directory, usesServerNames: files.usesServerNames, numbersFiles: files.numbersFiles)
+        // That of `--output` is the user's own path, which may lead anywhere.
+        if let output = files.output {
+            let path = files.outputPath(output)
+            guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
+                throw options.usage("--output takes a file, and --directory a directory")
+            }
+        }
+        var login = LoginOptions(options)
+        let (headers, isNamed) = (headers, files.output != nil)
+        try source.check(plain: options.has("user") || options.has("checksum-file")) { item throws(ToolError) in
+            if !isNamed { try places.reserve(item) }
+            try login.adopt(item.urls[0], options)
+            for url in item.urls { _ = try Login.taken(from: url) }
+            if !item.headers.isEmpty { _ = try headers.adding(item.headers).request(for: item.urls[0]) }
+            try files.checkChecksum(of: item)
+            if files.isStreamed || files.range != nil || files.printsHead {
+                guard item.checksum == nil, item.urls.count == 1, item.metalink == nil, !options.has("checksum-file") else {
+                    throw options.usage(files.isStreamed ? Self.streamProblem : Self.partProblem)
+                }
+            }
+        }
+        // Last, as they may ask for a password and a passphrase.
+        try login.ask(options)
+        let trust = try TrustOptions(options)
+        settings = TransferSettings(
+            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
+            trace: try TraceOptions(options, display, count: source.count ?? 2))
+        if let warning = trust.warning { display.complain(warning) }
+        let window = SharedTransferWindow(
+            TransferWindow<Waiting>(size: speed.jobs * 2 + 8, sizePerHost: speed.jobsOfOneHost * 2 + 4))
+        self.window = window
+        hooks = TransferHooks(
+            setBack: { transfer in
+                if transfer.stopsCounting() { window.change { $0.setBack() } }
+            },
+            finish: { transfer in
+                guard let host = transfer.host else { return }
+                let counted = transfer.stopsCounting()
+                window.change { $0.finish(of: host, counted: counted) }
+            })
+        self.places = places
+        if makesDirectories, !files.isStreamed, !files.printsHead {
+            var directories = places.directories
+            directories.insert(files.output.map { PathText.directory(of: files.outputPath($0)) } ?? files.directory)
+            for directory in directories.sorted() { try prepare(directory) }
+        }
+        if files.usesServerNames, files.output == nil {
+            try source.check(plain: false) { [files, serverNames] item throws(ToolError) in
+                guard let name = item.name else { return }
+                serverNames.keep(PathText.join(item.directory ?? files.directory, name))
+            }
+        }
+    }
+
+    private static let streamProblem =
+        "--output to a device, a pipe or standard output takes no checksum and no mirrors, as nothing can be taken back"
+    private static let partProblem = "--range and --head take no checksum, no mirrors and no Metalink"
+
+    func waitForChange() { window.waitForChange() }
+
+    func next() -> TransferStep {
+        if let (waiting, host) = window.with({ $0.next() }) {
+            return step(for: waiting.file) { item throws(ToolError) in
+                .transfer(try self.transfer(item, waiting.place, of: host))
+            }
+        }
+        if isAtEnd { return window.with { $0.waitingCount } > 0 ? .wait : .end }
+        guard window.with({ $0.wantsMore }) else { return .wait }
+        switch source.next(within: window.with { $0.waitingCount } > 0 ? 20 : 100) {
+        case .nothingYet: return .nothing
+        case .end:
+            isAtEnd = true
+            return .nothing
+        case .mistake(let error): return .settled(.failure(error, url: ""))
+        case .file(let file, let isChecked):
+            return step(for: file) { item throws(ToolError) in
+                if !isChecked { try self.check(item) }
+                return try self.begin(item, file)
+            }
+        }
+    }
+
+    /// A step for a file, or the outcome of one that has a mistake.
+    private func step(
+        for file: DownloadSource.Waiting, _ body: (DownloadItem) throws(ToolError) -> TransferStep
+    ) -> TransferStep {
+        do throws(ToolError) {
+            return try body(try file.item())
+        } catch {
+            var outcome = Outcome.failure(error, url: Shown.url(file.text))
+            outcome.place = file.place
+            return .settled(outcome)
+        }
+    }
+
+    /// Checks a file that comes through a pipe, which is seen only when it is its turn.
+    private func check(_ item: DownloadItem) throws(ToolError) {
+        if files.output == nil, !files.printsHead { try places.reserve(item) }
+        try settings.login.adopt(item.urls[0], options)
+        try files.checkChecksum(of: item)
+    }
+
+    // MARK: Transfers
+
+    /// What becomes of a file when it is its turn.
+    private func begin(_ item: DownloadItem, _ file: DownloadSource.Waiting) throws(ToolError) -> TransferStep {
+        if files.isStreamed { return .transfer(try streamed(item)) }
+        let place = files.printsHead ? .file("") : try place(of: item)
+        if let outcome = settle(item, place) { return .settled(outcome) }
+        guard let host = Target(item.urls[0]) else { throw .usage("bad URL '\(item.urls[0].forPeople)'") }
+        guard window.with({ $0.admit(Waiting(file: file, place: place), of: host) }) else { return .nothing }
+        return .transfer(try transfer(item, place, of: host))
+    }
+
+    private func place(of item: DownloadItem) throws(ToolError) -> DownloadPlaces.Place {
+        if let output = files.output { return places.numbered(.file(files.outputPath(output))) }
+        let (place, wanted) = places.take(item)
+        if makesDirectories { try prepare(place.directory) }
+        if let wanted, let path = place.path {
+            display.say(OutcomeText.line(ofRenamed: item.urls[0], path: path, wanted: wanted))
+        }
+        return place
+    }
+
+    private func prepare(_ directory: String) throws(ToolError) {
+        guard !prepared.contains(directory) else { return }
+        try Directories.prepare(directory)
+        prepared.insert(directory)
+    }
+
+    /// What has become of a file whose name is taken; nil if it is to be fetched.
+    private func settle(_ item: DownloadItem, _ place: DownloadPlaces.Place) -> Outcome? {
+        guard let path = place.path, !files.printsHead else { return nil }
+        var outcome = Outcome(url: Shown.url(item.text))
+        outcome.place = item.place
+        do throws(ToolError) {
+            guard files.existing != .skip || files.hasChecksum(item) else {
+                try Directories.checkLength(of: path)
+                guard Directories.hasFile(path) else { return nil }
+                (outcome.file, outcome.result) = (path, .skipped)
+                return outcome
+            }
+            try Directories.checkIsFree(
+                path, partial: nil, replaces: files.existing != .fail, see: "-c, --no-clobber, -N, --number and --force")
+            return nil
+        } catch {
+            (outcome.error, outcome.kind) = (error.text, FailureKind(error, statusCode: nil))
+            return outcome
+        }
+    }
+
+    private func transfer(
+        _ item: DownloadItem, _ place: DownloadPlaces.Place, of host: Target
+    ) throws(ToolError) -> Transfer {
+        do throws(ToolError) {
+            let transfer =
+                if files.printsHead {
+                    try stream(item, to: BodyFile(path: nil, replaces: false, hashes: false))
+                } else if files.range != nil, let path = place.path {
+                    try stream(
+                        item,
+                        to: BodyFile(path: path, replaces: files.existing == .replace, hashes: options.has("json")))
+                } else {
+                    try download(item, place)
+                }
+            transfer.host = host
+            return transfer
+        } catch {
+            window.change { $0.finish(of: host, counted: true) }
+            throw error
+        }
+    }
+
+    private func download(_ item: DownloadItem, _ place: DownloadPlaces.Place) throws(ToolError) -> Transfer {
+        let url = item.urls[0]
+        let headers = try headers.adding(item.headers)
+        let download = DownloadOperation(request: try headers.request(for: url))
+        if let path = place.path {
+            download.destination = UserPath.url(path, isDirectory: false)
+        } else {
+            download.directory = UserPath.url(place.directory, isDirectory: true)
+        }
+        try files.apply(to: download, of: item, path: place.path)
+        if options.has("json") { download.computedChecksumAlgorithms = [.sha256] }
+        let name = place.path.map { PathText.name(of: $0) } ?? FileNames.name(for: url)
+        let transfer = Transfer(name: name, item: item, download: download, purpose: files.purpose)
+        if case .directory(_, let directory) = place {
+            download.placeFilter = { [serverNames, weak transfer] wanted in
+                let choice = serverNames.place(wanted, in: directory)
+                transfer?.setWantedName(choice.wanted)
+                return choice.place
+            }
+            // One after the other, where several are of the same URL.
+            let partial = PartialPaths(directory: directory, url: url).partial
+            if let earlier = unnamed[partial]?.transfer { download.addDependency(earlier.operation) }
+            if unnamed.count > 10_000 { unnamed = unnamed.filter { $0.value.transfer != nil } }
+            unnamed[partial] = WeakTransfer(transfer: transfer)
+        }
+        number += 1
+        try settings.apply(to: transfer, ConnectionConfiguration(), number: number)
+        return transfer
+    }
+
+    /// The transfer of a file that is printed.
+    private func streamed(_ item: DownloadItem) throws(ToolError) -> Transfer {
+        let path = files.isStandardOutput ? nil : files.output.map(files.outputPath)
+        return try stream(item, to: DescriptorSink(path: path, patience: settings.speed.maximumTime))
+    }
+
+    /// A transfer whose body goes into a stream.
+    private func stream(_ item: DownloadItem, to body: some BodyCounting) throws(ToolError) -> Transfer {
+        let url = item.urls[0]
+        let wanted = try headers.adding(item.headers).request(for: url)
+        var request = DownloadOperation.askingForIdentity(wanted)
+        var configuration = ConnectionConfiguration()
+        configuration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: wanted)
+        if files.printsHead { request.httpMethod = "HEAD" }
+        if let range = files.range { request.setValue(range.field, forHTTPHeaderField: "Range") }
+        let transfer = Transfer(
+            id: nil, name: FileNames.name(for: url), request: request, url: url, item: item, body: body,
+            purpose: files.purpose)
+        if files.range != nil {
+            var serializer = HTTPResponseSerializer()
+            serializer.acceptableStatusCodes = [206]
+            transfer.operation.responseSerializer = serializer
+        }
+        number += 1
+        try settings.apply(to: transfer, configuration, number: number)
+        return transfer
+    }
+}

@@ -1,0 +1,46 @@
+import Foundation
+
+/// Paths of files below a directory, as a manifest or a list names them.
+enum RelativePath {
+    /// The path without empty components and dots; nil for one that leaves the directory, names none of its files, or has
+    /// characters that control a terminal.
+    static func normalized(_ text: String) -> String? {
+        // Split by scalars: a slash with a combining accent is another `Character`, but still a slash to the system.
+        let slash: Unicode.Scalar = "/"
+        let parts = text.unicodeScalars.split(separator: slash).map { String($0) }.filter { $0 != "." }
+        let isSafe =
+            text.unicodeScalars.first != slash && text.unicodeScalars.last != slash && !parts.contains("..")
+            && !parts.isEmpty && text.utf8.count < Int(PATH_MAX) - FileNames.maximumLength
+        guard isSafe, !text.unicodeScalars.contains(where: Printable.isObeyed),
+            parts.allSatisfy({ $0.utf8.count <= FileNames.maximumLength })
+        else { return nil }
+        return parts.joined(separator: "/")
+    }
+}
+
+/// Makes file URLs of paths that users, lists and manifests name.
+enum UserPath {
+    /// The URL of a path, which is taken as the system takes it. Foundation takes a `~` at its beginning for a home
+    /// directory, so that a list could name files outside of the directory.
+    static func url(_ path: String, isDirectory: Bool? = nil) -> URL {
+        let literal = path.utf8.first == UInt8(ascii: "~") ? "./\(path)" : path
+        guard let isDirectory else { return URL(fileURLWithPath: literal) }
+        return URL(fileURLWithPath: literal, isDirectory: isDirectory)
+    }
+}
+
+/// What a path is that is none of a file.
+enum SpecialFile {
+    /// Whether a path is another name of standard output.
+    static func isStandardOutput(_ path: String) -> Bool {
+        ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(path)
+    }
+
+    /// Whether what has this path is written as it is: a device, a pipe, or a descriptor.
+    static func isStream(_ path: String) -> Bool {
+        if path == "/dev/stderr" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/") { return true }
+        var information = stat()
+        guard stat(path, &information) == 0 else { return false }
+        return [S_IFCHR, S_IFIFO].contains(information.st_mode & S_IFMT)
+    }
+}
