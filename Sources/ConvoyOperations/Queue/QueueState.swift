@@ -1,10 +1,11 @@
 import Foundation
 
-/// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code.
+/// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code. It cannot be copied, as the
+/// compiler would copy it, and its lanes, for each question that it is asked.
 ///
 /// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched. Members that are not
 /// private are mainly for `QueueState+Starting.swift`.
-struct QueueState {
+struct QueueState: ~Copyable {
     var slots: ContiguousArray<QueueSlot> = []
     private var free: ContiguousArray<Int32> = []
     private var order = LinkTable()

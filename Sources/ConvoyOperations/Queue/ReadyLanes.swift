@@ -11,7 +11,7 @@ import Foundation
 /// one for those that pass. The numbers of the entries give both lanes a common order.
 ///
 /// Members that are not private are for `ReadyLanes+Gates.swift` and `ReadyLanes+Pace.swift`.
-struct ReadyLanes {
+struct ReadyLanes: ~Copyable {
     struct Entry {
         var since: UInt64 = 0
         var host: Int32 = 0

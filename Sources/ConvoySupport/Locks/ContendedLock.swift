@@ -10,12 +10,12 @@ import Foundation
 ///
 /// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
 /// `@usableFromInline` as well, could not be specialized by other modules.
-@usableFromInline package final class ContendedLock<Value>: @unchecked Sendable {
+@usableFromInline package final class ContendedLock<Value: ~Copyable>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     /// The lock guarantees exclusive access, so it need not be checked at run time.
     @usableFromInline @exclusivity(unchecked) var value: Value
 
-    @inlinable package init(_ value: sending Value) {
+    @inlinable package init(_ value: consuming sending Value) {
         self.value = value
         mutex = .allocate(capacity: 1)
         var attributes = pthread_mutexattr_t()
