@@ -227,7 +227,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         (copy as? DownloadOperation)?.downloadSettings.withLock { $0 = own }
     }
 
-    private struct Worker: OperationWorker {
+    private final class Worker: OperationWorker {
         var workedClass: ObjectIdentifier { ObjectIdentifier(DownloadOperation.self) }
 
         func begin(_ work: OwnWork, of operation: URLConnectionOperation) {

@@ -79,5 +79,7 @@ struct BodyPlace: @unchecked Sendable {
 extension URLConnectionOperation {
     /// Lets the body go into a sink of the library's, in place of memory or a user's stream. To be set before the operation
     /// begins.
-    package final func setBodySink(_ sink: any BodySink) { set(own: \.place, to: BodyPlace(sink)) }
+    package final func setBodySink(_ sink: any BodySink) {
+        set(BodyPlace?.some(BodyPlace(sink))) { swap(&$0.place, &$1) }
+    }
 }

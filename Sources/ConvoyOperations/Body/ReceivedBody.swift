@@ -4,7 +4,7 @@ import FoundationNetworking
 
 /// What has arrived of the body of an operation's response, and what is known of it. It passes from each attempt to the
 /// next one, and belongs to the attempt that has it.
-struct ReceivedBody {
+struct ReceivedBody: ~Copyable {
     /// Whether it was chosen where the bytes go: when the first attempt that comes so far is about to connect.
     private(set) var hasPlace = false
     /// The sink for the body; nil if the body goes to memory.
@@ -100,8 +100,8 @@ struct ReceivedBody {
 
     /// Whether there are more bytes than the range announced: nothing that its response says can be trusted.
     func exceedsRange(with count: Int64) -> Bool {
-        guard resumption != nil, !asksForWhole, let total else { return false }
-        return count > total
+        guard let total, count > total else { return false }
+        return resumption != nil && !asksForWhole
     }
 
     /// Why the body is not whole, though the transfer has succeeded; nil if it is.

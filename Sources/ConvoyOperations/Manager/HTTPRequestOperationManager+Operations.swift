@@ -108,9 +108,9 @@ extension HTTPRequestOperationManager {
     /// Gives a new operation the manager's settings and its challenge handler, as those have them that it makes itself.
     package final func adopt(_ operation: HTTPRequestOperation) {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
-        operation.set(own: \.common, to: settings)
+        operation.set(settings) { swap(&$0.common, &$1) }
         operation.beginToTell(settings)
-        handlers.give(to: operation)
+        handlers?.give(to: operation)
     }
 
     /// An operation that is made, or one that fails with the error of its making.

@@ -122,25 +122,27 @@ extension HTTPRequestOperationManager {
     /// Asked when a server or a proxy wants to know who the client is: the operations' handler, unless they are given
     /// another. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
-        get { state.withLock { $0.handlers.challenge } }
-        set { change { $0.handlers.challenge = newValue } }
+        get { state.withLock { $0.handlers }?.challenge }
+        set {
+            change { $0.handlers = InheritedHandlers(challenge: newValue, traceContext: $0.handlers?.traceContext) }
+        }
     }
 
     /// Says under which context of a distributed trace each attempt of an operation goes out: the operations' provider,
     /// unless they are given another. See `URLConnectionOperation.traceContextProvider`.
     public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
-        get { state.withLock { $0.handlers.traceContext } }
-        set { change { $0.handlers.traceContext = newValue } }
+        get { state.withLock { $0.handlers }?.traceContext }
+        set { change { $0.handlers = InheritedHandlers(challenge: $0.handlers?.challenge, traceContext: newValue) } }
     }
 
     /// An operation with the manager's settings and its handlers. Within a refresh it has no token: it would wait for
     /// itself.
     static func operation(
-        _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers, host: HostKey? = nil
+        _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers?, host: HostKey? = nil
     ) -> HTTPRequestOperation {
         let operation = HTTPRequestOperation(request, settings: settings, host: host)
-        handlers.give(to: operation)
-        if settings.values.authenticator != nil, Authenticator.isRefreshing {
+        handlers?.give(to: operation)
+        if settings.prepared.hasAuthenticator, Authenticator.isRefreshing {
             operation.change { ($0.authenticator, $0.holder.isOfRefresh) = (nil, true) }
         }
         return operation

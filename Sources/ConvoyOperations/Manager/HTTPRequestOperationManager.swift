@@ -188,7 +188,8 @@ struct ManagerState {
     var serializerChanges = 0
     /// As the user has set them; `authorizedTargets` of the settings has what they lead to.
     var authorizationOrigins: Set<URL> = []
-    var handlers = InheritedHandlers()
+    /// Nil for none.
+    var handlers: InheritedHandlers?
     var reachabilityManager = NetworkReachabilityManager.shared
     var decoder = JSONDecoder()
     var encoder = JSONEncoder()
@@ -221,9 +222,16 @@ struct ManagerState {
 
 /// The handlers that a manager gives its operations, unless they are given others. No settings: an operation forgets its
 /// handlers when they have run.
-struct InheritedHandlers: Sendable {
-    var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
-    var traceContext: URLConnectionOperation.TraceContextProvider?
+final class InheritedHandlers: Sendable {
+    let challenge: URLConnectionOperation.AuthenticationChallengeHandler?
+    let traceContext: URLConnectionOperation.TraceContextProvider?
+
+    init(
+        challenge: URLConnectionOperation.AuthenticationChallengeHandler?,
+        traceContext: URLConnectionOperation.TraceContextProvider?
+    ) {
+        (self.challenge, self.traceContext) = (challenge, traceContext)
+    }
 
     func give(to operation: URLConnectionOperation) {
         if let challenge { operation.authenticationChallengeHandler = challenge }

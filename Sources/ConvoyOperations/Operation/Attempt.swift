@@ -26,6 +26,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Used by one thread at a time
 
+    /// The settings that it goes by: those of the operation when its work began.
+    @exclusivity(unchecked) var settings: PreparedSettings
+    @exclusivity(unchecked) private var ownConfiguration: ConnectionConfiguration?
     /// Retained from the opening of the connection to the end, so that a paused operation can be released.
     @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
     @exclusivity(unchecked) var body: ReceivedBody
@@ -75,12 +78,18 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// An attempt that takes over what the one before has received.
-    init(_ number: Lifecycle.TryNumber, after earlier: Attempt?) {
-        self.number = number
+    init(_ number: Lifecycle.TryNumber, after earlier: Attempt?, _ settings: PreparedSettings) {
+        (self.number, self.settings) = (number, settings)
         counts = TransferCounts(earlier?.progress)
         body = ReceivedBody()
         carrier = earlier?.carrier
         if let earlier { swap(&body, &earlier.body) }
+    }
+
+    /// The configuration of its connection: that of the settings, unless it needs one of its own.
+    var configuration: ConnectionConfiguration {
+        get { ownConfiguration ?? settings.configuration }
+        set { ownConfiguration = newValue }
     }
 
     /// How far it is. Any thread.

@@ -21,14 +21,19 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// too.
     public final var responseObject: Any? {
         guard hasOutcome else { return nil }
-        let (object, undecoded) = core.withLock { core in
-            (core.object, core.isUndecoded ? (core.common.values.serializer.serializer, core.head, core.data) : nil)
+        let (object, data) = core.withLock { core in (core.object, core.data) }
+        return self.object(object, of: data)
+    }
+
+    /// The object of a response with this body.
+    final func object(_ object: OperationCore.ResponseObject, of data: Data?) -> Any? {
+        switch object {
+        case .none: nil
+        case .body: data
+        case .made(let box): box.object
+        // Decoding was left to the awaiting task, and the object is asked for all the same.
+        case .undecoded: try? responseSerializer.responseObject(for: response, data: data)
         }
-        // Decoding was left to the awaiting task, and somebody else asks for the object.
-        if let (serializer, head, data) = undecoded {
-            return try? serializer.responseObject(for: head?.urlResponse, data: data)
-        }
-        return object?.object
     }
 
     /// Sets what is called when the operation has finished, on `completionQueue`: `success` if there is no error, or
@@ -71,16 +76,16 @@ extension HTTPRequestOperation {
     /// Makes the operation fail with the error when it is started. So a request that could not be made is reported in
     /// the same way as one that failed.
     package final func fail(with error: any Error) {
-        set(own: \.presetFailure, to: error)
+        set((any Error)?.some(error)) { swap(&$0.presetFailure, &$1) }
     }
 
     /// As `finished()`, and decodes the body here if it was left to the caller.
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
-        let (data, head, awaited) = core.withLock {
-            ($0.isUndecoded ? $0.data : nil, $0.head, $0.common.values.holder.awaitedValue)
+        let (object, data, head, awaited) = core.withLock {
+            ($0.object, $0.data, $0.head, $0.common.prepared.awaitedValue)
         }
-        guard let data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
+        guard case .undecoded = object, let data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
             return try value(of: responseObject)
         }
         do {

@@ -9,15 +9,14 @@ import FoundationNetworking
 ///
 /// Several members are read under one lock, because each locking, and each retained reference, is a noticeable part of
 /// the cost of a small request. What few operations have is in an object of its own, ``Extras``, as thousands may wait.
+/// It cannot be copied, as the compiler would copy it for a call of each method that does not change it.
 @dynamicMemberLookup
-struct OperationCore {
+struct OperationCore: ~Copyable {
     typealias ObjectBox = URLConnectionOperation.ObjectBox
 
     // MARK: Settings
 
     var request: TransferRequest
-    /// The host of a prepared request.
-    var preparedHost: HostKey?
     var common: RequestSettings
 
     // MARK: Handlers, released when they have run
@@ -88,10 +87,18 @@ struct OperationCore {
 
     var head: ResponseHead?
     var data: Data?
-    var object: ObjectBox?
+    var object = ResponseObject.none
     var error: (any Error)?
-    /// Whether decoding the body is left to the task that awaits the operation.
-    var isUndecoded = false
+
+    /// The object that the serializer has made of the response.
+    enum ResponseObject: Sendable {
+        case none
+        /// The body itself.
+        case body
+        case made(ObjectBox)
+        /// None yet: decoding the body is left to the task that awaits the operation.
+        case undecoded
+    }
 
     // MARK: The work
 
@@ -102,8 +109,6 @@ struct OperationCore {
     var hasBegun = false
     /// Whether the handlers have been handed to their queue, which has not called them yet.
     var isHandoverPending = false
-    /// How far the end is. All but the first step follow from the first.
-    var ending: EndProgress = []
     /// The current attempt, or the last one, until the operation has finished.
     var attempt: Attempt?
 
@@ -144,10 +149,12 @@ struct OperationCore {
 
     /// The completion group, once it has been entered.
     var enteredGroup: DispatchGroup?
-    /// Whether the operation has finished, and its handlers are being handed over.
-    var isFinished: Bool { !ending.isEmpty }
-    var areHandlersDone: Bool { ending.contains(.handled) }
-    var isDelivered: Bool { ending == .delivered }
+    /// Whether the operation has finished: its results are final, and its handlers are being handed over.
+    var isFinished = false
+    /// Whether the handlers have run, or there are none.
+    var areHandlersDone = false
+    /// Whether the handlers have run and the end has been posted, so that dependents and queues know of it.
+    var isDelivered = false
     /// Blocks of the library that wait for the delivery to be over.
     var hooks: [@Sendable () -> Void] = []
 
@@ -210,50 +217,31 @@ struct OperationCore {
     }
 
     /// The transport of all attempts of the operation, chosen with the first.
+    @discardableResult
     mutating func openCarrier(for attempt: Attempt) -> any Transport {
         if let carrier = attempt.carrier { return carrier }
-        // Not a copy of all values: each reference in it would be retained.
-        let own = common.values.holder.transports.next
+        let settings = common.prepared
+        let own = settings.transports.next
         let isShared =
-            common.values.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
+            settings.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
             && !isDecidedUpon && self.place == nil
         let chosen = isShared ? own.coalescing : own
         attempt.carrier = chosen
         return chosen
     }
 
-    /// How many bytes of a body may be kept in memory.
-    func memoryLimit(whenParsed isParsed: Bool) -> Int {
-        let limit = common.values.maximumBodySize
-        return isParsed ? min(limit, common.values.serializer.parsingLimit ?? .max) : limit
-    }
-
     /// The request with the limit that was set for the time without a byte, if there is one.
     var requestWithTimeout: TransferRequest {
-        guard let limit = common.values.idleTimeout else { return request }
+        guard let limit = common.prepared.idleTimeout else { return request }
         return request.with(timeoutInterval: limit)
     }
 
     /// Enters the completion group, once.
     mutating func enterCompletionGroup() {
-        guard enteredGroup == nil, !isFinished, let group = common.values.completionGroup else { return }
+        guard enteredGroup == nil, !isFinished, let group = common.prepared.completionGroup else { return }
         group.enter()
         enteredGroup = group
     }
-}
-
-/// How far the end of an operation is, once it has begun.
-struct EndProgress: OptionSet, Sendable {
-    let rawValue: UInt8
-
-    /// The results are final, and the handlers are being handed over.
-    static let begun = EndProgress(rawValue: 1)
-    /// The handlers have run, or there are none.
-    static let handled = EndProgress(rawValue: 2)
-    /// The end has been posted, so that dependents and queues know of it.
-    static let posted = EndProgress(rawValue: 4)
-
-    static let delivered: EndProgress = [.begun, .handled, .posted]
 }
 
 extension URLConnectionOperation: RequestConfigurable {
@@ -283,20 +271,29 @@ extension URLConnectionOperation: RequestConfigurable {
     /// Changes settings, those too that belong to the operation.
     final func change(_ body: (inout RequestSettings.Values) -> Void) {
         // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
-        let old = core.withLock { core in
+        let (old, new) = core.withLock { core in
             let old = core.common
             body(&core.common.values)
-            return old
+            return (old, core.common)
         }
         withExtendedLifetime(old) {}
+        noteRareSettings(new)
+    }
+
+    /// Notes what has to be looked up under the lock, as few settings have it.
+    final func noteRareSettings(_ settings: RequestSettings) {
+        let prepared = settings.prepared
+        if prepared.completionGroup != nil { onlookers.insert(.completionGroup) }
+        if prepared.hasRetryPolicy { onlookers.insert(.retryPolicy) }
     }
 
     /// Sets what the operation shares with no other. The old value is released outside the lock, as its `deinit` may use the
     /// operation.
-    final func set<Value: Sendable>(own member: WritableKeyPath<OperationCore, Value> & Sendable, to value: Value) {
+    final func set<Value: Sendable>(_ value: Value, _ exchange: (inout OperationCore, inout Value) -> Void) {
         let old = core.withLock { core in
-            defer { core[keyPath: member] = value }
-            return core[keyPath: member]
+            var value = value
+            exchange(&core, &value)
+            return value
         }
         withExtendedLifetime(old) {}
     }

@@ -69,8 +69,8 @@ extension URLConnectionOperation.ObservedValue where Value == Bool {
     public static var isCancelled: Self { Self { $0.isCancelled } }
 }
 
-/// Who follows the progress of an operation, or decides about it. Read without a lock at each change and each block of
-/// bytes; flags are never cleared.
+/// What few operations have: who follows their progress or decides about it, and what has to be looked up under the lock.
+/// Read without a lock at each change and each block of bytes; flags are never cleared.
 struct Onlookers: ~Copyable, Sendable {
     enum Interest: UInt8 {
         /// A progress handler is set, or the `Progress` was asked for.
@@ -79,6 +79,12 @@ struct Onlookers: ~Copyable, Sendable {
         case supervisor = 2
         /// A delegate follows the transfer, and decides about it.
         case delegate = 4
+        /// The settings have, or had, a completion group.
+        case completionGroup = 8
+        /// The settings have, or had, a retry policy.
+        case retryPolicy = 16
+        /// The request is no longer the one that the operation was made with.
+        case otherRequest = 32
     }
 
     private let bits = Atomic<UInt8>(0)

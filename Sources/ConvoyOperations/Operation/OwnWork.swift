@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 
 /// Does the work of operations that are not one transfer.
-package protocol OperationWorker: Sendable {
+package protocol OperationWorker: AnyObject, Sendable {
     /// The class of the library's own whose work it does. A user's subclass of it may override `start()`.
     var workedClass: ObjectIdentifier { get }
 
@@ -106,7 +106,7 @@ extension URLConnectionOperation {
     /// What does the work of the operation; nil, the default, for one transfer. To be set before it starts.
     package final var worker: (any OperationWorker)? {
         get { core.withLock { $0.worker } }
-        set { set(own: \.worker, to: newValue) }
+        set { set(newValue) { swap(&$0.worker, &$1) } }
     }
 
     /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept as
@@ -148,7 +148,7 @@ extension URLConnectionOperation {
             var request = request
             connectionConfiguration.removeSecrets(of: &request, madeFor: base)
             let cleared = request
-            set(own: \.request, to: .foundation(cleared))
+            replaceRequest(with: cleared)
         }
         if parent.delegate != nil { setDelegate(PartDelegate(parent)) }
         if let redirect {

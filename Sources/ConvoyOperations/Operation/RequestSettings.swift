@@ -22,9 +22,9 @@ import Synchronization
 public struct RequestSettings: Sendable {
     private var storage: Storage
 
-    private final class Storage: @unchecked Sendable {
-        // Changed only while one value has the only reference.
-        @exclusivity(unchecked) var values: Values
+    private final class Storage: Sendable {
+        let values: Values
+        let prepared = OnceReference<PreparedSettings>()
 
         init(_ values: Values) { self.values = values }
 
@@ -46,9 +46,17 @@ public struct RequestSettings: Sendable {
     var values: Values {
         @inline(__always) _read { yield storage.values }
         _modify {
-            if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.values) }
-            yield &storage.values
+            var values = storage.values
+            defer { storage = Storage(values) }
+            yield &values
         }
+    }
+
+    /// What attempts ask of them.
+    var prepared: PreparedSettings {
+        if let prepared = storage.prepared.object { return prepared }
+        let made = PreparedSettings(storage.values)
+        return storage.prepared.set(made) ? made : storage.prepared.object ?? made
     }
 
     private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }
@@ -298,6 +306,67 @@ extension RequestSettings {
         var awaitedValue: (any PlainJSONAcceptance)?
         /// Where the credential and the tokens go; nil for everywhere, if a manager has no base URL.
         var authorizedTargets: Set<Target>?
+    }
+}
+
+/// What each operation asks of its settings from its beginning to its end, put together once for all operations with the
+/// same settings: to copy the settings, or to assemble the configuration of a connection, for each of them would cost as
+/// much as the rest of its beginning.
+final class PreparedSettings: Sendable {
+    /// The configuration of the connections.
+    let configuration: ConnectionConfiguration
+    let transports: TransportPool
+    let idleTimeout: TimeInterval?
+    let hasTotalTimeout: Bool
+    let hasRetryPolicy: Bool
+    let hasAuthenticator: Bool
+    let coalescesIdenticalRequests: Bool
+    let dependencyFailurePolicy: DependencyFailurePolicy?
+    let postsNotifications: Bool
+    let completionQueue: DispatchQueue?
+    let completionGroup: DispatchGroup?
+    /// What decodes the body of a plainly acceptable response on the awaiting task.
+    let awaitedValue: (any PlainJSONAcceptance)?
+    /// Whether there is one: to read the value itself copies it.
+    let hasAwaitedValue: Bool
+    /// How many bytes of a body may be kept in memory, if it is parsed.
+    let parsedBodyLimit: Int
+    /// The same, if it is not.
+    let bodyLimit: Int
+    /// Whether a body of an acceptable status is delivered as it is.
+    private let deliversBodies: Bool
+    private let acceptableStatusCodes: StatusCodeSet?
+
+    init(_ values: RequestSettings.Values) {
+        var configuration = values.connectionConfiguration
+        configuration.addsUserAgent = values.holder.addsUserAgent
+        configuration.answersChallenges = true
+        configuration.collectsMetrics = values.wantsTransactions
+        if let limit = values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
+        if let limit = values.sendRateLimit { configuration.sendRateLimits.append(limit) }
+        configuration.cookies = values.cookies
+        configuration.cache = values.storedResponses
+        self.configuration = configuration
+        transports = values.holder.transports
+        idleTimeout = values.idleTimeout
+        hasTotalTimeout = values.totalTimeout != nil
+        hasRetryPolicy = values.retryPolicy != nil
+        hasAuthenticator = values.authenticator != nil
+        coalescesIdenticalRequests = values.coalescesIdenticalRequests
+        dependencyFailurePolicy = values.chosenDependencyFailurePolicy
+        postsNotifications = values.areNotificationsPosted
+        (completionQueue, completionGroup) = (values.completionQueue, values.completionGroup)
+        awaitedValue = values.holder.awaitedValue
+        hasAwaitedValue = awaitedValue != nil
+        bodyLimit = values.maximumBodySize
+        parsedBodyLimit = min(values.maximumBodySize, values.serializer.parsingLimit ?? .max)
+        deliversBodies = values.serializer.plain?.acceptableContentTypes == nil && values.serializer.plain != nil
+        acceptableStatusCodes = values.serializer.acceptableStatusCodes
+    }
+
+    /// Whether the response needs no serializer: its status is acceptable, any content type is, and its body is the result.
+    func deliversBody(ofStatus statusCode: Int) -> Bool {
+        deliversBodies && acceptableStatusCodes?.contains(statusCode) ?? true
     }
 }
 

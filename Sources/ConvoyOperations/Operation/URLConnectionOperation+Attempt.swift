@@ -100,19 +100,19 @@ extension URLConnectionOperation {
             defer { core.hasBegun = true }
             return Beginning(number, &core)
         }
-        let (attempt, preparation, provider) = (beginning.attempt, beginning.preparation, beginning.provider)
-        // It may hold the last reference to a user's object, and is released without the lock.
-        withExtendedLifetime(beginning.earlier) {}
-        beginning.wait?.end()
+        let (attempt, settings, rare) = (beginning.attempt, beginning.settings, beginning.rare)
+        rare?.wait?.end()
         if beginning.isFirst {
-            if beginning.isLimited { beginResourceTimeout() }
-            if let policy = beginning.retryPolicy { noteFirstAttempt(policy) }
-            if beginning.postsNotifications { OperationNotifications.post(false, of: self) }
-            if beginning.isCancelledByDependencies, let cause = failureOfDependency() { cancel(because: cause) }
+            if settings.hasTotalTimeout { beginResourceTimeout() }
+            if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
+            if settings.postsNotifications { OperationNotifications.post(false, of: self) }
+            if settings.dependencyFailurePolicy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
-        if let settlement = beginning.settlement, end(attempt, by: settlement) { return }
-        if let preset = beginning.presetFailure { return end(attempt, with: .failed(preset, nil)) }
         let delegate = delegate(interestedIn: .beginning)
+        guard rare != nil || delegate != nil else { return connect(attempt) }
+        if let settlement = rare?.settlement, end(attempt, by: settlement) { return }
+        if let preset = rare?.presetFailure { return end(attempt, with: .failed(preset, nil)) }
+        let (preparation, provider) = (rare?.preparation, rare?.provider)
         guard preparation != nil || delegate != nil || provider != nil else { return connect(attempt) }
         let isCalled = callUserCode(for: attempt) { [self] in
             Result { () throws -> TraceContext? in
@@ -120,6 +120,7 @@ extension URLConnectionOperation {
                     var request = request
                     try preparation.run(&request)
                     let prepared = request
+                    onlookers.insert(.otherRequest)
                     // Under one lock, so that the request of an operation that has ended stays as it is.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }
@@ -149,32 +150,37 @@ extension URLConnectionOperation {
     /// What an attempt begins with, read under one lock.
     private struct Beginning {
         let attempt: Attempt
-        let earlier: Attempt?
-        /// What became of the wait for this attempt.
-        let settlement: Attempt.Settlement?
-        let wait: AttemptWait?
+        let settings: PreparedSettings
         let isFirst: Bool
-        let isLimited: Bool
-        let isCancelledByDependencies: Bool
-        let postsNotifications: Bool
-        let retryPolicy: RetryPolicy?
-        let presetFailure: (any Error)?
-        let preparation: RequestPreparation?
-        let provider: TraceContextProvider?
+        let rare: Rare?
+
+        /// What few attempts begin with.
+        final class Rare: Sendable {
+            /// It may hold the last reference to a user's object, and is released without the lock.
+            let earlier: Attempt?
+            /// What became of the wait for this attempt.
+            let settlement: Attempt.Settlement?
+            let wait: AttemptWait?
+            let presetFailure: (any Error)?
+            let preparation: RequestPreparation?
+            let provider: TraceContextProvider?
+
+            init(_ core: inout OperationCore) {
+                earlier = core.attempt
+                (settlement, wait) = (earlier?.settlement.take(), earlier?.wait.take())
+                presetFailure = core.presetFailure
+                preparation = core.takePreparation()
+                provider = core.rareHandlers?.traceContext
+            }
+        }
 
         init(_ number: Lifecycle.TryNumber, _ core: inout OperationCore) {
-            earlier = core.attempt
-            attempt = Attempt(number, after: earlier)
+            let isRare = core.attempt != nil || core.presetFailure != nil || core.rareHandlers != nil
+            rare = isRare ? Rare(&core) : nil
+            settings = core.common.prepared
+            attempt = Attempt(number, after: core.attempt, settings)
             core.attempt = attempt
-            (settlement, wait) = (earlier?.settlement.take(), earlier?.wait.take())
             isFirst = !core.hasBegun
-            isLimited = core.common.values.totalTimeout != nil
-            isCancelledByDependencies = core.common.values.chosenDependencyFailurePolicy == .cancel
-            postsNotifications = core.common.values.areNotificationsPosted
-            retryPolicy = core.common.values.retryPolicy
-            presetFailure = core.presetFailure
-            preparation = core.takePreparation()
-            provider = core.rareHandlers?.traceContext
         }
     }
 
@@ -208,12 +214,8 @@ extension URLConnectionOperation {
 
     // MARK: Connecting
 
-    /// What an attempt needs for its connection, read under one lock.
-    private struct AttemptPlan {
-        var carrier: any Transport
-        var request: TransferRequest
-        var configuration: ConnectionConfiguration
-        let memoryLimit: Int
+    /// What few attempts need for their connection.
+    fileprivate struct RareParts {
         let token: AccessToken?
         /// What the operation was asked for, if it was.
         let record: AuthenticationRecord?
@@ -228,12 +230,11 @@ extension URLConnectionOperation {
         case worker(any OperationWorker)
         /// A connection, for which a token must be had first.
         case token
-        case connection(AttemptPlan)
+        case connection(TransferRequest)
     }
 
     /// Gives an attempt its connection, or lets a worker do its work, unless it was stopped while preparing.
     private func connect(_ attempt: Attempt, withToken hasToken: Bool = false) {
-        let parses = serializesResponse
         let interests = delegate.map { $0.interests(in: self) } ?? []
         var delegatedCaching: CacheResponseHandler?
         if interests.contains(.caching) {
@@ -242,86 +243,75 @@ extension URLConnectionOperation {
                 return delegate.operation(operation, willCache: candidate)
             }
         }
+        // They may hold the last reference to a user's object, and are released without the lock.
+        let outdated = attempt.settings
+        defer { withExtendedLifetime(outdated) {} }
+        var rare: RareParts?
         let work = core.withLock { core -> AttemptWork in
             if let worker = core.worker { return .worker(worker) }
             let isRead = core.place?.sink.isPaced == true
             if attempt.carrier == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
                 core.isDecidedUpon = true
             }
-            if !hasToken, core.common.values.authenticator != nil { return .token }
+            attempt.settings = core.common.prepared
+            if !hasToken, attempt.settings.hasAuthenticator { return .token }
             // Before anything is opened, so that a stopped attempt leaves the output unchanged.
             guard attempt.phase.advance(to: .preparing(nil), unless: self.work(of: attempt) == .stopping) else {
                 return .none
             }
-            let continuation = core.authentication?.continuation
-            if core.redirects != nil { core.redirects = continuation?.redirects }
-            let carrier = core.openCarrier(for: attempt)
+            core.openCarrier(for: attempt)
             if !attempt.body.hasPlace {
                 let sink = core.place?.sink
-                attempt.body.place(in: sink.map { SinkQueue($0, url: core.request.url) { carrier.perform($0) } })
+                attempt.body.place(
+                    in: sink.map { sink in
+                        SinkQueue(sink, url: core.request.url) { [carrier = attempt.carrier] in carrier?.perform($0) }
+                    })
             }
-            var configuration = core.common.values.connectionConfiguration
-            configuration.addsUserAgent = core.common.values.holder.addsUserAgent
-            configuration.answersChallenges = true
-            configuration.collectsMetrics = core.common.values.wantsTransactions
-            configuration.continuation = continuation?.place
-            if core.retry?.avoidsHTTP2 == true { configuration.usesHTTP2 = false }
-            if let limit = core.common.values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
-            if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }
-            configuration.cookies = core.common.values.cookies
-            configuration.cache = core.common.values.storedResponses
-            let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache ?? delegatedCaching
-            var request = continuation.map { .foundation($0.request) } ?? core.requestWithTimeout
-            // The failure that it is about may be in the cache.
-            if configuration.cache != nil, core.retry?.followsAnswer == true { request = request.revalidating }
-            let token = hasToken && continuation?.bearsToken ?? true ? core.authentication?.token?.token : nil
-            return .connection(
-                AttemptPlan(
-                    carrier: carrier, request: request, configuration: configuration,
-                    memoryLimit: core.memoryLimit(whenParsed: parses), token: token,
-                    record: core.authentication?.record, cacheHandler: cacheHandler, isTraced: core.traceContext != nil))
+            var request = core.requestWithTimeout
+            rare = core.addRareParts(to: &request, of: attempt, hasToken: hasToken, delegatedCaching)
+            return .connection(request)
         }
         switch work {
         case .none: end(attempt, with: .stopped)
         case .worker(let worker): worker.begin(OwnWork(attempt, of: self), of: self)
         case .token: if obtainToken(for: attempt) { connect(attempt, withToken: true) }
-        case .connection(let plan):
-            do {
-                open(attempt, try authorized(plan, for: attempt))
-            } catch {
-                end(attempt, with: .settled(error))
+        case .connection(var request):
+            if rare != nil || !AuthorizationMemory.shared.isEmpty {
+                do {
+                    try authorize(&request, rare, for: attempt)
+                } catch {
+                    return end(attempt, with: .settled(error))
+                }
             }
+            open(attempt, request, rare?.cacheHandler)
         }
     }
 
     /// Lets an attempt say who the client is, where a server has asked, or a token is to be sent.
-    private func authorized(_ plan: AttemptPlan, for attempt: Attempt) throws -> AttemptPlan {
-        var plan = plan
-        if let token = plan.token { plan.request = try authorized(plan.request, with: token) }
-        if plan.isTraced { plan.request = traced(plan.request) }
-        let remembered = plan.record ?? rememberingRecord(for: plan.request, over: plan.configuration)
+    private func authorize(_ request: inout TransferRequest, _ rare: RareParts?, for attempt: Attempt) throws {
+        if let token = rare?.token { request = try authorized(request, with: token) }
+        if rare?.isTraced == true { request = traced(request) }
+        let remembered = rare?.record ?? rememberingRecord(for: request, over: attempt.configuration)
         attempt.isAuthorized = remembered != nil
-        guard let record = remembered else { return plan }
-        plan.configuration.authorizer = AuthorizerReference(record)
-        if record.mayBlock(plan.request, over: plan.configuration), plan.carrier.isOfLibrary {
+        guard let record = remembered else { return }
+        attempt.configuration.authorizer = AuthorizerReference(record)
+        if record.mayBlock(request, over: attempt.configuration), attempt.carrier?.isOfLibrary == true {
             let carrier = NetworkThread.blocking
-            plan.carrier = carrier
             attempt.body.sink?.perform = { carrier.perform($0) }
             core.withLock { _ in attempt.carrier = carrier }
         }
-        return plan
     }
 
     /// Connects, once the request's body can be read and the sink is open. What may block for that runs on a worker
     /// thread.
-    private func open(_ attempt: Attempt, _ plan: AttemptPlan) {
-        guard attempt.body.mayHaveSentBody, plan.request.bodyStream != nil else {
-            return open(attempt, plan, plan.request)
+    private func open(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
+        guard attempt.body.mayHaveSentBody, request.bodyStream != nil else {
+            return openSink(of: attempt, request, cacheHandler)
         }
         let isCalled = callUserCode(for: attempt) { [self] () -> Result<TransferRequest, URLError> in
             do throws(URLError) {
                 // Only the body is new: the rest may have a token that the operation's own request has not.
-                var again = plan.request.urlRequest
+                var again = request.urlRequest
                 again.httpBodyStream = try replayedRequest().httpBodyStream
                 return .success(.foundation(again))
             } catch {
@@ -329,15 +319,15 @@ extension URLConnectionOperation {
             }
         } then: { [self] result in
             switch result {
-            case .success(let request): open(attempt, plan, request)
+            case .success(let request): openSink(of: attempt, request, cacheHandler)
             case .failure(let error): end(attempt, with: .failed(error, nil))
             }
         }
         if !isCalled { end(attempt, with: .stopped) }
     }
 
-    private func open(_ attempt: Attempt, _ plan: AttemptPlan, _ request: TransferRequest) {
-        guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, plan, request) }
+    private func openSink(of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
+        guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, request, cacheHandler) }
         let call = BlockingCall()
         sink.willOpen(as: call)
         guard advance(attempt, to: .preparing(call)) else {
@@ -345,24 +335,33 @@ extension URLConnectionOperation {
             return end(attempt, with: .stopped)
         }
         sink.open(as: call) { [self] failure in
-            if let failure { end(attempt, with: .failed(failure, nil)) } else { connect(attempt, plan, request) }
+            if let failure {
+                end(attempt, with: .failed(failure, nil))
+            } else {
+                connect(attempt, request, cacheHandler)
+            }
         }
     }
 
-    private func connect(_ attempt: Attempt, _ plan: AttemptPlan, _ request: TransferRequest) {
-        let request = attempt.begin(of: self, sending: request, memoryLimit: plan.memoryLimit)
-        var configuration = plan.configuration
-        if let handler = plan.cacheHandler, let cache = configuration.cache?.cache as? HTTPCache {
-            configuration.cache = ResponseCacheReference(HandledCache(cache) { handler(self, $0) })
+    private func connect(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
+        guard let carrier = attempt.carrier else { return }
+        let limit = serializesResponse ? attempt.settings.parsedBodyLimit : attempt.settings.bodyLimit
+        let request = attempt.begin(of: self, sending: request, memoryLimit: limit)
+        if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
+            attempt.configuration.cache = ResponseCacheReference(HandledCache(cache) { cacheHandler(self, $0) })
         }
         // A body that goes to a file is expected to be a large one. What a reader does not read is to stay on its way.
         if let sink = attempt.body.sink?.sink {
-            if sink.isPaced { configuration.closesWhenStopped = true } else { configuration.receiveBufferSize = 512 << 10 }
+            if sink.isPaced {
+                attempt.configuration.closesWhenStopped = true
+            } else {
+                attempt.configuration.receiveBufferSize = 512 << 10
+            }
         }
-        if let limit = (request.bodyStream as? any ThrottledBodyStream)?.rateLimit {
-            configuration.sendRateLimits.append(limit)
+        if let stream = request.bodyStream, let limit = (stream as? any ThrottledBodyStream)?.rateLimit {
+            attempt.configuration.sendRateLimits.append(limit)
         }
-        let connection = plan.carrier.connection(for: request, configuration: configuration, delegate: attempt)
+        let connection = carrier.connection(for: request, configuration: attempt.configuration, delegate: attempt)
         // A stop that comes between these two finds the connection, which may be cancelled before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
@@ -378,5 +377,32 @@ extension URLConnectionOperation {
             traced.setValue(context.state, forHTTPHeaderField: "tracestate")
         }
         return .foundation(traced)
+    }
+}
+
+extension OperationCore {
+    /// Adds what few attempts need; nil if it is none of them.
+    fileprivate mutating func addRareParts(
+        to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
+        _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
+    ) -> URLConnectionOperation.RareParts? {
+        let authentication = self.authentication
+        if let continuation = authentication?.continuation {
+            request = .foundation(continuation.request)
+            attempt.configuration.continuation = continuation.place
+        }
+        if self.redirects != nil { self.redirects = authentication?.continuation?.redirects }
+        if self.retry?.avoidsHTTP2 == true { attempt.configuration.usesHTTP2 = false }
+        var cacheHandler: URLConnectionOperation.CacheResponseHandler?
+        if attempt.settings.configuration.cache != nil {
+            cacheHandler = rareHandlers?.cache ?? delegatedCaching
+            // The failure that it is about may be in the cache.
+            if self.retry?.followsAnswer == true { request = request.revalidating }
+        }
+        guard authentication != nil || cacheHandler != nil || self.traceContext != nil else { return nil }
+        let bearsToken = hasToken && authentication?.continuation?.bearsToken ?? true
+        return URLConnectionOperation.RareParts(
+            token: bearsToken ? authentication?.token?.token : nil, record: authentication?.record,
+            cacheHandler: cacheHandler, isTraced: self.traceContext != nil)
     }
 }

@@ -87,6 +87,7 @@ extension URLConnectionOperation {
                 core.authentication?.continuation = nil
                 return old
             }
+            onlookers.insert(.otherRequest)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),

@@ -20,7 +20,7 @@ extension URLConnectionOperation: HandoverTask {
 
     /// Enters the completion group, once. From then on the group waits for the operation's handlers.
     package final func enterCompletionGroup() {
-        core.withLock { $0.enterCompletionGroup() }
+        if onlookers.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
     }
 
     /// Submits the handlers to their queue. To be called before the end is posted, as that may let other operations
@@ -32,7 +32,7 @@ extension URLConnectionOperation: HandoverTask {
     func deliver() {
         let end = core.withLock { core in
             core.enterCompletionGroup()
-            core.ending.insert(.begun)
+            core.isFinished = true
             return Delivery(&core)
         }
         withExtendedLifetime((end.phase, end.rareHandlers)) {}
@@ -42,8 +42,12 @@ extension URLConnectionOperation: HandoverTask {
         end.attempt?.discard()
         end.worker?.end(self)
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
-        if end.postsNotifications { OperationNotifications.post(true, of: self) }
-        if end.hasHandlers { CompletionOutbox.post(self, to: end.queue ?? .main) }
+        if end.settings.postsNotifications { OperationNotifications.post(true, of: self) }
+        if end.hasHandlers {
+            CompletionOutbox.post(self, to: end.settings.completionQueue ?? .main)
+        } else {
+            hasNearlyDelivered.store(true, ordering: .sequentiallyConsistent)
+        }
     }
 
     /// What is taken out of an operation that has finished, under one lock.
@@ -53,8 +57,7 @@ extension URLConnectionOperation: HandoverTask {
         let phase: AttemptPhase?
         let worker: (any OperationWorker)?
         let expiryTimer: (any ClockTimer)?
-        let postsNotifications: Bool
-        let queue: DispatchQueue?
+        let settings: PreparedSettings
         let hasHandlers: Bool
         /// Those that are never called, if no handler waits to be called before them.
         let rareHandlers: OperationCore.RareHandlers?
@@ -63,22 +66,24 @@ extension URLConnectionOperation: HandoverTask {
             attempt = core.takeAttempt()
             (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
             (worker, expiryTimer) = (core.worker, core.expiryTimer.take())
-            postsNotifications = core.common.values.areNotificationsPosted
+            settings = core.common.prepared
             hasHandlers = core.beginHandover()
-            queue = hasHandlers ? core.common.values.completionQueue : nil
-            if !hasHandlers { core.ending.insert(.handled) }
+            core.areHandlersDone = !hasHandlers
             rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
         }
     }
 
     /// Calls the handlers. They are taken out first, so that none is called twice.
     package func runHandedOver() {
-        let handlers = core.withLock { $0.takeHandlers() }
+        let hasOutcome = hasOutcome
+        let (handlers, failure, object, data) = core.withLock { core in
+            (core.takeHandlers(), core.error, core.object, core.data)
+        }
         if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {
-            if let error {
+            if let error = hasOutcome ? failure : error {
                 handlers.failure?(operation, error)
             } else if let success = handlers.success {
-                success(operation, operation.responseObject)
+                success(operation, operation.object(object, of: data))
             }
         }
         handlers.completion?()
@@ -90,7 +95,7 @@ extension URLConnectionOperation: HandoverTask {
         let (old, queue) = core.withLock { core -> (OperationCore.FinalHandlers, DispatchQueue?) in
             let old = core.finalHandlers
             set(&core)
-            return (old, core.beginHandover() ? core.common.values.completionQueue ?? .main : nil)
+            return (old, core.beginHandover() ? core.common.prepared.completionQueue ?? .main : nil)
         }
         // What they hold may run a user's code when it is let go of: not under the lock.
         withExtendedLifetime(old) {}
@@ -98,29 +103,45 @@ extension URLConnectionOperation: HandoverTask {
     }
 
     /// The handlers have run: forgets all closures, but for those that were set meanwhile.
+    ///
+    /// Handlers that are set after the end may run after the delivery.
     private func handlersAreDone() {
-        let handlers = advanceDelivery { core in
-            core.ending.insert(.handled)
-            return core.rareHandlers.take()
+        let (handlers, delivered) = core.withLock { core in
+            defer { core.areHandlersDone = true }
+            let isLast = !core.areHandlersDone && isLastStepOfDelivery
+            return (core.rareHandlers.take(), isLast ? core.deliver() : nil)
         }
         withExtendedLifetime(handlers) {}
+        delivered?.tell()
     }
 
     /// Notes that the end has been posted.
-    func deliveryDidPostEnd() { advanceDelivery { $0.ending.formUnion(.posted) } }
+    func deliveryDidPostEnd() {
+        if isLastStepOfDelivery { core.withLock { $0.deliver() }.tell() }
+    }
 
-    /// Runs the hooks and leaves the completion group once the handlers have run and the end is posted, whichever comes
-    /// last.
-    private func advanceDelivery<Result>(_ step: (inout OperationCore) -> sending Result) -> Result {
-        let (result, hooks, group) = core.withLock { core -> (Result, [@Sendable () -> Void], DispatchGroup?) in
-            let result = step(&core)
-            guard core.isDelivered else { return (result, [], nil) }
-            defer { core.hooks = [] }
-            return (result, core.hooks, core.enteredGroup.take())
-        }
+    /// Makes one of the two steps that the delivery consists of: the handlers have run, and the end is posted. True for the
+    /// one that comes last.
+    private var isLastStepOfDelivery: Bool { hasNearlyDelivered.exchange(true, ordering: .sequentiallyConsistent) }
+}
+
+/// Those who wait for the delivery.
+private struct Delivered: Sendable {
+    let hooks: [@Sendable () -> Void]
+    let group: DispatchGroup?
+
+    func tell() {
         for hook in hooks { hook() }
         group?.leave()
-        return result
+    }
+}
+
+extension OperationCore {
+    /// The delivery is over. Returns those who wait for that.
+    fileprivate mutating func deliver() -> Delivered {
+        isDelivered = true
+        defer { hooks = [] }
+        return Delivered(hooks: hooks, group: enteredGroup.take())
     }
 }
 
@@ -143,38 +164,41 @@ extension Notification.Name {
 /// Observers are a user's code, and run neither on the network thread nor under a lock. The queue is woken once for all
 /// that comes until it is done with what it has: to wake it costs more than a post.
 enum OperationNotifications {
-    private struct Waiting {
-        var notifications: [(isEnd: Bool, operation: URLConnectionOperation)] = []
-        /// Whether the queue has been told, and will look once more.
-        var isNoticed = false
-    }
+    private typealias Entry = (isEnd: Bool, operation: URLConnectionOperation)
 
-    private static let waiting = ContendedLock(Waiting())
+    private static let waiting = ContendedLock<[Entry]>([])
+    /// How many are waiting or being posted.
+    private static let count = Atomic<Int>(0)
+    private static let poster = Poster()
 
     /// Posts the notification of a start or an end after those that were posted before.
     static func post(_ isEnd: Bool, of operation: URLConnectionOperation) {
-        let isFirst = waiting.withLock { waiting in
-            waiting.notifications.append((isEnd, operation))
-            defer { waiting.isNoticed = true }
-            return !waiting.isNoticed
-        }
-        if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { postAll() } }
+        waiting.withLock { $0.append((isEnd, operation)) }
+        let isFirst = count.add(1, ordering: .sequentiallyConsistent).oldValue == 0
+        if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
 
-    private static func postAll() {
-        let center = NotificationCenter.default
-        while true {
-            let taken = waiting.withLock { waiting in
-                let taken = waiting.notifications
-                waiting.notifications = []
-                if taken.isEmpty { waiting.isNoticed = false }
-                return taken
-            }
-            guard !taken.isEmpty else { return }
-            for (isEnd, operation) in taken {
-                let name: Notification.Name = isEnd ? .networkingOperationDidFinish : .networkingOperationDidStart
-                center.post(name: name, object: operation)
-            }
+    /// Posts them, on the queue of the notifications.
+    private final class Poster: @unchecked Sendable {
+        /// Keeps its memory, so that most posts allocate nothing. Used on that queue only.
+        @exclusivity(unchecked) private var taken: [Entry] = []
+
+        /// No more memory is kept than for so many.
+        private static let mostKept = 1024
+
+        func postAll() {
+            let center = NotificationCenter.default
+            var left = 0
+            repeat {
+                waiting.withLock { swap(&$0, &taken) }
+                for (isEnd, operation) in taken {
+                    let name: Notification.Name = isEnd ? .networkingOperationDidFinish : .networkingOperationDidStart
+                    center.post(name: name, object: operation)
+                }
+                let posted = taken.count
+                if posted > Self.mostKept { taken = [] } else { taken.removeAll(keepingCapacity: true) }
+                left = count.subtract(posted, ordering: .sequentiallyConsistent).newValue
+            } while left > 0
         }
     }
 }

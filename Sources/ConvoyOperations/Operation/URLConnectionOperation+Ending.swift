@@ -59,11 +59,11 @@ extension URLConnectionOperation {
         case .refused(let error, let head, let data, let object):
             guard didEnd(attempt) else { return }
             if let next = retry(after: nil, head: head, attempt) { return proceed(to: next, after: attempt) }
-            complete(attempt, data: data, object: object.map { ObjectBox(object: $0) }, error: explained(error))
+            complete(attempt, data: data, object: object, error: explained(error))
         case .settled(let error):
             if didEnd(attempt) { complete(attempt, error: error) }
         case .succeeded(let object):
-            if didEnd(attempt) { complete(attempt, object: object.map { ObjectBox(object: $0) }) }
+            if didEnd(attempt) { complete(attempt, object: object) }
         }
     }
 
@@ -72,8 +72,9 @@ extension URLConnectionOperation {
 
     /// Stores the outcome of an attempt, which is the operation's.
     private func complete(
-        _ attempt: Attempt, data: Data? = nil, object: ObjectBox? = nil, error: (any Error)? = nil
+        _ attempt: Attempt, data: Data? = nil, object: Any? = nil, error: (any Error)? = nil
     ) {
+        let object = object.map { OperationCore.ResponseObject.made(ObjectBox($0)) } ?? .none
         core.withLock { core in (core.data, core.object, core.error) = (data, object, error) }
         handle(.workCompleted(attempt.number))
     }
@@ -81,7 +82,7 @@ extension URLConnectionOperation {
     /// The attempt that follows in place of a response; nil if that is the result.
     private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         // Most operations have neither, and pay for no more than this look.
-        let mayRetry = core.withLock { $0.authentication != nil || $0.common.values.retryPolicy != nil }
+        let mayRetry = core.withLock { $0.authentication != nil || $0.common.prepared.hasRetryPolicy }
         guard mayRetry || head?.asksForCredentials == true else { return nil }
         return head.flatMap { retryForAuthentication($0, attempt) } ?? retry(after: nil, head: head, attempt)
     }
@@ -119,15 +120,14 @@ extension URLConnectionOperation {
             guard let phase = attempt.phase.end() else { return (.none, false, nil) }
             core.data = data
             let isLeftToTask = isPlain && core.isLeftToTask(head, data)
-            core.isUndecoded = isLeftToTask
+            if isLeftToTask { core.object = .undecoded }
             // If the body was set aside in memory, it is not in the sink.
             let commits = data == nil && core.place?.sink.isProvisional == true
             guard parses, !isLeftToTask else { return (.complete, commits, phase) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
-            let facts = core.common.values.serializer
             // The common case costs no hop and no Foundation response.
-            if isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) {
-                core.object = ObjectBox(object: isHead ? nil : data)
+            if isPlain, let head, core.common.prepared.deliversBody(ofStatus: head.statusCode) {
+                core.object = isHead ? .none : .body
                 return (.complete, commits, phase)
             }
             // A stop that came before has found nothing to give up; one that comes later does.
@@ -152,15 +152,15 @@ extension URLConnectionOperation {
         let object: ObjectBox
         var failure: (any Error)?
         do {
-            object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
+            object = ObjectBox(try makeResponseObject(for: head?.urlResponse, data: data))
         } catch {
-            object = ObjectBox(object: error.serializedResponseObject)
+            object = ObjectBox(error.serializedResponseObject)
             failure = explained(error)
         }
         let result = (object: object, failure: failure)
         let isCurrent = core.withLock { core in
             guard attempt.phase.didProcess() else { return false }
-            core.object = result.object
+            core.object = .made(result.object)
             if let failure = result.failure { core.error = failure }
             return true
         }
@@ -228,7 +228,8 @@ extension OperationCore {
     /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
     /// an `HTTPURLResponse`.
     fileprivate func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
-        guard let head, let data, let awaited = common.values.holder.awaitedValue else { return false }
+        let settings = common.prepared
+        guard settings.hasAwaitedValue, let head, let data, let awaited = settings.awaitedValue else { return false }
         return awaited.plainlyAccepts(
             statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }

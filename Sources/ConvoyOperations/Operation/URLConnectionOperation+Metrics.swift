@@ -26,8 +26,10 @@ extension URLConnectionOperation {
         if metricsReference.set(MetricsRecord(partOf: record)) { openedLog.begin(with: self) { _, _ in } }
     }
 
-    /// Begins to collect metrics, and to tell monitors, if the settings of a new operation demand it.
+    /// Begins to collect metrics, and to tell monitors, if new settings demand it, and notes what few settings have.
     final func beginToTell(_ settings: RequestSettings) {
+        noteRareSettings(settings)
+        guard settings.prepared.configuration.collectsMetrics else { return }
         if settings.values.collectsMetrics { beginMetrics() }
         if !settings.values.eventMonitors.isEmpty { beginStory() }
     }

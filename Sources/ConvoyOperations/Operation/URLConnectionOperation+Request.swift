@@ -19,7 +19,13 @@ extension URLConnectionOperation {
         var request = request
         change(&request)
         let changed = request
-        set(own: \.request, to: .foundation(changed))
+        replaceRequest(with: changed)
+    }
+
+    /// Sets another request than the operation was made with.
+    final func replaceRequest(with request: URLRequest) {
+        onlookers.insert(.otherRequest)
+        set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
     }
 
     /// A body stream that can be read from its start, in place of one that was read; nil where there is none. Calls the

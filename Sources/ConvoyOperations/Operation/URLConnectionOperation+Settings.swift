@@ -68,7 +68,7 @@ extension URLConnectionOperation {
     /// return value of `write` counts; `hasSpaceAvailable` is not used.
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.place }?.stream }
-        set { set(own: \.place, to: newValue.map { BodyPlace($0) }) }
+        set { set(newValue.map { BodyPlace($0) }) { swap(&$0.place, &$1) } }
     }
 
     /// Called with the bytes that have arrived, on `completionQueue`. Calls are combined if the queue cannot keep up.

@@ -22,6 +22,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     let core: Locked<OperationCore>
     let onlookers = Onlookers()
+    /// Whether one of the two last steps has been made: the handlers have run, or the end has been posted.
+    let hasNearlyDelivered = Atomic<Bool>(false)
     /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
     let logReference = OnceReference<TransitionLog>()
@@ -29,7 +31,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let storyReference = OnceReference<OperationStory>()
 
     /// Holds a response object of any type, which is passed from the serializer to its readers and not changed here.
-    package struct ObjectBox: @unchecked Sendable { let object: Any? }
+    final class ObjectBox: @unchecked Sendable {
+        let object: Any?
+
+        init(_ object: Any?) { self.object = object }
+    }
 
     /// An operation for a request. It runs on the shared network thread.
     ///
@@ -51,9 +57,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         self.init(request: Self.placeholder)
         core.withLock { core in
             core.request = request
-            core.preparedHost = host
             core.common = settings
         }
+        if let host { noteHost(host) }
         beginToTell(settings)
     }
 
@@ -75,6 +81,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
 
     deinit {
+        guard lifecycle.value.state != .finished else { return }
         // The operation never finished: nobody must wait for the group forever.
         let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
         group?.leave()
@@ -117,15 +124,15 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// With the port, unless it is the scheme's own: two services on one machine are two hosts.
     package override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
-        let (request, base, hasPolicy) = core.withLock { core -> (URLRequest?, HostKey?, Bool) in
-            let hasPolicy = core.common.values.retryPolicy != nil
-            if let continuation = core.authentication?.continuation { return (continuation.request, nil, hasPolicy) }
-            return switch core.request {
-            case .prepared: (nil, core.preparedHost, hasPolicy)
-            case .foundation(let request): (request, nil, hasPolicy)
-            }
+        // As nearly always.
+        if !onlookers.contains(.otherRequest), !onlookers.contains(.retryPolicy), let host = firstHost {
+            return (host, false)
         }
-        let host = request.map { hostKey(of: $0.url) } ?? base
+        let (url, hasPolicy) = core.withLock { core in
+            (core.authentication?.continuation?.request.url ?? core.request.url, core.common.prepared.hasRetryPolicy)
+        }
+        let host = hostKey(of: url)
+        if let host, !onlookers.contains(.otherRequest) { noteHost(host) }
         return (host, host != nil && hasPolicy)
     }
     package override func willWaitAtGate(until deadline: UInt64) {

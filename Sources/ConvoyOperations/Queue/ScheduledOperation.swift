@@ -33,7 +33,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     private let connections = OnceReference<OperationConnections>()
     let scheduler = OnceReference<Scheduler>()
-    private let firstHost = OnceReference<HostKey>()
+    private let firstHostReference = OnceReference<HostKey>()
     private let completion = OnceReference<CompletionBlock>()
 
     /// The place in the queue. Read and written by the scheduler only, under its lock.
@@ -324,15 +324,16 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The name of the host whose limit and gate apply to the operation; nil for none.
     package final var schedulingHost: String? { hostKey?.name }
 
-    /// The key of a URL's host. The key of the first URL is kept, so that the host is usually looked up once per
-    /// operation.
+    /// The key of a URL's host, which is usually that of the first URL.
     package final func hostKey(of url: URL?) -> HostKey? {
-        guard let url else { return nil }
-        if let known = firstHost.object { return HostKey.of(url, guess: known) }
-        let key = HostKey.of(url)
-        if let key { _ = firstHost.set(key) }
-        return key
+        url.flatMap { HostKey.of($0, guess: firstHost) }
     }
+
+    /// The host of the operation's first URL, once it was looked up.
+    final var firstHost: HostKey? { firstHostReference.object }
+
+    /// Notes the host of the operation's first URL.
+    final func noteHost(_ host: HostKey) { _ = firstHostReference.set(host) }
 
     /// Called when the ready operation is held back by the closed gate of its host: once for each wait, on any thread,
     /// with no lock held.

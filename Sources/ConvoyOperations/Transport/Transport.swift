@@ -5,7 +5,7 @@ import FoundationNetworking
 /// What an operation needs from the network: connections, and the thread on which their delegates are called.
 ///
 /// Tests replace it with a simulated network.
-package protocol Transport: Sendable {
+package protocol Transport: AnyObject, Sendable {
     /// A connection that has not been started.
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate

@@ -187,7 +187,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         (copy as? EventSource)?.feed.settings.withLock { $0 = own }
     }
 
-    private struct Worker: OperationWorker {
+    private final class Worker: OperationWorker {
         var workedClass: ObjectIdentifier { ObjectIdentifier(EventSource.self) }
         var takesSlot: Bool { false }
 

@@ -11,7 +11,7 @@ import Synchronization
 ///
 /// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
 /// `@usableFromInline` as well, could not be specialized by other modules.
-@usableFromInline @frozen package struct Locked<Value>: ~Copyable, Sendable {
+@usableFromInline @frozen package struct Locked<Value: ~Copyable>: ~Copyable, Sendable {
     @usableFromInline let mutex: Mutex<Value>
     @usableFromInline let isHeld = Atomic<Bool>(false)
 

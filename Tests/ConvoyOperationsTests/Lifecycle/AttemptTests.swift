@@ -27,7 +27,7 @@ import Testing
         _ number: Lifecycle.TryNumber, after earlier: Attempt?, of operation: URLConnectionOperation,
         over network: ThreadedTransport
     ) -> (Attempt, any Connection) {
-        let attempt = Attempt(number, after: earlier)
+        let attempt = Attempt(number, after: earlier, operation.settings.prepared)
         _ = attempt.begin(of: operation, sending: .foundation(operation.request), memoryLimit: .max)
         let connection = network.connection(
             for: operation.request, configuration: ConnectionConfiguration(), delegate: attempt)
@@ -61,7 +61,7 @@ import Testing
         old.connection(connection, didReceive: head)
         Data("half".utf8).withUnsafeBytes { old.connection(connection, didReceive: $0) }
         old.connection(connection, didFailWith: URLError(.networkConnectionLost))
-        let new = Attempt(2, after: old)
+        let new = Attempt(2, after: old, operation.settings.prepared)
         #expect(new.body.offset == 4 && new.progress.bytesReceived == 4 && new.progress.bytesExpectedToReceive == 8)
         #expect(old.body.offset == 0 && old.body.head == nil)
         let request = new.begin(of: operation, sending: .foundation(operation.request), memoryLimit: .max)
@@ -124,10 +124,13 @@ import Testing
             #expect(isOver.wait(), "round \(round): \(operation.lifecycle.value)")
             testQueue.sync {}
             #expect(completions.load(ordering: .relaxed) == 1 && outcomes.load(ordering: .relaxed) == 1, "round \(round)")
-            #expect(operation.core.withLock { $0.attempt } == nil && operation.core.withLock { $0.ending } == .delivered)
+            #expect(operation.core.withLock { $0.attempt } == nil && operation.core.withLock { $0.isDelivered })
             // What comes now comes too late.
             operation.end(attempt, with: .succeeded("late"))
-            #expect(operation.core.withLock { $0.object?.object as? String } != "late")
+            let object = operation.core.withLock { core -> String? in
+                if case .made(let box) = core.object { box.object as? String } else { nil }
+            }
+            #expect(object != "late")
         }
     }
 

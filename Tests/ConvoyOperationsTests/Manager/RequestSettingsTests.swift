@@ -114,7 +114,10 @@ import Testing
         let thread = NetworkThread()
         let operation = URLConnectionOperation(request: URLRequest(url: try #require(Self.url)), thread: thread)
         operation.settings = HTTPRequestOperationManager().settings
-        #expect(operation.core.withLock { $0.openCarrier(for: Attempt(1, after: nil)) } as? NetworkThread === thread)
+        let carrier = operation.core.withLock { core in
+            core.openCarrier(for: Attempt(1, after: nil, core.common.prepared))
+        }
+        #expect(carrier as? NetworkThread === thread)
     }
 
     @Test func `a manager's rate limit holds besides that of an operation`() throws {

@@ -22,7 +22,7 @@ struct QueueReport: CustomStringConvertible {
             + ["behind it: \(Self.stages(of: slots.filter { $0.epoch != current }))"]).joined(separator: "\n")
     }
 
-    private static func summary(of state: QueueState) -> [String] {
+    private static func summary(of state: borrowing QueueState) -> [String] {
         let epoch = state.epochs[state.epochs.current]
         let hosts = state.lanes.hosts.hosts.filter { $0.members > 0 || $0.running > 0 || $0.gate > 0 }
         return [
