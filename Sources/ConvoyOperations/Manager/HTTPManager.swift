@@ -48,17 +48,6 @@ public protocol HTTPManager: RequestConfigurable {
     func enqueue(_ operations: [Operation])
 }
 
-/// What a verb with handlers returns: an operation, or a task that has one.
-public protocol HTTPRequestHandle: AnyObject, Sendable {
-    /// The operation of the request, for its results, its dependencies and its settings.
-    var operation: HTTPRequestOperation { get }
-}
-
-extension HTTPRequestOperation: HTTPRequestHandle {
-    /// The operation itself.
-    public final var operation: HTTPRequestOperation { self }
-}
-
 /// What a request is for: which class of task it has in a session.
 public enum HTTPRequestKind: Sendable, Hashable {
     /// A response that is kept in memory.

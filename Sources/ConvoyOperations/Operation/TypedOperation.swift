@@ -2,6 +2,17 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
+/// What a verb with handlers returns: an operation, or a task that has one.
+public protocol HTTPRequestHandle: AnyObject, Sendable {
+    /// The operation of the request, for its results, its dependencies and its settings.
+    var operation: HTTPRequestOperation { get }
+}
+
+extension HTTPRequestOperation: HTTPRequestHandle {
+    /// The operation itself.
+    public final var operation: HTTPRequestOperation { self }
+}
+
 /// An operation, with the type of what it brings: so what depends on it gets its value without a cast.
 ///
 /// A manager makes it; ``operation`` is the operation itself, with all that operations have.
