@@ -98,7 +98,8 @@ private final class Recording: Sendable {
         case .finished(let outcome):
             recorded.pages[number]?.duration = event.time * 1000
             let latest = recorded.latest.removeValue(forKey: number)
-            guard let latest, recorded.entries.indices.contains(latest), recorded.entries[latest].response.status == 0
+            guard let latest, recorded.entries.indices.contains(latest), recorded.entries[latest].response.status == 0,
+                recorded.entries[latest].response.error == nil
             else { return }
             switch outcome {
             case .succeeded: break
@@ -215,7 +216,7 @@ struct HARMaker {
             redirectURL: location.map { includesSecrets ? $0 : Redaction.url($0, secrets) } ?? "",
             headersSize: isReceived ? metrics.countOfResponseHeaderBytesReceived : -1, bodySize: bodySize,
             contentSize: max(0, metrics.countOfResponseBodyBytesAfterDecoding), mimeType: head?["Content-Type"] ?? "",
-            error: nil)
+            error: metrics.failureReason)
     }
 
     private func cookiesSet(_ field: (name: String, value: String)) -> [HARCookie] {

@@ -177,9 +177,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         case .unrelated:
             body.putAside()
             operation.note(response)
+            limitBody(of: response, operation, connection)
         case .startOver:
             body.willStartOver(with: response)
             operation.note(response)
+            limitBody(of: response, operation, connection)
             if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
                 return wait(for: delegate, toDecideAbout: response, of: operation, connection)
             }
@@ -191,6 +193,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                 body.putAside()
             }
         }
+    }
+
+    /// Does not wait for the whole body of a response that is an error, whatever it says.
+    private func limitBody(of response: ResponseHead, _ operation: URLConnectionOperation, _ connection: any Connection) {
+        if response.statusCode >= 300, !operation.belongsIntoOutput(response) { connection.limitBodyOfError() }
     }
 
     private func noteRedirection(_ connection: any Connection) {
@@ -335,6 +342,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     private func conclude(_ ending: ConnectionEnd) {
         switch (afterCancel, ending) {
         case (nil, .finished), (.succeed, _): succeed()
+        case (nil, .failed(let error)) where error.leavesRest: succeed(isCut: true)
         case (nil, .failed(let error)), (.fail(let error), _): end(with: .failed(error, nil))
         case (nil, .cancelled): end(with: .stopped)
         case (.askForWhole, _):
@@ -352,9 +360,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         connection.cancel()
     }
 
-    /// - Parameter isFinal: whether it was decided before that this response is the result.
-    private func succeed(isFinal: Bool = false) {
-        if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
+    /// - Parameters:
+    ///   - isFinal: whether it was decided before that this response is the result.
+    ///   - isCut: whether the rest of its body was not waited for.
+    private func succeed(isFinal: Bool = false, isCut: Bool = false) {
+        if !isCut, let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
         let head = body.setAside == nil ? body.head : operation?.currentHead
         end(with: .received(head, isFinal: isFinal))
     }

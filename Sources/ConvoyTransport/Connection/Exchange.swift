@@ -98,8 +98,10 @@ struct Exchange: ~Copyable {
         var isUnproven = false
         /// The error with which the transfer must fail, found in one of libcurl's callbacks.
         var failure: URLError?
+        /// How long the rest is waited for; nil for one that is waited for as long as it comes.
+        var rest: URLConnection.Reference<RestMeter>?
         /// How many bytes of a body were discarded that was not needed.
-        var discarded = 0
+        var discarded: Int { rest.map { $0.value.limit.isDiscarded ? $0.value.received : 0 } ?? 0 }
         /// Stores the body.
         var cacheWriter: (any ResponseCacheWriter)?
     }

@@ -126,11 +126,11 @@ extension URLConnection: EasyHandleOwner {
             exchange.response.cacheWriter?.write(bytes)
             receiveThrottle?.charge(bytes.count)
             exchange.stallMeter?.value.add(bytes.count)
-            exchange.response.discarded += bytes.count
-            return exchange.response.discarded > Self.restLimit ? .abort : .taken
+            return exchange.response.rest?.value.take(bytes.count) == false ? .abort : .taken
         case .loading:
             tellHeldHead()
             guard exchange.flow.isFree, !exchange.flow.hasKept, mayReceive(bytes.count) else { return refuse() }
+            if exchange.response.rest?.value.take(bytes.count) == false { return .abort }
             noteActivity()
             exchange.stallMeter?.value.add(bytes.count)
             exchange.response.cacheWriter?.write(bytes)
@@ -263,6 +263,7 @@ extension URLConnection: EasyHandleOwner {
     func finish(_ code: CURLcode, _ handle: EasyHandle) {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
+        if exchange.response.rest?.value.isExhausted == true { return endWithoutRest() }
         if exchange.response.dropsExpectation { return loadWithoutExpectation() }
         guard code == CURLE_OK else { return finish(failingWith: code, handle) }
         guard exchange.head.isWhole else {
@@ -328,8 +329,12 @@ extension URLConnection: EasyHandleOwner {
         {
             return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")
         }
-        let error = URLError(
-            curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: exchange.request.url)
+        let systemError = handle.long(CURLINFO_OS_ERRNO)
+        var text = handle.failureText
+        if code == CURLE_COULDNT_CONNECT, let socket = exchange.route?.unixSocket {
+            text = socket.failureText(Int32(truncatingIfNeeded: systemError))
+        }
+        let error = URLError(curl: code, systemError: systemError, text: text, url: exchange.request.url)
         // If libcurl has no specific error, and the response has begun, the response is at fault.
         return error.code == .unknown && exchange.head.hasBegun
             ? URLError(.badServerResponse, describedBy: error.userInfo) : error

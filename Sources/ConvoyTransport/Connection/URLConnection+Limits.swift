@@ -131,8 +131,6 @@ struct TransferTimes {
     var idleLimit: MonotonicTime = 0
     /// 0 for no separate limit.
     var headLimit: MonotonicTime = 0
-    /// When the rest of a response is given up that is not needed; 0 without one.
-    var restDeadline: MonotonicTime = 0
 }
 
 /// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it checks when the last byte
@@ -170,20 +168,20 @@ extension URLConnection {
         if isFirst || exchange.times.headLimit > 0 { noteActivity() }
     }
 
-    private var nextDeadline: MonotonicTime? {
+    var nextDeadline: MonotonicTime? {
         let times = exchange.times
         var next = MonotonicTime.max
         if times.idleLimit > 0 { next = times.lastActivity + times.idleLimit }
         if times.headLimit > 0, !exchange.head.isWhole { next = min(next, times.lastSent + times.headLimit) }
         if let check = exchange.stallMeter?.value.nextCheck { next = min(next, check) }
-        if times.restDeadline > 0 { next = min(next, times.restDeadline) }
+        if let deadline = exchange.response.rest?.value.deadline { next = min(next, deadline) }
         return next == .max ? nil : next
     }
 
     func easyHandleTimerDidFire(_ handle: EasyHandle) {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
-        if isRestUnneeded, let deadline = nextDeadline, now >= deadline { return giveUpRest(handle) }
+        if let rest = exchange.response.rest, isRestOver(rest, at: now) { return giveUpRest(handle) }
         // Time in which this side holds the transfer back does not count against the server.
         if exchange.flow.isHeldBack || exchange.flow.isStarved && !mayEndWithoutBody { exchange.times.lastActivity = now }
         if exchange.flow.isStarved { exchange.times.lastSent = now }

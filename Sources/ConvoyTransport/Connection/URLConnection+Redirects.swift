@@ -49,9 +49,7 @@ extension URLConnection {
         }
         guard isAccepted else {
             // The rest of the response may never come.
-            if isRestUnneeded, exchange.response.failure == nil, exchange.heldResult == nil, let handle {
-                return giveUpRest(handle)
-            }
+            if mayLeaveRest, let handle { return giveUpRest(handle) }
             if let handle { thread.multi?.stop(handle) }
             return fail(exchange.response.failure ?? failure(.unknown, "The response was not accepted."))
         }
@@ -104,59 +102,6 @@ extension URLConnection {
         finishTransaction()
         followedRedirects += 1
         load(Exchange(.foundation(request), after: exchange.flow))
-    }
-}
-
-/// The rest of a response whose body nobody needs: that of a redirect, or of one in whose place a stored one is delivered.
-extension URLConnection {
-    /// How many bytes of it are read, which is cheaper than making another connection.
-    static var restLimit: Int { 64 << 10 }
-    /// How long it is waited for, in nanoseconds.
-    private static var longestRest: MonotonicTime { 200_000_000 }
-
-    /// Whether what comes of the response is discarded.
-    var isRestUnneeded: Bool {
-        switch phase {
-        case .following, .replacing: true
-        default: false
-        }
-    }
-
-    /// Whether to read the rest of a response, of which the head has come, for the sake of its connection, or of the
-    /// cache. False aborts the transfer: a body that ends with its connection leaves none to use again.
-    func awaitsRest(of response: ResponseHead) -> Bool {
-        guard isRestUnneeded, exchange.request.method != "HEAD", response.statusCode != 304, response.contentLength != 0,
-            exchange.heldResult == nil
-        else { return true }
-        if exchange.response.cacheWriter == nil,
-            exchange.head.isEndedByConnection || response.contentLength ?? 0 > Self.restLimit
-        {
-            return false
-        }
-        guard let runLoop = thread.runLoop else { return true }
-        exchange.times.restDeadline = runLoop.turnTime + Self.longestRest
-        handle?.schedule(at: exchange.times.restDeadline, on: runLoop)
-        return true
-    }
-
-    /// Goes on without the rest, and without its connection. Not to be called from one of libcurl's callbacks.
-    func giveUpRest(_ handle: EasyHandle) {
-        thread.multi?.stop(handle)
-        leaveRest(isWhole: false)
-    }
-
-    /// Goes on after a response whose body nobody needs, be it whole or cut.
-    func leaveRest(isWhole: Bool) {
-        exchange.times.restDeadline = 0
-        if isCancelled { return end { $0.connectionDidCancel(self) } }
-        if let failure = exchange.response.failure { return fail(failure) }
-        switch phase {
-        case .replacing(let stored): replay(stored)
-        // The cache keeps what is whole only.
-        case .following(let request) where isWhole: finishStoring { $0.follow(request) }
-        case .following(let request): follow(request)
-        default: return
-        }
     }
 }
 

@@ -53,12 +53,15 @@ extension URLConnection {
     }
 
     /// Tells the metrics of the current request, which has ended, if they are wanted and were not told yet.
-    func finishTransaction() {
+    ///
+    /// - Parameter failure: why there is no whole response; nil where there is one.
+    func finishTransaction(_ failure: @autoclosure () -> String? = nil) {
         if let replay = exchange.replay, let start = replay.start { return finish(replay, start) }
         guard let handle, let clock = handle.clock else { return }
         handle.clock = nil
         var metrics = handle.metrics(clock, secrets: configuration.secrets)
         if exchange.head.isWhole { metrics.statusCode = exchange.head.statusCode }
+        metrics.failureReason = isCancelled ? "cancelled" : failure()
         // libcurl counts the framing of chunks.
         metrics.countOfRequestBodyBytesSent = min(metrics.countOfRequestBodyBytesSent, exchange.sentBytes)
         metrics.countOfResponseBodyBytesAfterDecoding =

@@ -298,7 +298,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     func fail(_ error: URLError) {
-        finishTransaction()
+        finishTransaction(Redaction.text(error.localizedDescription))
         if servesStale(insteadOf: error) { return }
         let error = error.hiding(configuration.secrets)
         traceFailure(error)

@@ -20,6 +20,17 @@ public protocol Connection: AnyObject, Sendable {
 
     /// Continues after `suspendReceiving`. Can be called from any thread.
     func resumeReceiving()
+
+    /// Sets a limit to the rest of the response whose head has come: 1 MiB, as it is sent, and a second, which begins anew
+    /// up to nine times as long as 1 KiB has come in each. Behind it the transfer fails with `URLError.timedOut`, and its
+    /// connection is closed. For a body that only says more about an error. To be called only from the delegate's
+    /// `didReceive response`.
+    func limitBodyOfError()
+}
+
+extension Connection {
+    /// Sets no limit.
+    public func limitBodyOfError() {}
 }
 
 /// Receives the events of a transfer. In the style of `NSURLConnectionDelegate` and `NSURLConnectionDataDelegate`.

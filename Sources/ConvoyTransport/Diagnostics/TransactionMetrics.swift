@@ -18,6 +18,8 @@ public struct TransactionMetrics: Sendable, Hashable {
     private let address: String
     /// The status of the response; nil if no whole head came.
     public internal(set) var statusCode: Int?
+    /// Why there is no whole response, in a line without secrets; nil where there is one, or its rest was not needed.
+    public internal(set) var failureReason: String?
     /// When the request began, by the date of the system.
     public let startDate: Date
 

@@ -213,4 +213,10 @@ struct UnixSocket: Sendable, Hashable {
 
     /// `sun_path`, with a zero byte before or after.
     private static let limit = 107
+
+    /// Why it cannot be connected to. libcurl's own text has the host and the port of the URL.
+    func failureText(_ systemError: Int32) -> String {
+        let reason = systemError == 0 ? "" : ": " + String(cString: strerror(systemError))
+        return "The Unix socket \(isAbstract ? "@" : "")\(name) cannot be connected to\(reason)."
+    }
 }

@@ -170,6 +170,44 @@ import Testing
         try expectValidity(log)
     }
 
+    @Test func `a body that was cut, or cannot be decoded, is an error beside its status`() async throws {
+        server.route("/cut", TestServer.Response.pattern(count: 100).truncated(afterBytes: 10))
+        server.route("/coded", .text("no gzip").header("Content-Encoding", "gzip"))
+        server.route("/stopped", TestServer.Response.pattern(count: 100).status(500).stalls(afterBytes: 10))
+        let paths = ["cut", "coded", "stopped", "quick"]
+        let log = try await run(try paths.map { try manager.makeOperation(.get, $0) })
+        for (path, status) in zip(paths, [200, 200, 500, 200]) {
+            let entry = try #require(log.entries.first { $0.request.url.hasSuffix(path) })
+            #expect(entry.response.status == status)
+            #expect((entry.response.error == nil) == (path == "quick"), "\(path): \(entry.response.error ?? "none")")
+        }
+        try expectValidity(log)
+    }
+
+    @Test func `each attempt of a request that is refused has its error`() async throws {
+        let gone = try TestServer()
+        let operation = HTTPRequestOperation(request: URLRequest(url: gone.url("/")))
+        gone.stop()
+        var policy = RetryPolicy(maximumRetryCount: 2)
+        policy.initialDelay = 0.01
+        operation.retryPolicy = policy
+        operation.eventMonitors = [recorder.monitor]
+        let log = try await run([operation])
+        #expect(log.entries.count == 3)
+        #expect(log.entries.allSatisfy { $0.response.status == 0 && $0.response.error != nil })
+    }
+
+    @Test func `a request that is cancelled in its body says so`() async throws {
+        let gate = TestServer.Gate()
+        defer { gate.open() }
+        server.route("/held", TestServer.Response.pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        let operation = try manager.makeOperation(.get, "held")
+        operation.onFirstBytes { operation.cancel() }
+        let log = try await run([operation])
+        let entry = try #require(log.entries.first)
+        #expect(entry.response.status == 200 && entry.response.error == "cancelled")
+    }
+
     @Test func `a recorder forgets when it is asked to`() async throws {
         _ = try await run([try manager.makeOperation(.get, "quick")])
         recorder.removeAll()

@@ -1,0 +1,132 @@
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// The body of an error is not waited for as long as it may take, and what has come of it is there.
+@Suite struct ErrorBodyTests {
+    let server: TestServer
+
+    init() throws { server = try TestServer() }
+
+    /// With a time limit that a body that is waited for would exceed.
+    private func get(
+        _ response: TestServer.Response, _ change: (HTTPRequestOperation) -> Void = { _ in }
+    ) throws -> HTTPRequestOperation {
+        server.route("GET", "/", response)
+        let probe = Probe(server.url("/"), timeout: 4)
+        probe.operation.responseSerializer = HTTPResponseSerializer()
+        change(probe.operation)
+        probe.operation.start()
+        _ = try #require(probe.outcome())
+        return probe.operation
+    }
+
+    private var anyStatus: HTTPResponseSerializer {
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = nil
+        return serializer
+    }
+
+    private func status(_ operation: HTTPRequestOperation) -> Int? {
+        operation.error is HTTPError ? operation.response?.statusCode : nil
+    }
+
+    private func body(_ count: Int, status: Int = 500) -> TestServer.Response {
+        .bytes(Data(repeating: 0x2E, count: count), status: status)
+    }
+
+    @Test(arguments: zip([401, 404, 500], [TestServer.Response.Framing.automatic, .chunked, .closeDelimited]))
+    func `a body that stops ends with what has come`(code: Int, framing: TestServer.Response.Framing) throws {
+        let operation = try get(body(100, status: code).framed(framing).stalls(afterBytes: 10))
+        #expect(status(operation) == code)
+        #expect(operation.responseData?.count == 10)
+    }
+
+    @Test func `a body that does not begin ends empty`() throws {
+        let operation = try get(body(100).stalls(afterBytes: 0))
+        #expect(status(operation) == 500)
+        #expect(operation.responseData?.isEmpty == true)
+    }
+
+    @Test func `a body that drips on is given up`() throws {
+        var drip = body(20_000).framed(.chunked)
+        drip.effects.pace = .drip(bytes: 1, interval: 0.02)
+        let operation = try get(drip)
+        #expect(status(operation) == 500)
+        #expect(operation.responseData.map { 1..<20_000 ~= $0.count } == true)
+    }
+
+    @Test func `a body that is far too long is cut`() throws {
+        let operation = try get(TestServer.Response.pattern(count: 1 << 30).status(502))
+        #expect(status(operation) == 502)
+        let count = try #require(operation.responseData?.count)
+        #expect(count > 900 << 10 && count <= 1 << 20)
+    }
+
+    @Test func `a body that comes slowly, and comes, is whole`() throws {
+        let operation = try get(body(6_000).bandwidth(bytesPerSecond: 3_000))
+        #expect(status(operation) == 500)
+        #expect(operation.responseData?.count == 6_000)
+    }
+
+    @Test func `a body that is the response is waited for`() throws {
+        let operation = try get(body(100).stalls(afterBytes: 10)) { $0.responseSerializer = anyStatus }
+        #expect((operation.error as? URLError)?.code == .timedOut)
+        let slow = try get(body(4_000).framed(.chunked).bandwidth(bytesPerSecond: 800)) { $0.responseSerializer = anyStatus }
+        #expect(slow.error == nil)
+        #expect(slow.responseData?.count == 4_000)
+    }
+
+    @Test func `a file gets nothing of it`() throws {
+        let output = OutputStream(toMemory: ())
+        let operation = try get(body(100).stalls(afterBytes: 10)) { $0.outputStream = output }
+        #expect(status(operation) == 500)
+        #expect(operation.responseData?.count == 10)
+        #expect(output.property(forKey: .dataWrittenToMemoryStreamKey) as? Data ?? Data() == Data())
+    }
+
+    @Test func `a retry follows a body that does not end`() throws {
+        server.route("GET", "/", inTurn: [body(100, status: 503).stalls(afterBytes: 10), .text("there")])
+        let probe = Probe(server.url("/"), timeout: 4)
+        probe.operation.responseSerializer = HTTPResponseSerializer()
+        probe.operation.retryPolicy = RetryPolicy(maximumRetryCount: 1)
+        probe.operation.start()
+        #expect(try #require(probe.outcome()) == Probe.succeeded)
+        #expect(probe.operation.responseString == "there")
+    }
+
+    @Test func `a known credential answers a question whose body does not end`() throws {
+        server.route("GET", "/") { request in
+            guard request.headers["Authorization"] == nil else { return .text("let in") }
+            return body(100, status: 401).header("WWW-Authenticate", "Basic realm=\"x\"").stalls(afterBytes: 10)
+        }
+        let probe = Probe(server.url("/"), timeout: 4)
+        probe.operation.responseSerializer = HTTPResponseSerializer()
+        probe.operation.credential = URLCredential(user: "ada", password: "secret", persistence: .none)
+        probe.operation.start()
+        #expect(try #require(probe.outcome()) == Probe.succeeded)
+        #expect(probe.operation.responseString == "let in")
+    }
+
+    @Test func `of those that share a transfer, the one that accepts the status needs all of it`() async throws {
+        let gate = TestServer.Gate()
+        server.route("GET", "/", body(6_000, status: 404).heldBody(by: gate).bandwidth(bytesPerSecond: 900))
+        let operations = [HTTPResponseSerializer(), anyStatus].map { serializer in
+            let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/")))
+            operation.responseSerializer = serializer
+            operation.coalescesIdenticalRequests = true
+            return operation
+        }
+        for operation in operations { operation.start() }
+        try await server.waitForRequests(count: 1, timeout: 100)
+        gate.open()
+        for operation in operations { operation.waitUntilFinished() }
+        #expect(operations[1].error == nil)
+        #expect(operations[1].responseData?.count == 6_000)
+        #expect(server.requests.count == 1)
+    }
+}
