@@ -123,8 +123,7 @@ let package = Package(
         .target(
             name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
-            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyTestServer"],
-            swiftSettings: swiftSettings),
+            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport"], swiftSettings: swiftSettings),
 
         // Programs to read. The tests run them; nobody else needs them.
         .executableTarget(
@@ -232,7 +231,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyRoundTripTests",
-            dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
+            dependencies: ["ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyImageTests",

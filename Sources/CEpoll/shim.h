@@ -28,6 +28,12 @@ extern int syncfs(int fd);
 extern long syscall(long number, ...);
 extern int wcwidth(wchar_t character);
 
+/* Writes what was counted for the coverage, where the program is built with that; otherwise done at its exit. */
+extern int __llvm_profile_write_file(void) __attribute__((weak));
+static inline void cepoll_write_profile(void) {
+    if (__llvm_profile_write_file) __llvm_profile_write_file();
+}
+
 /* Returns a descriptor that becomes readable when the process ends. */
 static inline int cepoll_pidfd_open(int pid) {
     return (int)syscall(SYS_pidfd_open, pid, 0);

@@ -13,7 +13,7 @@ enum BatchDemo {
     static func run(_ server: DemoServer, _ stage: DemoStage) -> Bool {
         let count = DemoServer.fileCount
         stage.title("A batch: \(count) downloads, 6 at a time, with one completion")
-        let manager = HTTPRequestOperationManager(baseURL: server.server.url)
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.operationQueue.maxConcurrentOperationCount = 6
         manager.responseSerializer = HTTPResponseSerializer()
         manager.completionQueue = DispatchQueue(label: "convoy.demo")

@@ -10,7 +10,7 @@ enum ChainDemo {
 
     static func run(_ server: DemoServer, _ stage: DemoStage) -> Bool {
         stage.title("A chain: log in, get the profile with the token, fetch the report that it names")
-        let manager = HTTPRequestOperationManager(baseURL: server.server.url)
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.completionQueue = DispatchQueue(label: "convoy.demo")
         manager.completionGroup = DispatchGroup()
 

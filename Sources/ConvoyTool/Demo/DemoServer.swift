@@ -1,8 +1,7 @@
 import Convoy
-import ConvoyTestServer
 import Foundation
 
-/// The demo's server: on the loopback interface, inside this process.
+/// What the demo's server answers.
 struct DemoServer {
     static let token = "convoy-\(UInt32.random(in: 1000...9999))"
     static let reportPath = "/reports/1815"
@@ -11,19 +10,19 @@ struct DemoServer {
     static let fileSize = 8 << 20
     static let fileCount = 24
 
-    let server: TestServer
+    let server: LoopbackServer
+    let url: URL
     let file: Data
 
     init() throws {
-        server = try TestServer()
-        file = PatternBytes.data(count: Self.fileSize)
-        addChain()
-        addBatch()
-        // Slow enough to be watched, and to be paused half-way.
-        server.serve(file, at: Self.filePath, etag: "\"demo-1\"") { _, response in
-            response.bandwidth(bytesPerSecond: 10_000_000)
-        }
+        let file = Self.bytes(count: Self.fileSize)
+        self.file = file
+        server = try LoopbackServer { request in Self.answer(request, file) }
+        guard let url = URL(string: "http://127.0.0.1:\(server.port)/") else { throw URLError(.badURL) }
+        self.url = url
     }
+
+    var fileURL: URL { url.appendingPathComponent(String(Self.filePath.dropFirst())) }
 
     /// The size in bytes of a file in the batch.
     static func size(of number: Int) -> Int { 40_000 + number * 7_919 }
@@ -31,28 +30,49 @@ struct DemoServer {
     static func path(of number: Int) -> String { "/parts/\(number)" }
 
     /// The expected SHA-256 of a file in the batch.
-    static func digest(of number: Int) -> Data? { MessageDigest.sha256(PatternBytes.data(count: size(of: number))) }
+    static func digest(of number: Int) -> Data? { MessageDigest.sha256(bytes(count: size(of: number))) }
 
-    private func addChain() {
-        let token = Self.token
-        server.route("POST", "/login") { request in
-            guard request.text == "user=ada" else { return .json(["error": "unknown user"], status: 403) }
-            return TestServer.Response.json(["token": token]).delayed(0.1)
-        }
-        server.route("GET", "/me") { request in
-            guard request.headers["Authorization"] == "Bearer \(token)" else { return .status(401) }
-            return TestServer.Response.json(["name": "Ada", "report": Self.reportPath]).delayed(0.1)
-        }
-        server.route("GET", Self.reportPath) { request in
-            guard request.headers["Authorization"] == "Bearer \(token)" else { return .status(401) }
-            return TestServer.Response.json(["title": "Notes on the engine", "pages": "66"]).delayed(0.1)
-        }
+    /// Bytes of which no block is like another one.
+    private static func bytes(count: Int) -> Data {
+        // A prime number of them divides no block.
+        let period = Data((0..<251).map(UInt8.init))
+        var data = Data(capacity: count + period.count)
+        while data.count < count { data.append(period) }
+        return data.prefix(count)
     }
 
-    private func addBatch() {
-        for number in 0..<Self.fileCount {
-            let size = Self.size(of: number)
-            server.route("GET", Self.path(of: number), .pattern(count: size).delayed(0.15))
+    private static func answer(_ request: LoopbackServer.Request, _ file: Data) -> LoopbackServer.Response {
+        switch (request.method, request.path) {
+        case ("POST", "/login"):
+            guard request.body == Data("user=ada".utf8) else { return .json(["error": "unknown user"], status: 403) }
+            return .json(["token": token])
+        case ("GET", "/me"), ("GET", reportPath):
+            guard request.fields["authorization"] == "Bearer \(token)" else { return .json([:], status: 401) }
+            return request.path == reportPath
+                ? .json(["title": "Notes on the engine", "pages": "66"]) : .json(["name": "Ada", "report": reportPath])
+        // Slow enough to be watched, and to be paused half-way.
+        case ("GET", filePath): return range(of: file, request)
+        case ("GET", let path):
+            guard path.hasPrefix("/parts/"), let number = Int(path.dropFirst(7)), 0..<fileCount ~= number else { break }
+            return LoopbackServer.Response(body: bytes(count: size(of: number)), delay: 0.15)
+        default: break
         }
+        return LoopbackServer.Response(status: 404)
+    }
+
+    /// The whole of the file, or the rest that is asked for.
+    private static func range(of file: Data, _ request: LoopbackServer.Request) -> LoopbackServer.Response {
+        let tag = "\"demo-1\""
+        var response = LoopbackServer.Response(
+            fields: ["ETag": tag, "Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"], body: file,
+            bytesPerSecond: 10_000_000)
+        guard let range = request.fields["range"], range.hasPrefix("bytes="), range.hasSuffix("-"),
+            let start = Int(range.dropFirst(6).dropLast()), 0..<file.count ~= start,
+            request.fields["if-range"].map({ $0 == tag }) ?? true
+        else { return response }
+        response.status = 206
+        response.fields["Content-Range"] = "bytes \(start)-\(file.count - 1)/\(file.count)"
+        response.body = Data(file[start...])
+        return response
     }
 }

@@ -21,7 +21,7 @@ enum PauseDemo {
     }
 
     private static func download(_ server: DemoServer, _ stage: DemoStage, to file: URL) -> Bool {
-        let operation = HTTPRequestOperation(request: URLRequest(url: server.server.url(DemoServer.filePath)))
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.fileURL))
         operation.outputStream = FileOutputStream(fileURL: file)
         operation.completionQueue = DispatchQueue(label: "convoy.demo")
         let half = DispatchSemaphore(value: 0), isDone = DispatchSemaphore(value: 0)
@@ -63,7 +63,7 @@ enum PauseDemo {
         stage.display.clear()
         if let error = operation.error { return stage.check(ErrorText.line(for: error), false) }
 
-        let ranges = server.server.requests(DemoServer.filePath).map { $0.headers["Range"] }
+        let ranges = server.server.requests.filter { $0.path == DemoServer.filePath }.map { $0.fields["range"] }
         let range = ranges.last.flatMap { $0 } ?? "nothing"
         let isResumed = ranges.count == 2 && ranges.first == .some(nil) && range.hasPrefix("bytes=")
         return stage.check("resumed: the server was asked for \(Printable.line(range))", isResumed) && isRight

@@ -1,3 +1,4 @@
+import CEpoll
 import ConvoySupport
 import Foundation
 import Synchronization
@@ -89,6 +90,7 @@ final class Interruption: Sendable {
 
     /// Ends the program by a signal with its default action.
     static func end(by number: Int32) -> Never {
+        cepoll_write_profile()
         signal(number, SIG_DFL)
         change(SIG_UNBLOCK, set([number]))
         raise(number)

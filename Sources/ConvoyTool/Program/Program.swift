@@ -1,3 +1,4 @@
+import CEpoll
 import Convoy
 import Foundation
 import FoundationNetworking
@@ -57,6 +58,7 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
         if case .interrupted(let signal) = self { Interruption.end(by: signal) }
         // Not `exit`: that clears away what OpenSSL needs, while other threads may still use it.
         fflush(nil)
+        cepoll_write_profile()
         _exit(rawValue)
     }
 }

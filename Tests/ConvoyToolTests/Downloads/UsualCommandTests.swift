@@ -100,7 +100,9 @@ struct UsualCommandTests {
                 "\(server.url("s\(index).bin"))\n  out=part \(index).bin\n  dir=d\(index)\n  checksum=sha-256=\(digest)\n"
         }
         try scratch.write(list, to: "list")
-        let result = try await ToolProcess.run(["get", "--segments", "4", "-j", "8", "-v", "-i", "list"], in: scratch.url)
+        // So that no file is whole before its segments have begun, however busy the machine is.
+        let arguments = ["get", "--segments", "4", "-j", "8", "-v", "--limit-rate", "12M", "-i", "list"]
+        let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 0, "\(result.errors.suffix(2000))")
         for (index, file) in files.enumerated() { #expect(try scratch.data("d\(index)/part \(index).bin") == file) }
         #expect(result.errors.components(separatedBy: "HTTP/1.1 206").count > 3)
