@@ -31,6 +31,26 @@ struct DescriptorTests {
         #expect(try #require(load(request, thread: thread)).isFinished)
     }
 
+    @Test func `a file waits for transfers to end, and for itself only where none runs`() throws {
+        let request = URLRequest(url: nginx.url("small"))
+        let thread = NetworkThread()
+        #expect(try #require(load(request, thread: thread)).isFinished)
+        let opened = DispatchSemaphore(value: 0)
+        #expect(!NetworkThread.lacksDescriptors)
+        try withDescriptors(10) {
+            #expect(NetworkThread.lacksDescriptors)
+            // Not wanted any more.
+            thread.awaitDescriptors(while: { false }, then: { opened.signal() })
+            #expect(opened.wait(timeout: .now() + 100) == .success)
+            // There is nothing to wait for.
+            thread.awaitDescriptors(while: { true }, then: { opened.signal() })
+            #expect(opened.wait(timeout: .now() + 100) == .success)
+            thread.awaitDescriptors(while: { true }, then: { opened.signal() })
+        }
+        // There are descriptors again.
+        #expect(opened.wait(timeout: .now() + 100) == .success)
+    }
+
     /// Calls `body` while the process may open only this many more descriptors.
     private func withDescriptors<Result>(_ count: Int, _ body: () throws -> Result) throws -> Result {
         var old = rlimit()

@@ -87,14 +87,16 @@ extension Download {
             return false
         case .goesOn, .startsOver: break
         }
-        let (work, isFirst) = state.withLock { state in
+        let (work, isFirst, shown) = state.withLock { state in
             let isFirst = state.head == nil || verdict == .startsOver
             if isFirst { state.head = head }
-            return (state.work, isFirst)
+            // A response that goes on with an earlier one is not the one to be shown, as with other operations.
+            if verdict == .startsOver { state.earlierHead = nil }
+            return (state.work, isFirst, head.statusCode == 206 ? state.earlierHead ?? head : head)
         }
         work?.hostDidAnswer()
         if isFirst {
-            work?.note(head, redirects: part.redirects)
+            work?.note(shown, redirects: part.redirects)
             expectServerDigests(of: head)
             if settings.usesServerMirrors { state.withLock { $0.plan.add(MirrorLinks(head).mirrors.map(\.url)) } }
             if isUnwanted(head) {

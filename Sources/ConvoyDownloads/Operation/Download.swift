@@ -58,7 +58,7 @@ final class Download: @unchecked Sendable {
             state.withLock { ($0.work, $0.stage) = (nil, .idle) }
             return work.didStop()
         }
-        FileWorkers.shared.perform { self.open() }
+        work.awaitDescriptors { FileWorkers.shared.perform { self.open() } }
     }
 
     /// The operation was paused, or cancelled. Any thread.
@@ -113,6 +113,7 @@ final class Download: @unchecked Sendable {
     // MARK: Opening
 
     private func open() {
+        if endsIfStopped() { return }
         do {
             try openFiles()
         } catch {
@@ -129,7 +130,7 @@ final class Download: @unchecked Sendable {
         if state.withLock({ $0.outcome }) == .skipped { return succeed() }
         let request = state.withLock { state -> PartRequest? in
             state.meter.begin(at: MonotonicClock.now)
-            state.head = nil
+            (state.earlierHead, state.head) = (state.head ?? state.earlierHead, nil)
             let request = state.plan.begin()
             if !state.plan.done.isEmpty { state.file?.begin(state.plan.representation, keeping: state.plan.done) }
             return request

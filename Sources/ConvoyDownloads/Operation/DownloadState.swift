@@ -50,6 +50,8 @@ struct DownloadState: @unchecked Sendable {
     var finalPath: String?
     /// The head by which the file is accepted.
     var head: ResponseHead?
+    /// That of an earlier try.
+    var earlierHead: ResponseHead?
     var outcome: DownloadOutcome?
     var meter = RateMeter()
     /// The bytes that each source has sent.

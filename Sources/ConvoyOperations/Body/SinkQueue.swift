@@ -27,6 +27,8 @@ final class SinkQueue {
     }
 
     let sink: any BodySink
+    /// Whether opening it takes a file descriptor.
+    var opensFile: Bool { sink is FileSink }
     private let url: URL?
     /// Set while no try is under way.
     var perform: @Sendable (@escaping @Sendable () -> Void) -> Void

@@ -96,6 +96,14 @@ package struct OwnWork: Sendable {
         if operation.reportsAnswer { operation.hostDidAnswer(operation.hostKey) }
     }
 
+    /// Waits until there are descriptors for files, or the attempt is to stop; then calls `then`, once. At once where there
+    /// are some.
+    package func awaitDescriptors(then: @escaping @Sendable () -> Void) {
+        guard NetworkThread.lacksDescriptors else { return then() }
+        operation.core.withLock { $0.openCarrier(for: attempt) }
+            .awaitDescriptors(while: { operation.isRunning(attempt) }, then: then)
+    }
+
     /// Runs a block on the thread on which the operation's connections are called back.
     package func perform(_ block: @escaping @Sendable () -> Void) {
         operation.core.withLock { $0.openCarrier(for: attempt) }.perform(block)

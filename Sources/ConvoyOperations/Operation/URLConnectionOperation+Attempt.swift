@@ -328,6 +328,17 @@ extension URLConnectionOperation {
 
     private func openSink(of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
         guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, request, cacheHandler) }
+        guard sink.opensFile, NetworkThread.lacksDescriptors, let carrier = attempt.carrier else {
+            return open(sink, of: attempt, request, cacheHandler)
+        }
+        carrier.awaitDescriptors(while: { [self] in isRunning(attempt) }) { [self] in
+            if let sink = attempt.body.sink { open(sink, of: attempt, request, cacheHandler) }
+        }
+    }
+
+    private func open(
+        _ sink: SinkQueue, of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?
+    ) {
         let call = BlockingCall()
         sink.willOpen(as: call)
         guard advance(attempt, to: .preparing(call)) else {

@@ -73,6 +73,10 @@ final class CoalescingTransport: Transport {
 
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
 
+    func awaitDescriptors(while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void) {
+        base.awaitDescriptors(while: isWanted, then: then)
+    }
+
     /// Joins a transfer or begins one. On the network thread.
     private func join(_ subscriber: Subscriber, key: Key, configuration: ConnectionConfiguration) {
         if let transfer = transfers.withLock({ $0[key] }), transfer.add(subscriber) { return }
@@ -151,6 +155,8 @@ private final class Subscriber: Connection, @unchecked Sendable {
         }
     }
 
+    func limitBodyOfError() { transfer?.noteLimit() }
+
     func receive(_ bytes: UnsafeRawBufferPointer) {
         if isSuspended {
             pending.append(contentsOf: bytes)
@@ -187,6 +193,8 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// What subscribers that come late are told, in its order, before the bytes that have been received.
     private var reports: [Report] = []
     private var received: Data? = Data()
+    /// How many of the subscribers take the response for an error, whose body need not be whole.
+    private var limits = 0
     private let collectsMetrics: Bool
     private let onEnd: (SharedTransfer) -> Void
 
@@ -231,8 +239,17 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
     // MARK: The transfer's delegate
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+        let count = subscribers.count
+        limits = 0
         tell { $1.connection($0, didReceive: response) }
+        guard limits == count else { return }
+        // One that joined later might need all of it.
+        received = nil
+        connection.limitBodyOfError()
     }
+
+    /// One more subscriber takes the response for an error.
+    func noteLimit() { limits += 1 }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         if let count = received?.count {

@@ -27,6 +27,9 @@ package protocol Transport: AnyObject, Sendable {
 
     /// Whether another of the library's network threads may do its work.
     var isOfLibrary: Bool { get }
+
+    /// Waits until there are descriptors for a file, if that can be waited for; then calls `then`, once.
+    func awaitDescriptors(while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void)
 }
 
 extension Transport {
@@ -41,6 +44,10 @@ extension Transport {
     }
 
     package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { perform(block) }
+
+    package func awaitDescriptors(while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void) {
+        then()
+    }
 }
 
 extension NetworkThread: Transport {

@@ -116,12 +116,50 @@ protocol DescriptorWaiter: AnyObject {
     func tryAgainForDescriptor()
 }
 
+/// Waits for the descriptor of a file.
+final class FileWaiter {
+    let began: MonotonicTime
+    let isWanted: @Sendable () -> Bool
+    let goOn: @Sendable () -> Void
+
+    init(
+        since began: MonotonicTime, while isWanted: @escaping @Sendable () -> Bool,
+        then goOn: @escaping @Sendable () -> Void
+    ) {
+        (self.began, self.isWanted, self.goOn) = (began, isWanted, goOn)
+    }
+}
+
+extension NetworkThread {
+    /// Whether a file should not be opened now: the descriptors that are left are for connections. See
+    /// ``awaitDescriptors(while:then:)``.
+    package static var lacksDescriptors: Bool { DescriptorQueue.isScarce }
+
+    /// Waits until other transfers have ended, and there are descriptors for a file; for five seconds only, where the thread
+    /// has no transfer that could end. Any thread.
+    ///
+    /// - Parameters:
+    ///   - isWanted: whether the wait goes on. Asked several times a second, on the network thread.
+    ///   - then: called once, on the network thread, or at once where that has no descriptors itself.
+    package func awaitDescriptors(
+        while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void
+    ) {
+        let isPerformed = perform {
+            guard let multi = self.multi else { return then() }
+            multi.descriptorQueue.append(FileWaiter(since: multi.runLoop.turnTime, while: isWanted, then: then))
+        }
+        if !isPerformed { then() }
+    }
+}
+
 /// A queue of transfers for whose connections the system had no file descriptor left (`EMFILE`, `ENFILE`). They wait
 /// for others to finish, where libcurl would let them fail.
 ///
 /// Belongs to the network thread.
 final class DescriptorQueue {
     private var waiting: [any DescriptorWaiter] = []
+    /// What waits until there are descriptors for files, behind the transfers.
+    private var files: [FileWaiter] = []
     private var timer: RunLoopTimer?
     private unowned let multi: MultiHandle
 
@@ -133,8 +171,19 @@ final class DescriptorQueue {
 
     init(multi: MultiHandle) { self.multi = multi }
 
+    var isEmpty: Bool { waiting.isEmpty && files.isEmpty }
+
     func append(_ waiter: any DescriptorWaiter) {
         waiting.append(waiter)
+        startTimer()
+    }
+
+    func append(_ waiter: FileWaiter) {
+        files.append(waiter)
+        startTimer()
+    }
+
+    private func startTimer() {
         let timer =
             self.timer
             ?? RunLoopTimer { [unowned self] in
@@ -148,18 +197,43 @@ final class DescriptorQueue {
 
     func removeAll() {
         waiting = []
+        let files = self.files
+        self.files = []
+        for waiter in files { waiter.goOn() }
         if let timer { multi.runLoop.cancel(timer) }
     }
 
     /// Lets up to `count` waiting transfers try again.
     func goOn(with count: Int) {
-        guard !waiting.isEmpty else { return }
+        guard !isEmpty else { return }
         let next = Array(waiting.prefix(max(1, count)))
         waiting.removeFirst(next.count)
-        if !waiting.isEmpty, let timer, !timer.isScheduled {
+        let ready = next.isEmpty ? takeReadyFiles() : []
+        if !isEmpty, let timer, !timer.isScheduled {
             multi.runLoop.schedule(timer, at: multi.runLoop.turnTime + Self.interval)
         }
         for waiter in next { waiter.tryAgainForDescriptor() }
+        for waiter in ready { waiter.goOn() }
+    }
+
+    /// The first of those that wait for a file's descriptor, if there is one, and all that need not wait any more.
+    private func takeReadyFiles() -> [FileWaiter] {
+        var ready = files.filter { !$0.isWanted() || !mayWait(since: $0.began) }
+        if ready.isEmpty, let first = files.first, !Self.isScarce { ready = [first] }
+        files.removeAll { waiter in ready.contains { $0 === waiter } }
+        return ready
+    }
+
+    /// Whether what is left of the process's descriptors is for connections: files that are held open by transfers which
+    /// find none for their connections would never be closed. The lowest free number is the next one, so it says how many
+    /// are taken.
+    static var isScarce: Bool {
+        let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return meansShortage(errno) }
+        close(descriptor)
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return false }
+        return rlim_t(descriptor) + min(32, limit.rlim_cur / 4) > limit.rlim_cur
     }
 
     /// Whether the system has no or hardly any descriptors left now: a connection may need several.

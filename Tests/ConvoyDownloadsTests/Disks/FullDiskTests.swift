@@ -12,12 +12,6 @@ import Testing
 
     init() throws { fixture = try DownloadFixture() }
 
-    private func disk(_ bytes: Int) throws -> SmallDisk? {
-        let disk = try SmallDisk(bytes: bytes)
-        if disk == nil { print("not tested: this system lets nobody mount a file system") }
-        return disk
-    }
-
     private func run(to file: URL) async -> DownloadOperation {
         let operation = DownloadOperation(request: URLRequest(url: fixture.server.url("/file")), destination: file)
         operation.completionQueue = .global()
@@ -30,8 +24,8 @@ import Testing
         return (error?.userInfo[NSUnderlyingErrorKey] as? POSIXError)?.code
     }
 
-    @Test func aFileThatDoesNotFitIsRefusedBeforeAByteIsWritten() async throws {
-        guard let disk = try disk(1 << 20) else { return }
+    @Test(.needsSmallDisk) func aFileThatDoesNotFitIsRefusedBeforeAByteIsWritten() async throws {
+        let disk = try #require(try SmallDisk(bytes: 1 << 20))
         fixture.server.servePattern(count: 3 << 20, at: "/file", etag: "\"1\"")
         let file = disk.url.appendingPathComponent("file")
         let download = await run(to: file)
@@ -43,9 +37,9 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: disk.url.path) == [])
     }
 
-    @Test(arguments: [1, 3])
+    @Test(.needsSmallDisk, arguments: [1, 3])
     func aDownloadWhoseDiskBecomesFullKeepsWhatItHasAndGoesOnWhenThereIsRoom(segments: Int) async throws {
-        guard let disk = try disk(4 << 20) else { return }
+        let disk = try #require(try SmallDisk(bytes: 4 << 20))
         let size = 3 << 20
         let gate = TestServer.Gate()
         fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"") { request, response in
@@ -82,8 +76,8 @@ import Testing
         #expect(start >= 2 << 20, "\(range)")
     }
 
-    @Test func aBodyOfUnknownLengthThatFillsTheDiskLeavesNothing() async throws {
-        guard let disk = try disk(1 << 20) else { return }
+    @Test(.needsSmallDisk) func aBodyOfUnknownLengthThatFillsTheDiskLeavesNothing() async throws {
+        let disk = try #require(try SmallDisk(bytes: 1 << 20))
         fixture.server.route("/file", .pattern(count: 3 << 20).framed(.chunked))
         let download = await run(to: disk.url.appendingPathComponent("file"))
         #expect(Self.cause(of: download) == .ENOSPC)

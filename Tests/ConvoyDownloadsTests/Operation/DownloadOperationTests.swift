@@ -105,6 +105,8 @@ struct DownloadOperationTests {
         gate.open()
         #expect(fixture.contents() == bytes)
         #expect(fixture.names == ["file.bin"])
+        // As with other operations, the response is that of the whole.
+        #expect(download.statusCode == 200)
     }
 
     @Test func aCancelledDownloadLeavesWhatALaterOneContinues() async throws {

@@ -1,5 +1,6 @@
 import ConvoyTestSupport
 import Foundation
+import Testing
 
 /// A file system in memory with room for so many bytes, in a mount namespace of a process of its own. Nothing of the
 /// system's changes, and it needs no superuser where the kernel lets users have namespaces.
@@ -8,6 +9,9 @@ final class SmallDisk: Sendable {
     private let folder: TemporaryDirectory
     /// Its root, as this process sees it.
     let url: URL
+
+    /// Whether the system permits that.
+    static let canBeMade = (try? SmallDisk(bytes: 1 << 20)) != nil
 
     /// nil where the system does not permit that.
     init?(bytes: Int) throws {
@@ -51,4 +55,11 @@ final class SmallDisk: Sendable {
     }
 
     func makeRoom() throws { try FileManager.default.removeItem(at: url.appendingPathComponent("filler")) }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// The test is skipped, with the reason, where no file system can be mounted.
+    static var needsSmallDisk: Self {
+        .enabled(if: SmallDisk.canBeMade, "this system lets no user mount a file system (unshare -rm, mount -t tmpfs)")
+    }
 }
