@@ -114,7 +114,7 @@ extension URLConnectionOperation {
         let facts = RetryPolicy.FailedTry(
             host: host?.name, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
             retryCount: record.count, countedRetries: record.counted, elapsed: Nanoseconds.seconds(from: began, to: now),
-            retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil,
+            retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil, timeLeft: timeLeft(at: now),
             canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
         guard let event = policy.judge(facts, random: .random(in: 0...1)) else { return nil }
         tell(event)

@@ -18,6 +18,12 @@ extension URLConnectionOperation {
         if isOver { timer.cancel() }
     }
 
+    /// How many seconds are left of the time limit for the whole operation; nil without one.
+    func timeLeft(at now: UInt64) -> TimeInterval? {
+        let deadline = resourceDeadline.load(ordering: .relaxed)
+        return deadline == 0 ? nil : deadline > now ? Nanoseconds.seconds(from: now, to: deadline) : 0
+    }
+
     /// The error of an operation that has run out of time.
     var resourceTimeoutError: URLError {
         let error = URLError(

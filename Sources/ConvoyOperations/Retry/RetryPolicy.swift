@@ -33,7 +33,8 @@ public struct RetryPolicy: Sendable {
     public var multiplier = 2.0
     /// The upper bound of every delay, in seconds, except for one that a `Retry-After` asks for.
     public var maximumDelay: TimeInterval = 60
-    /// The longest `Retry-After` that is obeyed, in seconds. If a server asks for more, the request is not retried.
+    /// The longest `Retry-After` that is obeyed, in seconds: an hour by default, for which an operation waits without a slot.
+    /// If a server asks for more, or for more than the operation's `totalTimeout` leaves, the request is not retried.
     public var maximumRetryAfter: TimeInterval = 3600
     /// The longest time, in seconds, for which a 429, a 503 or a refused connection closes the gate of its host, so that one response does not
     /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
@@ -89,6 +90,8 @@ public struct RetryPolicy: Sendable {
         var elapsed: TimeInterval
         /// The response's `Retry-After`, in seconds from now.
         var retryAfter: TimeInterval?
+        /// How many seconds the operation has left; nil for no limit.
+        var timeLeft: TimeInterval?
         var canSendBodyAgain: Bool
         /// Whether it is certain that the server has seen nothing of the request.
         var nothingWasSent: Bool
@@ -128,6 +131,7 @@ public struct RetryPolicy: Sendable {
             delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
+        if let left = failure.timeLeft, delay >= left { return event(.giveUp(.tookTooLong)) }
         if let budget, let host = failure.host, !budget.withdraw(forHost: host) {
             return event(.giveUp(.budgetExhausted))
         }
