@@ -125,7 +125,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         let record = Session.record(of: operation) ?? currentSession.adopt(operation, as: .data)
         setHandlers(of: operation, record, success, failure)
         let task = record.task(of: operation)
-        operationManager.enqueue(operation)
+        enqueue([operation])
         return task
     }
 
@@ -139,5 +139,11 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     }
 
     /// Enqueues operations from `makeOperation`, and others, in this order.
-    public final func enqueue(_ operations: [Operation]) { operationManager.enqueue(operations) }
+    public final func enqueue(_ operations: [Operation]) {
+        for case let operation as HTTPRequestOperation in operations where !operation.isPaused && !operation.isCancelled {
+            guard let record = Session.record(of: operation) else { continue }
+            record.session.post(.networkingTaskDidResume, of: record.task(of: operation), [:])
+        }
+        operationManager.enqueue(operations)
+    }
 }

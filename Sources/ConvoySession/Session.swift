@@ -79,7 +79,8 @@ final class Session: TaskSession {
         if !entered { operation.fail(with: SessionError.invalidated) }
         if !headers.isEmpty || cachePolicy != .useProtocolCachePolicy {
             operation.changeRequest { request in
-                let missing = headers.filter { request.value(forHTTPHeaderField: $0.key) == nil }
+                let missing = operations.fields(headers, for: request)
+                    .filter { request.value(forHTTPHeaderField: $0.key) == nil }
                 // Unlike `setValue`, this keeps invalid values, which are then reported when the request is sent.
                 request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging(missing) { own, _ in own }
                 if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }

@@ -25,7 +25,9 @@ public struct SessionConfiguration: Sendable {
 
     /// Header fields that are added to requests without a field of that name. Names are case-insensitive.
     ///
-    /// Like that of any request, an `Authorization` among them is not forwarded to another origin.
+    /// Like that of any request, an `Authorization` among them is not forwarded to another origin. A manager with a base URL
+    /// sends those that are secrets, by their names or its `sensitiveHeaders`, only to that origin and its
+    /// `authorizationOrigins`.
     public var httpAdditionalHeaders: [String: String] = [:]
 
     /// The cache policy of requests with `.useProtocolCachePolicy`, the default of requests.

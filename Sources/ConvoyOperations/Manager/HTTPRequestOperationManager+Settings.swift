@@ -119,6 +119,14 @@ extension HTTPRequestOperationManager {
         return cleared
     }
 
+    /// Those of a session's fields that a request may carry to where it goes: secrets are for the authorized origins.
+    package final func fields(_ fields: [String: String], for request: URLRequest) -> [String: String] {
+        let values = settings.values
+        let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
+        guard let targets, request.url.flatMap({ Target($0) }).map(targets.contains) != true else { return fields }
+        return fields.filter { !secrets.contains($0.key) }
+    }
+
     /// Asked when a server or a proxy wants to know who the client is: the operations' handler, unless they are given
     /// another. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {

@@ -163,10 +163,10 @@ import Testing
     func `the closure runs once, whatever is retried and paused`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let calls = Atomic(0)
-        let tries = Atomic(0)
-        server.route("/tired") { _ in
-            tries.add(1, ordering: .relaxed).newValue < 3 ? .status(503) : .text("well")
-        }
+        let gate = TestServer.Gate()
+        defer { gate.open() }
+        server.route(
+            nil, "/tired", inTurn: [.status(503), TestServer.Response.text("paused").held(by: gate), .text("well")])
         let login = api.operation(.get, "login", as: Login.self)
         let last = api.operation(.get, "tired", as: String.self)
         var policy = RetryPolicy()
@@ -176,9 +176,11 @@ import Testing
             calls.add(1, ordering: .relaxed)
             request.setValue(login.token, forHTTPHeaderField: "X-Token")
         }
-        last.operation.pause()
         api.enqueue([last, login])
         _ = try await login.value()
+        // The first attempt was refused, and the second one has no answer yet.
+        try await waitUntil("the second attempt") { server.requests("/tired").count == 2 }
+        last.operation.pause()
         last.operation.resume()
         #expect(try await last.value() == "well")
         #expect(calls.load(ordering: .relaxed) == 1)

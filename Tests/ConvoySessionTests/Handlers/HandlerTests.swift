@@ -265,6 +265,23 @@ import Testing
             ], "\(fixture.notes)")
     }
 
+    @Test func `what a verb begins is posted, once`() async throws {
+        let observer = NotificationCenter.default.addObserver(
+            forName: .networkingTaskDidResume, object: nil, queue: nil
+        ) { [fixture] notification in
+            guard let task = notification.object as? SessionTask, let url = task.originalRequest.url,
+                url.port == fixture.server.url.port
+            else { return }
+            fixture.note(url.path)
+        }
+        defer { NotificationCenter.default.removeObserver(observer) }
+        let _: Data = try await manager.get(fixture.server.url("/text").absoluteString)
+        let task = manager.get(fixture.server.url("/echo").absoluteString, success: { _, _ in }, failure: { _, _ in })
+        await task.end()
+        fixture.settle()
+        #expect(fixture.notes == ["/text", "/echo"])
+    }
+
     @Test func `resuming and suspending are posted, once each`() async throws {
         let names: [Notification.Name] = [.networkingTaskDidResume, .networkingTaskDidSuspend]
         let observers = names.map { name in

@@ -33,6 +33,23 @@ import Testing
         #expect(requests.map { $0.headers["Accept-Language"] } == ["de", "fr", "de"])
     }
 
+    @Test func `header fields that are secrets are for the origin of the base URL`() async throws {
+        let fixture = try SessionFixture { $0.httpAdditionalHeaders = ["X-All": "1", "Authorization": "Bearer hidden"] }
+        let (other, third) = (try TestServer(), try TestServer())
+        defer { for server in [other, third] { server.stop() } }
+        fixture.manager.authorizationOrigins = [third.url]
+        for server in [fixture.server, other, third] {
+            server.echo(at: "/echo")
+            try await fixture.manager.get(server.url("/echo").absoluteString)
+            let task = fixture.manager.dataTask(with: URLRequest(url: server.url("/echo")))
+            task.resume()
+            try await task.finished()
+            #expect(server.requests.map { $0.headers["X-All"] } == ["1", "1"])
+            let secret: String? = server === other ? nil : "Bearer hidden"
+            #expect(server.requests.map { $0.headers["Authorization"] } == [secret, secret])
+        }
+    }
+
     @Test func `a header field that HTTP does not allow is an error, and is not lost`() async throws {
         let fixture = try SessionFixture { $0.httpAdditionalHeaders = ["X-Bad": "a\r\nb"] }
         fixture.server.echo(at: "/echo")
