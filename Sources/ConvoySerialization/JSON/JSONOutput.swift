@@ -1,16 +1,22 @@
 import ConvoySupport
 
 /// A buffer for writing JSON.
-struct JSONOutput {
-    var bytes: [UInt8] = []
+package struct JSONOutput {
+    package var bytes: [UInt8] = []
     /// Whether `/` is written as `\/`, as by `JSONSerialization`.
     var escapesSlashes = false
+    /// Which characters are escaped though JSON does not ask for it; nil for none.
+    private let escapes: ((Unicode.Scalar) -> Bool)?
 
-    mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
+    package init(escaping escapes: ((Unicode.Scalar) -> Bool)? = nil) { self.escapes = escapes }
+
+    package mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
     /// Appends a quoted string (RFC 8259, section 7).
-    mutating func appendQuoted(_ text: String) {
+    package mutating func appendQuoted(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
+        defer { bytes.append(UInt8(ascii: "\"")) }
+        if let escapes { return appendEscaped(text, escapes) }
         var text = text
         text.withUTF8 { content in
             // Most strings need no escapes, and are copied in one piece.
@@ -26,7 +32,20 @@ struct JSONOutput {
             }
             bytes.append(contentsOf: content[copied...])
         }
-        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func appendEscaped(_ text: String, _ escapes: (Unicode.Scalar) -> Bool) {
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\u{0}"..<" ", "\"", "\\": appendEscape(of: UInt8(scalar.value))
+            case _ where escapes(scalar):
+                for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
+                    append("\\u")
+                    for shift in [12, 8, 4, 0] { bytes.append(ASCII.hexadecimalDigit(UInt8(unit >> shift & 0xF))) }
+                }
+            default: bytes.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
+            }
+        }
     }
 
     private mutating func appendEscape(of byte: UInt8) {

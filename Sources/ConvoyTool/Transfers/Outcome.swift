@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySerialization
 import Foundation
 
 /// The outcome of one request.
@@ -161,19 +162,8 @@ struct JSONLine {
 
     /// A JSON string, in which characters that control a terminal are escaped.
     static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case "\n": quoted += "\\n"
-            case "\r": quoted += "\\r"
-            case "\t": quoted += "\\t"
-            case _ where Printable.isObeyed(scalar):
-                for unit in String(scalar).utf16 { quoted += String(format: "\\u%04x", Int(unit)) }
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
+        var output = JSONOutput(escaping: Printable.isObeyed)
+        output.appendQuoted(text)
+        return String(decoding: output.bytes, as: UTF8.self)
     }
 }

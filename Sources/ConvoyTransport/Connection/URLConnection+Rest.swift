@@ -89,6 +89,7 @@ extension URLConnection {
         return true
     }
 
+    /// See ``Connection/limitBodyOfError()``. To be called only from the delegate's methods.
     public func limitBodyOfError() {
         guard case .loading = phase, exchange.replay == nil, exchange.head.isWhole, mayHaveRest(receivedHead) else { return }
         limitRest(to: .error)
