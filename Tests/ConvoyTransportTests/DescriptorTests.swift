@@ -38,6 +38,9 @@ struct DescriptorTests {
         let opened = DispatchSemaphore(value: 0)
         #expect(!NetworkThread.lacksDescriptors)
         try withDescriptors(10) {
+            var taken: [Int32] = []
+            defer { for descriptor in taken { close(descriptor) } }
+            while case let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC), descriptor >= 0 { taken.append(descriptor) }
             #expect(NetworkThread.lacksDescriptors)
             // Not wanted any more.
             thread.awaitDescriptors(while: { false }, then: { opened.signal() })
