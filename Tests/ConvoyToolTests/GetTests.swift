@@ -321,18 +321,6 @@ import Testing
         #expect(try scratch.data("file") == PatternBytes.data(count: 1_000_000))
     }
 
-    @Test func `more URLs at a time than the process has descriptors all come`() async throws {
-        let count = 150
-        server.route("/many/*", TestServer.Response.pattern(count: 10_000).delayed(0.1))
-        let list = (0..<count).map { server.url("/many/\($0)").absoluteString + "\n" }.joined()
-        try scratch.write(list, to: "list")
-        let result = try await ToolProcess.run(
-            command: "ulimit -n 100; exec $convoy get -j 128 -i list", in: scratch.url)
-        #expect(result.status == 0, "\(result.errors.suffix(2000))")
-        #expect(scratch.names.count == count + 1)
-        #expect(server.requests.count == count)
-    }
-
     @Test func `progress bars are drawn on a terminal, one line each, and removed at the end`() async throws {
         server.route("/slow/*", .pattern(count: 400_000).bandwidth(bytesPerSecond: 800_000))
         let urls = ["one", "two", "three"].map { server.url("/slow/\($0)").absoluteString }

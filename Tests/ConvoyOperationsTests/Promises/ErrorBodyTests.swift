@@ -114,7 +114,7 @@ import Testing
 
     @Test func `of those that share a transfer, the one that accepts the status needs all of it`() async throws {
         let gate = TestServer.Gate()
-        server.route("GET", "/", body(6_000, status: 404).heldBody(by: gate).bandwidth(bytesPerSecond: 900))
+        server.route("GET", "/", body(6_000, status: 404).held(by: gate).bandwidth(bytesPerSecond: 900))
         let operations = [HTTPResponseSerializer(), anyStatus].map { serializer in
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/")))
             operation.responseSerializer = serializer
