@@ -40,3 +40,8 @@ import Foundation
         return try body(&value)
     }
 }
+
+/// Reflection, as by `dump`, would read the value without the lock, and stops the program at one that cannot be copied.
+extension ContendedLock: CustomReflectable where Value: ~Copyable {
+    @usableFromInline package var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -40,9 +40,12 @@ import Testing
     }
 
     @discardableResult
-    private func get(_ path: String, to stream: OutputStream? = nil) async throws -> HTTPRequestOperation {
+    private func get(
+        _ path: String, to stream: OutputStream? = nil, replacing file: URL? = nil
+    ) async throws -> HTTPRequestOperation {
         let operation = try manager.makeOperation(.get, path)
         operation.outputStream = stream
+        if let file { operation.setBodySink(FileSink(replacing: file)) }
         manager.enqueue(operation)
         try await operation.finished()
         return operation
@@ -113,9 +116,9 @@ import Testing
         try await get("large")
         try inflict(.changed)
         let file = try directory.write(Data("old".utf8), to: "download")
-        await #expect(throws: URLError.self) { try await get("large", to: FileOutputStream(fileURL: file)) }
+        await #expect(throws: URLError.self) { try await get("large", replacing: file) }
         #expect(try Data(contentsOf: file) == Data("old".utf8))
-        try await get("large", to: FileOutputStream(fileURL: file))
+        try await get("large", replacing: file)
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: Self.count))
     }
 
@@ -127,7 +130,7 @@ import Testing
         try await get("large")
         try inflict(.changed)
         let file = directory.file("download")
-        try await get("large", to: FileOutputStream(fileURL: file))
+        try await get("large", replacing: file)
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: Self.count))
     }
 
