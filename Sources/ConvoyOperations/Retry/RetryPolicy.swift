@@ -131,7 +131,8 @@ public struct RetryPolicy: Sendable {
             delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
-        if let left = failure.timeLeft, delay >= left { return event(.giveUp(.tookTooLong)) }
+        // Its own delays may outlast the time: that then says so itself.
+        if failure.retryAfter != nil, let left = failure.timeLeft, delay >= left { return event(.giveUp(.tookTooLong)) }
         if let budget, let host = failure.host, !budget.withdraw(forHost: host) {
             return event(.giveUp(.budgetExhausted))
         }
