@@ -27,6 +27,9 @@ struct ResumeReport: CustomStringConvertible {
 
     var runs: Int { rows.values.reduce(0) { $0 + $1.runs } }
     var successes: Int { rows.values.reduce(0) { $0 + $1.successes } }
+    /// How many cases had a fault of this kind.
+    func count(of fault: ResumeRun.Fault) -> Int { rows.values.reduce(0) { $0 + ($1.faults[fault] ?? 0) } }
+
     var faults: Int { rows.values.reduce(0) { $0 + $1.faults.values.reduce(0, +) } }
 
     /// How many behaviours had a success at all, to see that the cases are not all failures.

@@ -162,16 +162,17 @@ final class ResumeRun: @unchecked Sendable {
     // MARK: Checking it
 
     private func judge() -> Verdict {
+        let judged = judgeOutcome()
+        guard judged.fault == nil, test.usesHTTP2, let response = operation.response,
+            response.value(forHTTPHeaderField: "X-Server-Protocol") != "HTTP/2.0"
+        else { return judged }
+        return verdict(.notHTTP2, "\(response)")
+    }
+
+    private func judgeOutcome() -> Verdict {
         // Reports on other queues than the handlers' may come a moment later.
         guard eventually({ tally.isOnce }) else { return verdict(.toldNotOnce, "\(tally)") }
         guard eventually({ sink.isBalanced }) else { return verdict(.streamNotClosed) }
-        // What libcurl may have cut off is asked for once more, over HTTP/1.1.
-        let avoidsHTTP2 = operation.core.withLock { $0.retry?.avoidsHTTP2 } ?? false
-        if test.usesHTTP2, !avoidsHTTP2, let response = operation.response,
-            response.value(forHTTPHeaderField: "X-Server-Protocol") != "HTTP/2.0"
-        {
-            return verdict(.notHTTP2, "\(response)")
-        }
         if let error = operation.error {
             let (isCancelled, detail) = (script.withLock { $0.isCancelled }, "\(error)")
             if !isCancelled, (error as? URLError)?.code == .cancelled { return verdict(.cancelledByNobody, detail) }
