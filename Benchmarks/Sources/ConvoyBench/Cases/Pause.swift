@@ -40,7 +40,7 @@ private struct PauseRun {
         var pauses: [Double] = [], resumes: [Double] = []
         for _ in 0..<cycles {
             let before = stamps.bytes.load(ordering: .acquiring)
-            try wait("bytes") { stamps.bytes.load(ordering: .acquiring) > before + bytesOfFlow }
+            try wait("bytes", of: operation) { stamps.bytes.load(ordering: .acquiring) > before + bytesOfFlow }
             let paused = limit_nanoseconds()
             operation.pause()
             usleep(30_000)
@@ -49,17 +49,22 @@ private struct PauseRun {
             stamps.first.store(0, ordering: .releasing)
             let resumed = limit_nanoseconds()
             operation.resume()
-            try wait("the first byte after resume") { stamps.first.load(ordering: .acquiring) != 0 }
+            try wait("the first byte after resume", of: operation) { stamps.first.load(ordering: .acquiring) != 0 }
             resumes.append(Double(stamps.first.load(ordering: .acquiring) - resumed) / 1e6)
         }
         operation.cancel()
         return (sample(pauses), sample(resumes))
     }
 
-    private func wait(_ what: String, until condition: () -> Bool) throws {
+    private func wait(
+        _ what: String, of operation: HTTPRequestOperation, until condition: () -> Bool
+    ) throws {
         let deadline = limit_nanoseconds() + 10_000_000_000
         while !condition() {
-            guard limit_nanoseconds() < deadline else { throw BenchError("waited in vain for \(what)") }
+            guard limit_nanoseconds() < deadline else {
+                throw BenchError(
+                    "waited in vain for \(what): \(operation), \(operation.error.map { "\($0)" } ?? "no error")")
+            }
             usleep(100)
         }
     }
