@@ -55,7 +55,8 @@ public final class CookieStore: Sendable {
     ///
     /// - Parameters:
     ///   - file: The file, which is made if missing; its directory must exist.
-    ///   - keepsSessionCookies: Whether the file also keeps session cookies, until ``endSession()``.
+    ///   - keepsSessionCookies: Whether the file also keeps session cookies, until ``endSession()``. Otherwise they are
+    ///     this store's own: another store with the file neither sees nor removes them.
     ///   - limits: The limits on the number and size of cookies.
     /// - Throws: `CookieStoreError` if the file cannot be opened or is of another kind. It is not changed.
     public convenience init(

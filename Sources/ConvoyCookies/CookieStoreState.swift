@@ -143,7 +143,12 @@ struct CookieStoreState {
     mutating func merge(_ row: CookieFile.Row, at now: Int64) -> Bool {
         lastStamp = max(lastStamp, row.changed)
         guard row.changed > known(row.key), row.changed > cleared else { return false }
-        guard let entry = row.entry else { return jar.remove(row.key) != nil }
+        guard let entry = row.entry else {
+            // A session cookie that is not in the file is this process's own. The row says that the file's cookie of this
+            // key is gone, for instance because another process received a session cookie in its place.
+            if !keepsSessionCookies, let own = jar.entry(row.key), own.cookie.expiryTime == nil { return false }
+            return jar.remove(row.key) != nil
+        }
         guard let cookie = try? CookieRules.cookie(entry.cookie, for: nil, at: now), CookieKey(cookie) == row.key
         else { return false }
         let evicted = jar.restore(CookieJar.Entry(cookie: cookie, changed: row.changed), at: now)

@@ -93,6 +93,29 @@ import Testing
         #expect(try names(CookieStore(file: file)) == [])
     }
 
+    @Test("Session cookies that are not in the file stay, whatever another store does with one of the same name")
+    func ownSessionCookies() throws {
+        let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
+        one.setCookie(cookie("s", "one", lasts: nil))
+        other.setCookie(cookie("s", "other", lasts: nil))
+        try other.flush()
+        try one.flush()
+        #expect(one.cookies.map(\.value) == ["one"])
+        other.remove(cookie("s"))
+        try other.flush()
+        try one.flush()
+        #expect(one.cookies.map(\.value) == ["one"])
+        // One that lasts is in the file, for both.
+        other.setCookie(cookie("s", "lasting"))
+        try other.flush()
+        try one.flush()
+        #expect(one.cookies.map(\.value) == ["lasting"])
+        one.setCookie(cookie("s", "again", lasts: nil))
+        try one.flush()
+        try other.flush()
+        #expect(names(other) == [])
+    }
+
     @Test("What another store has written is taken over while cookies are asked for, also by an empty one")
     func news() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))

@@ -306,6 +306,8 @@ import Testing
         for store in stores { store.setCookies(["account=1"], from: server.url) }
         var random = SplitMix64.printingSeed()
         for _ in 0..<60 {
+            // So that each store reads in every round what the other one with its file has written.
+            for store in stores { try store.flush() }
             let cache = HTTPCache()
             var one = Spec.random(&random)
             var other = one.neighbour(&random)
