@@ -27,11 +27,12 @@ extension Session {
                     post(.networkingDownloadTaskDidMoveFile, of: task, [TaskNotificationKey.assetPath: place])
                     answer(.success(place))
                 } catch {
+                    let failure = DownloadMoveError(file: file, destination: place, underlyingError: error)
                     let facts: [String: any Sendable] = [
-                        TaskNotificationKey.assetPath: file, TaskNotificationKey.error: error,
+                        TaskNotificationKey.assetPath: file, TaskNotificationKey.error: failure,
                     ]
                     post(.networkingDownloadTaskDidFailToMoveFile, of: task, facts)
-                    answer(.failure(error))
+                    answer(.failure(failure))
                 }
             }
         }
@@ -67,6 +68,27 @@ extension Session {
             place(file, of: download, record, response, answer)
         }
         return (record, download)
+    }
+}
+
+/// A download is complete, and its file cannot be moved to its destination. The task fails, and the file stays where it is
+/// for an hour at least; see ``SessionConfiguration/temporaryDirectory``.
+public struct DownloadMoveError: Error, Sendable {
+    /// The complete file.
+    public let file: URL
+    /// The place that it was to have.
+    public let destination: URL
+    /// Why it cannot be moved: `DownloadError.fileExists` or `.unusableDestination`, or `URLError.cannotWriteToFile`.
+    public let underlyingError: any Error
+}
+
+extension DownloadMoveError: LocalizedError, CustomStringConvertible {
+    /// What has happened, in two sentences.
+    public var errorDescription: String? { description }
+
+    /// What has happened, in two sentences.
+    public var description: String {
+        "\(underlyingError.localizedDescription) The complete file is \(file.path)."
     }
 }
 
@@ -205,6 +227,17 @@ struct TemporaryFiles: Sendable {
         guard descriptor >= 0 else { return false }
         defer { _ = calls.close(descriptor) }
         return calls.lock(descriptor) != 0
+    }
+
+    /// The resume data of the largest partial file of a resource that no download has open; nil if there is none. What the
+    /// files are parts of is in their journals. Blocks.
+    func resumeData(for url: URL) -> ResumeData? {
+        let suffix = PartialPaths.journalSuffix
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        return names.filter { $0.hasSuffix(suffix) }.map { String($0.dropLast(suffix.utf8.count)) }
+            .filter { !isInUse($0 + PartialPaths.partialSuffix) }
+            .compactMap { ResumeData(url: url, ofPartialFile: $0, in: directory) }
+            .max { $0.byteCount < $1.byteCount }
     }
 
     /// The default directory of the user.

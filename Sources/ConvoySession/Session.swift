@@ -169,6 +169,10 @@ final class Session: TaskSession {
 
     // MARK: The end of the session
 
+    /// Called when the manager is gone or has another session, so that no more tasks are made. Those that were made go on,
+    /// and suspended ones hold neither a thread nor descriptors.
+    func managerDidLeave() { transport.keepThreadOnlyWhileUsed() }
+
     /// Ends the session when its tasks have ended. It makes no more tasks.
     ///
     /// - Parameters:
@@ -213,17 +217,41 @@ extension Session.Registry {
 /// The network thread of a session. Operations refer to this object rather than the thread, so that the thread and its
 /// connections end with the session, even if operations are retained.
 final class SessionTransport: Transport {
-    private let thread: Locked<NetworkThread?>
+    private struct Threads {
+        /// The thread while the session keeps it, and while its connections do.
+        var kept: NetworkThread?
+        weak var used: NetworkThread?
+        var isClosed = false
+    }
 
-    init(_ thread: NetworkThread) { self.thread = Locked(thread) }
+    private let threads: Locked<Threads>
 
-    /// Releases the thread. Later calls, which only come from operations with nothing to send, use the shared thread.
-    func close() {
-        let old = thread.withLock { $0.take() }
+    init(_ thread: NetworkThread) { threads = Locked(Threads(kept: thread, used: thread)) }
+
+    /// Lets the thread end whenever no task uses it: a suspended task, which may never be resumed, needs none. One that
+    /// is resumed gets another.
+    func keepThreadOnlyWhileUsed() {
+        let old = threads.withLock { $0.kept.take() }
         withExtendedLifetime(old) {}
     }
 
-    private var current: NetworkThread { thread.withLock { $0 } ?? .shared }
+    /// Releases the thread. Later calls, which only come from operations with nothing to send, use the shared thread.
+    func close() {
+        let old = threads.withLock { threads in
+            threads.isClosed = true
+            return threads.kept.take()
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    private var current: NetworkThread {
+        threads.withLock { threads in
+            if let thread = threads.kept ?? (threads.isClosed ? .shared : threads.used) { return thread }
+            let thread = NetworkThread()
+            threads.used = thread
+            return thread
+        }
+    }
 
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate

@@ -1,6 +1,7 @@
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -104,6 +105,19 @@ extension URLSessionManager {
         try downloadTask(
             with: ResumeData(data), request: request, progress: progress, destination: destination,
             completionHandler: completionHandler)
+    }
+
+    /// The resume data of the largest partial file that an earlier download of a resource has left in
+    /// `temporaryDirectory`, for instance one whose process was killed; nil if there is none. A file that a download of
+    /// any process is writing is not considered. Unfinished files are removed after a week, or if there are more than
+    /// 4 GiB of them.
+    ///
+    /// - Parameter url: The URL of the request. The signature in its query may be a new one.
+    public final func resumeData(ofInterruptedDownload url: URL) async -> ResumeData? {
+        let files = currentSession.files
+        return await withCheckedContinuation { continuation in
+            BlockingWorkers.shared.perform { continuation.resume(returning: files.resumeData(for: url)) }
+        }
     }
 
     // MARK: Without handlers

@@ -16,7 +16,7 @@ import FoundationNetworking
 /// connections and network thread. A new task is suspended; `resume()` starts it.
 ///
 /// A manager need not be invalidated: it is released, with its thread and connections, after its last reference is gone
-/// and its tasks have ended. ``invalidate(cancellingTasks:resetting:)`` ends it at once, or when its tasks have ended.
+/// and its tasks have ended; a suspended task holds neither. ``invalidate(cancellingTasks:resetting:)`` ends it at once, or when its tasks have ended.
 ///
 /// The manager's handlers run one at a time on ``handlerQueue``, in the order of events; those of a task, passed when
 /// it is made, on `completionQueue`. All members can be used from any thread. Changed settings apply to later tasks;
@@ -67,6 +67,8 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
         current = Locked(Session(operations, configuration, handlers, handlerQueue))
     }
 
+    deinit { currentSession.managerDidLeave() }
+
     var currentSession: Session { current.withLock { $0 } }
 
     // MARK: Tasks
@@ -104,6 +106,7 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
                 defer { current = fresh }
                 return current
             }
+            ending.managerDidLeave()
         } else {
             ending = currentSession
         }

@@ -118,8 +118,9 @@ extension DownloadFile {
         return entry
     }
 
-    /// What the journal says of a file that is not the partial one any more; nil if it says nothing.
-    func entry(ofFileAt path: String) -> JournalEntry? {
+    /// What the journal says of a file, which need not be the partial one any more, and the length of the file; nil if the
+    /// journal says nothing of it.
+    func entry(ofFileAt path: String) -> (entry: JournalEntry, length: Int64)? {
         let file = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { _ = calls.close(file) }
@@ -128,10 +129,9 @@ extension DownloadFile {
         defer { _ = calls.close(journal) }
         var information = stat()
         guard FileIdentity(journal)?.flaw == nil, let mark = calls.mark(file), fstat(file, &information) == 0,
-            let bytes = try? contents(of: journal), let entry = JournalLayout.latest(in: bytes, of: mark),
-            entry.representation.total == Int64(information.st_size)
+            let bytes = try? contents(of: journal), let entry = JournalLayout.latest(in: bytes, of: mark)
         else { return nil }
-        return entry
+        return (entry, Int64(information.st_size))
     }
 
     func contents(of journal: Int32) throws(FileWritingError) -> [UInt8] {

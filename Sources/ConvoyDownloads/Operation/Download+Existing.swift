@@ -58,7 +58,8 @@ extension Download {
     private func isLeftWhole(_ path: String) -> Bool {
         let paths = PartialPaths(destination: path)
         guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
-            let entry = DownloadFile(paths, calls: settings.calls).entry(ofFileAt: path)
+            let (entry, length) = DownloadFile(paths, calls: settings.calls).entry(ofFileAt: path),
+            entry.representation.total == length
         else { return false }
         _ = settings.calls.unlink(paths.journal)
         return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false

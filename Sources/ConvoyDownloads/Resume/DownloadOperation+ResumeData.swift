@@ -11,8 +11,6 @@ extension DownloadOperation {
         else { return nil }
         let (representation, done) = download.state.withLock { ($0.plan.representation, $0.plan.done) }
         guard let representation else { return nil }
-        // Which file has them, its journal says.
-        let entry = JournalEntry(number: 1, mark: "", representation: representation, bytes: done)
-        return ResumeData(url: url, name: PathText.name(of: destination.path), entry: entry)
+        return ResumeData(url: url, name: PathText.name(of: destination.path), representation, done)
     }
 }

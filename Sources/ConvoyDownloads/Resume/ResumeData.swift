@@ -59,12 +59,26 @@ public struct ResumeData: Sendable, Hashable {
     }
 
     /// - Returns: nil where that is nothing to go on from.
-    package init?(url: URL, name: String, entry: JournalEntry) {
-        guard let text = entry.text, !entry.bytes.isEmpty, ResourcePlace(url) == entry.representation.place,
+    package init?(url: URL, name: String, _ representation: Representation, _ bytes: ByteRanges) {
+        // Which file has them, its journal says.
+        let entry = JournalEntry(number: 1, mark: "", representation: representation, bytes: bytes)
+        guard let text = entry.text, !bytes.isEmpty, ResourcePlace(url) == representation.place,
             let data = try? Content(version: Self.currentVersion, url: url.absoluteString, file: name, journal: text)
         else { return nil }
         guard let made = try? Self(data), made.data.count <= Self.maximumSize else { return nil }
         self = made
+    }
+
+    /// That of a partial file in a directory of a session's downloads, as its journal says; nil if it is of another resource,
+    /// or nothing that could be continued. Blocks.
+    ///
+    /// - Parameter name: that of the file, without its suffix.
+    package init?(url: URL, ofPartialFile name: String, in directory: URL) {
+        let paths = PartialPaths(destination: PathText.join(directory.path, name))
+        guard let (entry, length) = DownloadFile(paths).entry(ofFileAt: paths.partial) else { return nil }
+        var bytes = entry.bytes
+        bytes.remove(length..<Int64.max)
+        self.init(url: url.absoluteURL, name: name, entry.representation, bytes)
     }
 
     private init(_ content: Content) throws(ResumeDataError) {

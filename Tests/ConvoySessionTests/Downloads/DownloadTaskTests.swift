@@ -88,9 +88,11 @@ import Testing
             with: fixture.request("/file"), destination: { _, _ in place }, completionHandler: nil)
         task.taskDescription = "taken"
         task.resume()
-        #expect(await task.end() as? DownloadError == .fileExists(place))
+        let error = try #require(await task.end() as? DownloadMoveError)
+        #expect(error.underlyingError as? DownloadError == .fileExists(place) && error.destination == place)
         #expect(fixture.contents("taken") == Data("mine".utf8))
         let kept = try #require(await stream.first { _ in true } ?? nil)
+        #expect(error.file == kept && error.localizedDescription.contains(kept.path))
         #expect(try Data(contentsOf: kept) == PatternBytes.data(count: 300_000))
     }
 
@@ -309,7 +311,8 @@ import Testing
         manager.downloadTaskDidFinishDownloadingHandler = { _, _ in place }
         let task = manager.dataTask(with: fixture.request("/file"))
         task.resume()
-        #expect(await task.end() as? DownloadError == .fileExists(place))
+        let error = await task.end() as? DownloadMoveError
+        #expect(error?.underlyingError as? DownloadError == .fileExists(place))
         #expect(fixture.contents("became") == Data("mine".utf8) && fixture.parts.count == 1)
     }
 }

@@ -31,6 +31,32 @@ import Testing
         #expect(resumeData.description.hasSuffix("/file?b=2&a=%20: 90000 of 200000 bytes"), "\(resumeData)")
     }
 
+    @Test func `what an interrupted download has left is found by its URL`() async throws {
+        let url = fixture.server.url("/file?b=2&a=%20")
+        #expect(await fixture.manager.resumeData(ofInterruptedDownload: url) == resumeData)
+        #expect(await fixture.manager.resumeData(ofInterruptedDownload: fixture.server.url("/other")) == nil)
+        let task = fixture.manager.downloadTask(with: resumeData)
+        task.resume()
+        try await task.finished()
+        #expect(fixture.server.requests.last?.headers["Range"] == "bytes=90000-")
+        #expect(await fixture.manager.resumeData(ofInterruptedDownload: url) == nil)
+    }
+
+    @Test func `a partial file that a download is writing is no one else's to continue`() async throws {
+        let gate = TestServer.Gate()
+        defer { gate.open() }
+        fixture.server.servePattern(count: 200_000, at: "/file", etag: "\"1\"") { _, response in
+            response.heldBody(by: gate, afterBytes: 1000)
+        }
+        let task = fixture.manager.downloadTask(with: resumeData)
+        task.resume()
+        try await waitUntil("it goes on") { task.countOfBytesReceived > 90_000 }
+        let url = fixture.server.url("/file?b=2&a=%20")
+        #expect(await fixture.manager.resumeData(ofInterruptedDownload: url) == nil)
+        task.cancel()
+        await task.end()
+    }
+
     @Test func `cut anywhere, it is refused`() {
         let data = resumeData.data
         for count in 0..<data.count {

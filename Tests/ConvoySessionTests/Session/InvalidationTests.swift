@@ -90,6 +90,40 @@ import Testing
         withExtendedLifetime(kept) {}
     }
 
+    @Test func `tasks that are suspended and let go of keep neither threads nor descriptors`() async throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        server.route("/held", .pattern(count: 100_000).bandwidth(bytesPerSecond: 20_000))
+        let (descriptors, threads) = (ProcessMeters.openDescriptors, Self.networkThreads)
+        var kept: SessionTask?
+        for number in 0..<100 {
+            let manager = URLSessionManager(configuration: .ephemeral, completionQueue: .global())
+            manager.responseSerializer = HTTPResponseSerializer()
+            let task = manager.dataTask(with: URLRequest(url: server.url("/held")))
+            task.resume()
+            // Before the connection, with it, and in the middle of the body.
+            if number % 3 > 0 { try await waitUntil("it has begun") { number % 3 == 1 || task.countOfBytesReceived > 0 } }
+            task.suspend()
+            if number == 99 { kept = task }
+        }
+        try await waitUntil("no thread is left") { Self.networkThreads <= threads }
+        try await waitUntil("no descriptor is left") { ProcessMeters.openDescriptors <= descriptors }
+        // One that was kept goes on, over a thread of its own.
+        server.servePattern(count: 100_000, at: "/held", etag: "\"1\"")
+        let task = try #require(kept)
+        task.resume()
+        try await task.finished()
+        #expect(task.operation.responseData == PatternBytes.data(count: 100_000))
+        try await waitUntil("its thread is gone, too") { Self.networkThreads <= threads }
+    }
+
+    private static var networkThreads: Int {
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return threads.filter {
+            (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == "Convoy.Network\n"
+        }.count
+    }
+
     @Test func `without cancelling, those that run go on, and those that are suspended are waited for`() async throws {
         let ends = Ends()
         let fixture = try fixture(ends)
