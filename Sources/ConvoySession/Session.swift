@@ -286,10 +286,7 @@ public enum SessionError: Error, Equatable, Sendable {
     case unusableDirectory(URL, code: Int32)
 }
 
-extension SessionError: LocalizedError, CustomStringConvertible {
-    /// The failure in a sentence.
-    public var errorDescription: String? { description }
-
+extension SessionError: SelfDescribingError {
     /// The failure in a sentence.
     public var description: String {
         switch self {

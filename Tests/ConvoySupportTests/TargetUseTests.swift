@@ -6,7 +6,7 @@ struct TargetUseTests {
     /// What reads schemes and hosts, and what it needs to.
     private static let readers: [String: Set<String>] = [
         "ConvoySupport/URLs/Target.swift": ["\"http\"", "\"https\".utf8", "\"http\".utf8", "\"https://\".utf8.count"],
-        "ConvoySupport/URLs/URLParts.swift": ["\"https\".utf8", "\"http\".utf8"],
+        "ConvoySupport/URLs/URLReference.swift": ["\"https\".utf8", "\"http\".utf8"],
         // A proxy has schemes of its own.
         "ConvoyTransport/Routes/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
         // The type of a link in Metalink 3, which is no URL.
@@ -26,7 +26,7 @@ struct TargetUseTests {
             .appendingPathComponent("Sources")
         let files = try #require(FileManager.default.enumerator(atPath: sources.path)).compactMap { $0 as? String }
             .filter { $0.hasSuffix(".swift") && !$0.hasPrefix("ConvoyTestServer/") && !$0.hasPrefix("Examples/") }
-        #expect(files.count > 500)
+        #expect(files.count > 300)
         let expressions = try Self.patterns.map { try NSRegularExpression(pattern: $0) }
         var readers: Set<String> = []
         for file in files {

@@ -336,7 +336,7 @@ public enum EventSourceError: Error, Sendable, Hashable {
     case isIterated
 }
 
-extension EventSourceError: LocalizedError, CustomStringConvertible {
+extension EventSourceError: SelfDescribingError {
     /// The failure in a sentence.
     public var description: String {
         switch self {
@@ -346,7 +346,4 @@ extension EventSourceError: LocalizedError, CustomStringConvertible {
         case .isIterated: "The sequence of events is being read by another loop."
         }
     }
-
-    /// The same.
-    public var errorDescription: String? { description }
 }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Parses a stream of server-sent events by the algorithm of the WHATWG standard (HTML, section 9.2.6), from pieces of any
@@ -283,7 +284,7 @@ public enum EventStreamError: Error, Sendable, Hashable {
     case eventTooLong(limit: Int)
 }
 
-extension EventStreamError: LocalizedError, CustomStringConvertible {
+extension EventStreamError: SelfDescribingError {
     /// The failure and the limit in a sentence.
     public var description: String {
         switch self {
@@ -291,7 +292,4 @@ extension EventStreamError: LocalizedError, CustomStringConvertible {
         case .eventTooLong(let limit): "An event of the stream is longer than the limit of \(limit) bytes."
         }
     }
-
-    /// The same.
-    public var errorDescription: String? { description }
 }

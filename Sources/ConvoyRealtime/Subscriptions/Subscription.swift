@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// A live copy of a server's JSON document: fetched once, and then changed by the patches that the server sends. The
@@ -178,7 +179,7 @@ public enum SubscriptionError: Error, Sendable {
     case missingValue
 }
 
-extension SubscriptionError: LocalizedError, CustomStringConvertible {
+extension SubscriptionError: SelfDescribingError {
     /// The failure in a sentence.
     public var description: String {
         switch self {
@@ -186,7 +187,4 @@ extension SubscriptionError: LocalizedError, CustomStringConvertible {
         case .missingValue: "The response with the value has no body."
         }
     }
-
-    /// The same.
-    public var errorDescription: String? { description }
 }

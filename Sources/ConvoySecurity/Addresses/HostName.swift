@@ -1,4 +1,5 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
 /// The host of a connection as certificates name it: a DNS name or an IP address (RFC 9525, section 2).
@@ -79,5 +80,102 @@ struct HostName: Sendable, Hashable {
         case .name(let name): X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1
         case .address(let bytes): X509_VERIFY_PARAM_set1_ip(parameters, bytes, bytes.count) == 1
         }
+    }
+}
+
+/// A pattern of hosts: `api.example.com`, `*.example.com` with any one label in place of the star, or `**.example.com`
+/// for the domain and everything below it.
+///
+/// It is coded as its text.
+public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
+    /// The pattern in its normal form, in lower case, without a final dot or brackets: patterns of the same hosts have
+    /// the same text.
+    public let description: String
+    private let kind: Kind
+    private let host: HostName.Kind
+
+    private enum Kind: Hashable { case exact, label, domain }
+
+    /// A pattern from its text.
+    ///
+    /// - Throws: `HostPatternError` for a text that is not a host, or has a star elsewhere.
+    public init(_ text: String) throws(HostPatternError) {
+        let (kind, rest): (Kind, Substring) =
+            if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
+                (.label, text.dropFirst(2))
+            } else { (.exact, text[...]) }
+        guard let host = HostName(String(rest)) else { throw HostPatternError(text: text) }
+        switch (host.kind, kind) {
+        case (.name(let name), .exact): description = name
+        case (.name(let name), .label): description = "*.\(name)"
+        case (.name(let name), .domain): description = "**.\(name)"
+        case (.address(let bytes), .exact): description = HostName.text(ofAddress: bytes)
+        case (.address, _): throw HostPatternError(text: text)
+        }
+        self.host = host.kind
+        self.kind = kind
+    }
+
+    /// Whether the pattern covers a host, in the form that it has in a URL.
+    public func covers(_ host: String) -> Bool {
+        let other = HostName(host)?.kind ?? .name(Self.spelling(of: host))
+        guard kind != .exact, case .name(let name) = self.host, case .name(let below) = other else {
+            return self.host == other
+        }
+        if kind == .domain, below == name { return true }
+        guard below.hasSuffix(".\(name)") else { return false }
+        let rest = below.dropLast(name.utf8.count + 1)
+        return !rest.isEmpty && (kind == .domain || !rest.utf8.contains(UInt8(ascii: ".")))
+    }
+
+    /// Normalizes a host that no certificate can name, such as one with a space. It is compared too, so that it cannot
+    /// evade a policy. (`lowercased()` would turn some other letters into ASCII ones.)
+    private static func spelling(of host: String) -> String {
+        let bytes = host.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+        return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
+    }
+
+    /// The length of the domain.
+    private var length: Int {
+        if case .name(let name) = host { name.utf8.count } else { 0 }
+    }
+
+    /// Whether the left pattern is more specific: a whole name comes before patterns, a longer domain before a shorter
+    /// one, and one label before all below.
+    static func isMoreSpecific(_ left: HostPattern, than right: HostPattern) -> Bool {
+        let ranks: [Kind: Int] = [.exact: 0, .label: 1, .domain: 2]
+        let (first, second) = (ranks[left.kind] ?? 0, ranks[right.kind] ?? 0)
+        guard left.kind != .exact, right.kind != .exact, left.length != right.length else { return first < second }
+        return left.length > right.length
+    }
+}
+
+/// A text that is not a pattern of hosts.
+public struct HostPatternError: Error, Hashable, Sendable, SelfDescribingError {
+    /// The text.
+    public let text: String
+
+    public var description: String {
+        "\(text.debugDescription) is not a pattern of hosts: a name, \"*.\" and a name, or \"**.\" and a name."
+    }
+}
+
+extension HostPattern: Codable {
+    /// Decodes a pattern from its text.
+    ///
+    /// - Throws: `DecodingError.dataCorrupted` for a text that is not a pattern.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        do {
+            try self.init(container.decode(String.self))
+        } catch let error as HostPatternError {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
+        }
+    }
+
+    /// Encodes the text.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
     }
 }

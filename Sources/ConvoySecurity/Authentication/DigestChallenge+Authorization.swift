@@ -223,7 +223,7 @@ extension DigestChallenge {
 /// not know the password: the response comes from another server.
 ///
 /// The underlying error of a `URLError.badServerResponse`. No part of the body was delivered.
-public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, CustomStringConvertible {
+public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, SelfDescribingError {
     /// The host of the server.
     public let host: String
     /// The realm of the challenge.
@@ -233,9 +233,4 @@ public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, CustomSt
     public var description: String {
         "The response of \(host) is not from a server that knows the password for \(realm.debugDescription): its proof (rspauth) is wrong."
     }
-}
-
-extension ResponseAuthenticationFailure: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }

@@ -112,7 +112,7 @@ extension Netrc: CustomStringConvertible, CustomDebugStringConvertible, CustomRe
 }
 
 /// Why a .netrc file cannot be used.
-public enum NetrcError: Error, Hashable, Sendable, CustomStringConvertible {
+public enum NetrcError: Error, Hashable, Sendable, SelfDescribingError {
     /// There is no such file.
     case notFound(file: String)
     /// The file cannot be read, and the reason.
@@ -137,11 +137,6 @@ public enum NetrcError: Error, Hashable, Sendable, CustomStringConvertible {
         case .unterminatedQuote(let line): "A quoted word in line \(line) of the netrc file does not end there."
         }
     }
-}
-
-extension NetrcError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }
 
 /// Parses a .netrc file by the rules of curl's `lib/netrc.c`.

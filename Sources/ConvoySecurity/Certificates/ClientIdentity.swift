@@ -1,3 +1,5 @@
+import COpenSSL
+import ConvoySupport
 import Foundation
 
 /// A certificate and its private key, which authenticate the client to a server (RFC 8446, section 4.4.2). The
@@ -89,7 +91,7 @@ extension ClientIdentity {
 }
 
 /// Why a client's certificate or key cannot be used. Paths are empty for bytes in memory.
-public enum ClientIdentityError: Error, Hashable, Sendable, CustomStringConvertible {
+public enum ClientIdentityError: Error, Hashable, Sendable, SelfDescribingError {
     /// The certificates cannot be read.
     case certificate(CertificateError)
     /// The file of the key, or the PKCS#12 file, cannot be read, and the reason.
@@ -124,7 +126,167 @@ public enum ClientIdentityError: Error, Hashable, Sendable, CustomStringConverti
     private static func place(_ file: String) -> String { file.isEmpty ? "" : " in \(file)" }
 }
 
-extension ClientIdentityError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
+/// A client's certificate and key, loaded into OpenSSL.
+final class LoadedIdentity: @unchecked Sendable {
+    /// The client's certificate, then the intermediate ones.
+    let certificates: [Certificate]
+    /// An `EVP_PKEY`.
+    let key: OpaquePointer
+
+    /// Takes the caller's reference to the key.
+    init(certificates: [Certificate], owning key: OpaquePointer) {
+        self.certificates = certificates
+        self.key = key
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// Sets the certificate and key of a context's connections. False if OpenSSL refuses, for instance because the key
+    /// is too short.
+    func use(in sslContext: OpaquePointer) -> Bool {
+        guard let first = certificates.first, let others = convoy_x509_stack_new() else { return false }
+        defer { convoy_x509_stack_free(others) }
+        for certificate in certificates.dropFirst() {
+            guard convoy_x509_stack_append(others, certificate.reference.pointer) == 1 else { return false }
+        }
+        return SSL_CTX_use_cert_and_key(sslContext, first.reference.pointer, key, others, 1) == 1
+    }
+}
+
+extension ClientIdentity {
+    /// Loads the certificate and key. Blocks.
+    func load() throws(ClientIdentityError) -> LoadedIdentity {
+        defer { ERR_clear_error() }
+        switch form {
+        case .pem(let certificate, let key): return try loadPEM(certificate, key)
+        case .pkcs12(let source): return try loadPKCS12(source)
+        }
+    }
+
+    private static func read(_ source: Source) throws(ClientIdentityError) -> Data {
+        switch source {
+        case .data(let data): return data
+        case .file(let file):
+            do throws(FileContents.Failure) {
+                return try FileReading.data(of: file)
+            } catch {
+                throw .unreadable(file: file.path, reason: error.reason)
+            }
+        }
+    }
+
+    private func askForPassphrase() throws(ClientIdentityError) -> String? {
+        do {
+            return try passphrase?()
+        } catch {
+            throw .noPassphrase(reason: error.localizedDescription)
+        }
+    }
+
+    // MARK: PEM
+
+    private func loadPEM(_ certificate: Source, _ key: Source) throws(ClientIdentityError) -> LoadedIdentity {
+        let certificates: [Certificate]
+        do throws(CertificateError) {
+            certificates = try Certificate.certificates(in: Self.readCertificates(certificate), named: certificate.name)
+        } catch {
+            throw .certificate(error)
+        }
+        let privateKey = try loadKey(Self.read(key), key.name)
+        guard let first = certificates.first, X509_check_private_key(first.reference.pointer, privateKey) == 1 else {
+            EVP_PKEY_free(privateKey)
+            throw .keyOfAnotherCertificate
+        }
+        return LoadedIdentity(certificates: certificates, owning: privateKey)
+    }
+
+    private static func readCertificates(_ source: Source) throws(CertificateError) -> Data {
+        do throws(ClientIdentityError) {
+            return try read(source)
+        } catch {
+            guard case .unreadable(let file, let reason) = error else { throw .noCertificate(in: source.name) }
+            throw .unreadable(file: file, reason: reason)
+        }
+    }
+
+    private func loadKey(_ data: Data, _ file: String) throws(ClientIdentityError) -> OpaquePointer {
+        let blocks = PEM.blocks(in: data)
+        guard let block = blocks.first(where: { $0.label.hasSuffix("PRIVATE KEY") }) else {
+            guard blocks.isEmpty, data.first == PEM.sequenceTag else { throw .noKey(file: file) }
+            guard let key = Self.key(inDER: data) else { throw .damagedKey(file: file) }
+            return key
+        }
+        let isEncrypted = block.label == "ENCRYPTED PRIVATE KEY" || block.text.contains("Proc-Type: 4,ENCRYPTED")
+        var secret = isEncrypted ? try askForPassphrase() : ""
+        guard secret != nil else { throw .wrongPassphrase(file: file) }
+        defer { secret = nil }
+        guard let key = Self.key(inPEM: data, passphrase: secret ?? "") else {
+            throw isEncrypted ? .wrongPassphrase(file: file) : .damagedKey(file: file)
+        }
+        return key
+    }
+
+    private static func key(inPEM data: Data, passphrase: String) -> OpaquePointer? {
+        data.withUnsafeBytes { bytes in
+            guard let count = Int32(exactly: bytes.count), let input = convoy_bio_reading(bytes.baseAddress, count)
+            else { return nil }
+            defer { BIO_free(input) }
+            return passphrase.withCString { text in
+                PEM_read_bio_PrivateKey(
+                    input, nil,
+                    { buffer, size, _, context in
+                        // Also called where the passphrase is empty: without this OpenSSL would ask at the terminal.
+                        guard let buffer, let context else { return -1 }
+                        let text = context.assumingMemoryBound(to: CChar.self)
+                        let count = strlen(text)
+                        guard count < Int(size) else { return -1 }
+                        memcpy(buffer, text, count)
+                        return Int32(count)
+                    }, UnsafeMutableRawPointer(mutating: text))
+            }
+        }
+    }
+
+    private static func key(inDER data: Data) -> OpaquePointer? {
+        data.withUnsafeBytes { bytes in
+            var position = bytes.bindMemory(to: UInt8.self).baseAddress
+            return d2i_AutoPrivateKey(nil, &position, bytes.count)
+        }
+    }
+
+    // MARK: PKCS#12
+
+    private func loadPKCS12(_ source: Source) throws(ClientIdentityError) -> LoadedIdentity {
+        let data = try Self.read(source)
+        let parsed = data.withUnsafeBytes { bytes -> OpaquePointer? in
+            var position = bytes.bindMemory(to: UInt8.self).baseAddress
+            return d2i_PKCS12(nil, &position, bytes.count)
+        }
+        guard let parsed else { throw .notPKCS12(file: source.name) }
+        defer { PKCS12_free(parsed) }
+        // OpenSSL does not open a file without a MAC, as anyone could have changed it.
+        guard PKCS12_mac_present(parsed) == 1 else { throw .notPKCS12(file: source.name) }
+        // Both forms of "no passphrase" are in use.
+        let isOpen = PKCS12_verify_mac(parsed, nil, 0) == 1 || PKCS12_verify_mac(parsed, "", 0) == 1
+        let secret = isOpen ? nil : try askForPassphrase()
+        var key: OpaquePointer?
+        var certificate: OpaquePointer?
+        var others: OpaquePointer?
+        guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
+            // With the right passphrase, the cipher may be one that OpenSSL 3 has dropped, such as RC2.
+            let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
+            throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
+        }
+        defer { convoy_x509_stack_free(others) }
+        guard let key else {
+            X509_free(certificate)
+            throw .noKey(file: source.name)
+        }
+        guard let certificate else {
+            EVP_PKEY_free(key)
+            throw .certificate(.noCertificate(in: source.name))
+        }
+        let first = Certificate(X509Reference(owning: certificate))
+        return LoadedIdentity(certificates: [first] + Certificate.certificates(inStack: others), owning: key)
+    }
 }

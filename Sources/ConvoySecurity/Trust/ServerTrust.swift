@@ -1,4 +1,5 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
 /// The certificates that a server presented in a TLS handshake, as a value that a ``SecurityPolicy`` evaluates. The
@@ -37,7 +38,7 @@ public struct TrustDecision: Sendable, Hashable {
 }
 
 /// Why a server is not trusted.
-public struct ServerTrustFailure: Error, Sendable, Hashable, CustomStringConvertible {
+public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError {
     /// The reason of a failure.
     public enum Reason: String, Sendable, Hashable, Codable, CaseIterable {
         /// The server sent no certificate.
@@ -104,11 +105,6 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, CustomStringConvert
         self.certificate = certificate
         self.revocation = revocation
     }
-}
-
-extension ServerTrustFailure: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }
 
 /// When a certificate was revoked, and why (RFC 5280, section 5.3.1; RFC 6960, section 4.2.1).

@@ -230,7 +230,7 @@ package struct JSONParser {
 }
 
 /// A syntax error in JSON, and its position.
-public struct JSONSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
+public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
     /// A short description, which contains nothing of the text itself.
     public let reason: String
     /// The position of the error.
@@ -255,11 +255,6 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, CustomStringConvertib
         error.url = url
         return error
     }
-}
-
-extension JSONSyntaxError: LocalizedError {
-    /// The same as ``description``.
-    public var errorDescription: String? { description }
 }
 
 /// A position in a text; both numbers begin at 1.

@@ -214,3 +214,9 @@ final class StreamSource {
         .request(.invalidPart, reason, code: NSURLErrorRequestBodyStreamExhausted, underlying: underlying)
     }
 }
+
+extension Stream {
+    /// The stream's error, or nil if there is none. On Linux, reading `streamError` of one of Foundation's streams
+    /// crashes if there is none.
+    var safeError: (any Error)? { streamStatus == .error ? streamError : nil }
+}

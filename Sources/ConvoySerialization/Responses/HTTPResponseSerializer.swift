@@ -127,3 +127,114 @@ extension HTTPResponseSerializer {
     /// The body that Rails sends for `head :ok`.
     package static func isOneSpace(_ data: Data) -> Bool { data.count == 1 && data.first == 0x20 }
 }
+
+/// A set of HTTP status codes, stored as ranges.
+///
+/// `[200, 404]`, `StatusCodeSet(200..<300)`, `StatusCodeSet.successful.union([304])`.
+public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
+    private var ranges: [Range<Int>] = []
+
+    /// The codes of a range.
+    public init(_ codes: Range<Int>) { insert(codes) }
+    /// The codes of a closed range.
+    public init(_ codes: ClosedRange<Int>) { insert(codes) }
+    /// The given codes.
+    public init(_ codes: some Sequence<Int>) { for code in codes { insert(code...code) } }
+    /// The given codes.
+    public init(arrayLiteral elements: Int...) { self.init(elements) }
+
+    /// 200 to 299, which AFNetworking accepts.
+    public static let successful = StatusCodeSet(200..<300)
+    /// 200 to 399.
+    public static let successfulOrRedirected = StatusCodeSet(200..<400)
+
+    /// Whether the set contains the code.
+    public func contains(_ code: Int) -> Bool {
+        for range in ranges where range.contains(code) { return true }
+        return false
+    }
+
+    /// The codes of both sets.
+    public func union(_ other: StatusCodeSet) -> StatusCodeSet {
+        var result = self
+        for range in other.ranges { result.insert(range) }
+        return result
+    }
+
+    /// `Int.max` itself is left out, as no half-open range can contain it.
+    private mutating func insert(_ codes: ClosedRange<Int>) {
+        insert(codes.lowerBound..<(codes.upperBound == .max ? .max : codes.upperBound + 1))
+    }
+
+    /// Adds the codes of a range.
+    public mutating func insert(_ codes: Range<Int>) {
+        guard !codes.isEmpty else { return }
+        // Ranges that touch are merged and kept in order, so that equal sets compare equal.
+        var merged = codes
+        var result: [Range<Int>] = []
+        for range in ranges {
+            if range.upperBound < merged.lowerBound || range.lowerBound > merged.upperBound {
+                result.append(range)
+            } else {
+                merged = min(range.lowerBound, merged.lowerBound)..<max(range.upperBound, merged.upperBound)
+            }
+        }
+        result.append(merged)
+        ranges = result.sorted { $0.lowerBound < $1.lowerBound }
+    }
+}
+
+/// Limits on the bodies that are parsed. Exceeding one is an error with the code `NSURLErrorDataLengthExceedsMaximum`
+/// (-1103) and a ``ResponseLimitExceeded`` in its `userInfo`.
+///
+/// A raw ``HTTPResponseSerializer`` does not parse, and ignores them.
+public struct ResponseLimits: Sendable, Hashable {
+    /// The size of the largest body that is parsed, in bytes after decompression. 64 MiB by default. Parsed, it takes
+    /// several times as much memory.
+    public var maximumBodySize: Int
+    /// The deepest nesting of arrays and objects that is parsed. 512 by default. `JSONSerialization` has the same
+    /// limit, with its own error.
+    public var maximumNestingDepth: Int
+    /// Whether a repeated key in a JSON object is an error, a ``JSONSyntaxError``. False by default: the first value
+    /// counts, in a ``JSON`` as in a decoded value. If it is true, all serializers but ``JSONTreeResponseSerializer``
+    /// parse the body twice.
+    public var rejectsDuplicateKeys = false
+
+    /// Limits; each has a default.
+    public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
+        self.maximumBodySize = maximumBodySize
+        self.maximumNestingDepth = maximumNestingDepth
+    }
+
+    /// The default limits.
+    public static let standard = ResponseLimits()
+
+    func checkSize(of data: Data, response: URLResponse?) throws {
+        guard data.count > maximumBodySize else { return }
+        throw NSError.limit(
+            .bodySize, "The body of \(data.count) bytes is longer than the limit of \(maximumBodySize).", response)
+    }
+
+    func nestingError(_ response: URLResponse?) -> NSError {
+        .limit(.nestingDepth, "The body is nested deeper than the limit of \(maximumNestingDepth).", response)
+    }
+}
+
+/// Which limit a response exceeded.
+public enum ResponseLimitExceeded: String, Sendable, Hashable {
+    /// ``ResponseLimits/maximumBodySize``.
+    case bodySize
+    /// ``ResponseLimits/maximumNestingDepth``.
+    case nestingDepth
+    /// A property list that is small in bytes but expands to a huge tree.
+    case expansion
+    /// An XML document with a document type that contains declarations, such as entities.
+    case declarations
+    /// An XML document whose names take too long to compare: more than 1,024 attributes in one tag, 256 namespace
+    /// declarations that apply in one place, or 100,000 different names.
+    case names
+    /// An image with more pixels than allowed.
+    case pixelCount
+    /// An image that is wider or higher than allowed.
+    case imageDimension
+}

@@ -52,3 +52,105 @@ package struct FileCalls: Sendable {
     /// The real system calls.
     package init() {}
 }
+
+/// The error of a system call.
+package struct SystemError: Error, Hashable, Sendable {
+    /// Its `errno`.
+    package let code: Int32
+
+    /// - Parameter code: by default, that of this thread's last failed system call.
+    package init(code: Int32 = errno) { self.code = code }
+
+    /// The system's message.
+    package var text: String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// The same in `NSPOSIXErrorDomain`, with the path of the file.
+    package func error(path: String?) -> NSError {
+        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: text]
+        userInfo[NSFilePathErrorKey] = path
+        return NSError(domain: NSPOSIXErrorDomain, code: Int(code), userInfo: userInfo)
+    }
+}
+
+/// The identity of a file, independent of its name.
+package struct FileIdentity: Equatable {
+    private let device: dev_t
+    private let number: ino_t
+    package let isRegular: Bool
+    /// Whether it is a regular file with one name.
+    package let isPlain: Bool
+    /// Whether it is this user's, or root's.
+    package let isOwn: Bool
+    /// What of it cannot be trusted, as a private file; nil if nothing.
+    package let flaw: FileFlaw?
+
+    /// The identity of an open file; nil if the system does not tell.
+    package init?(_ descriptor: Int32) {
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { return nil }
+        self.init(information)
+    }
+
+    /// The identity of the file at a path, without following links; nil if there is none.
+    package init?(_ path: String) {
+        var information = stat()
+        guard lstat(path, &information) == 0 else { return nil }
+        self.init(information)
+    }
+
+    private init(_ information: stat) {
+        (device, number) = (information.st_dev, information.st_ino)
+        isRegular = information.st_mode & S_IFMT == S_IFREG
+        isPlain = isRegular && information.st_nlink == 1
+        isOwn = information.st_uid == geteuid() || information.st_uid == 0
+        flaw = FileFlaw(ofFile: information)
+    }
+
+    package static func == (one: Self, other: Self) -> Bool {
+        one.device == other.device && one.number == other.number
+    }
+
+    /// What tells an open file from every other one on its disk, also after the disk was attached again, and that no one
+    /// who only writes files can know beforehand: its number, and when it was made; or else its device, where the file
+    /// system does not tell the time. nil if the system does not tell.
+    package static func mark(of descriptor: Int32) -> String? {
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { return nil }
+        let time = cepoll_birth_time(descriptor)
+        return "\(information.st_ino) \(time != 0 ? "made \(time)" : "on \(information.st_dev)")"
+    }
+}
+
+/// What is known of the file system of an open file.
+package enum FileSystem {
+    /// Whether it is on a local disk or in memory, so that writing does not wait for another program or another machine.
+    package static func isLocal(_ descriptor: Int32) -> Bool { local.contains(type(of: descriptor)) }
+
+    /// Whether reserving space is cheap there. In memory, it is filled with zeros.
+    package static func reserves(_ descriptor: Int32) -> Bool {
+        let type = type(of: descriptor)
+        return local.contains(type) && type != tmpfs && type != ramfs
+    }
+
+    /// How many bytes are free, for users that are not root; nil if the system does not tell.
+    package static func freeSpace(_ descriptor: Int32) -> Int64? {
+        var information = statvfs()
+        guard fstatvfs(descriptor, &information) == 0 else { return nil }
+        let (bytes, isTooMany) = UInt64(information.f_bavail).multipliedReportingOverflow(by: UInt64(information.f_frsize))
+        return isTooMany ? .max : Int64(clamping: bytes)
+    }
+
+    private static func type(of descriptor: Int32) -> UInt64 { UInt64(cepoll_file_system_type(descriptor)) }
+
+    private static let tmpfs: UInt64 = 0x0102_1994
+    private static let ramfs: UInt64 = 0x8584_58F6
+
+    /// The magic numbers of `statfs(2)`: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ZFS, bcachefs.
+    private static let local: Set<UInt64> = [
+        0xEF53, 0x5846_5342, 0x9123_683E, tmpfs, ramfs, 0x794C_7630, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E,
+    ]
+}

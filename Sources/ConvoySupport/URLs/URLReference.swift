@@ -57,3 +57,213 @@ package enum URLReference {
         return target.encoded()
     }
 }
+
+/// The five parts of a URI reference, as bytes (RFC 3986, section 3).
+struct URLParts {
+    var scheme: ArraySlice<UInt8>?
+    var authority: ArraySlice<UInt8>?
+    var path: ArraySlice<UInt8>
+    var query: ArraySlice<UInt8>?
+    var fragment: ArraySlice<UInt8>?
+
+    /// Splits a reference, like the expression in appendix B. Any text can be split.
+    init(_ reference: ArraySlice<UInt8>) {
+        var rest = reference
+        if let mark = rest.firstIndex(of: UInt8(ascii: "#")) {
+            fragment = rest[(mark + 1)...]
+            rest = rest[..<mark]
+        }
+        if let mark = rest.firstIndex(of: UInt8(ascii: "?")) {
+            query = rest[(mark + 1)...]
+            rest = rest[..<mark]
+        }
+        if let end = rest.firstIndex(where: { !ByteSet.scheme.contains($0) }), rest[end] == UInt8(ascii: ":"),
+            let first = rest.first, Self.isLetter(first)
+        {
+            scheme = rest[..<end]
+            rest = rest[(end + 1)...]
+        }
+        if rest.starts(with: Self.slashes) {
+            rest = rest.dropFirst(2)
+            let end = rest.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
+            authority = rest[..<end]
+            rest = rest[end...]
+        }
+        path = rest
+    }
+
+    /// The parts, each encoded; nil if the authority is invalid, or if the path would be taken for one.
+    func encoded() -> URLParts? {
+        var parts = self
+        if let authority {
+            guard let authority = URLAuthority(authority)?.bytes else { return nil }
+            parts.authority = authority[...]
+        } else if path.starts(with: Self.slashes) {
+            return nil
+        }
+        parts.path = PercentEncoding.encoded(path, allowing: .path)
+        parts.query = query.map { PercentEncoding.encoded($0, allowing: .query) }
+        parts.fragment = fragment.map { PercentEncoding.encoded($0, allowing: .query) }
+        return parts
+    }
+
+    /// The text of the reference (section 5.3).
+    var text: String {
+        var bytes: [UInt8] = []
+        if let scheme { bytes += scheme + [UInt8(ascii: ":")] }
+        if let authority { bytes += Self.slashes + authority }
+        bytes += path
+        if let query { bytes += [UInt8(ascii: "?")] + query }
+        if let fragment { bytes += [UInt8(ascii: "#")] + fragment }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    var isHTTP: Bool {
+        guard let scheme else { return false }
+        return ASCII.equalIgnoringCase(scheme, "http".utf8) || ASCII.equalIgnoringCase(scheme, "https".utf8)
+    }
+
+    var hasHost: Bool { authority.flatMap(URLAuthority.init).map { !$0.host.isEmpty } ?? false }
+
+    // MARK: Resolving
+
+    /// Merges a relative path with the path of this base (section 5.2.3).
+    func merged(with relative: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        if authority != nil, path.isEmpty { return [UInt8(ascii: "/")] + relative }
+        let end = path.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? path.startIndex
+        return path[..<end] + relative
+    }
+
+    /// Resolves `.` and `..` (section 5.2.4).
+    static func removingDotSegments(_ path: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        let dot = UInt8(ascii: "."), slash = UInt8(ascii: "/")
+        guard path.contains(dot) else { return path }
+        var output: [UInt8] = []
+        output.reserveCapacity(path.count)
+        // Segment by segment; only the first one of a relative path has no slash before it.
+        var rest = path
+        while !rest.isEmpty {
+            let isAfterSlash = rest.first == slash
+            let start = isAfterSlash ? rest.startIndex + 1 : rest.startIndex
+            let end = rest[start...].firstIndex(of: slash) ?? rest.endIndex
+            let segment = rest[start..<end]
+            let isLast = end == rest.endIndex
+            rest = rest[end...]
+            if segment.elementsEqual([dot]) || segment.elementsEqual([dot, dot]) {
+                if segment.count == 2, isAfterSlash {
+                    output.removeSubrange((output.lastIndex(of: slash) ?? output.startIndex)...)
+                }
+                if isAfterSlash {
+                    if isLast { output.append(slash) }
+                } else {
+                    // The slash after it is removed with it.
+                    rest = rest.dropFirst()
+                }
+            } else {
+                if isAfterSlash { output.append(slash) }
+                output += segment
+            }
+        }
+        return output[...]
+    }
+
+    private static let slashes: [UInt8] = [UInt8(ascii: "/"), UInt8(ascii: "/")]
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        byte | 0x20 >= UInt8(ascii: "a") && byte | 0x20 <= UInt8(ascii: "z")
+    }
+}
+
+/// The user information, host and port of a URL (RFC 3986, section 3.2), in the form in which they are sent.
+///
+/// It is strict, unlike the other parts: nothing is accepted that one parser takes for the end of the host and another
+/// for part of it.
+struct URLAuthority {
+    let userInfo: ArraySlice<UInt8>?
+    /// A name in ASCII (converted by UTS 46 if it is international), an IPv4 address of four decimal numbers, or an
+    /// IPv6 address in brackets.
+    let host: [UInt8]
+    /// Digits; empty if nothing follows the colon.
+    let port: ArraySlice<UInt8>?
+
+    /// - Returns: nil for control characters and backslashes, for a host with invalid characters, even encoded ones,
+    ///   and for a port above 65535.
+    init?(_ text: ArraySlice<UInt8>) {
+        guard text.allSatisfy({ $0 > 0x1F && $0 != 0x7F && $0 != UInt8(ascii: "\\") }) else { return nil }
+        var rest = text
+        // The last one: all parsers agree that the host follows it.
+        if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
+            userInfo = PercentEncoding.encoded(rest[..<at], allowing: .userInfo)
+            rest = rest[(at + 1)...]
+        } else {
+            userInfo = nil
+        }
+        let isLiteral = rest.first == UInt8(ascii: "[")
+        let colon =
+            isLiteral
+            ? rest.lastIndex(of: UInt8(ascii: "]")).map { $0 + 1 } : rest.lastIndex(of: UInt8(ascii: ":"))
+        let name = rest[..<(colon ?? rest.endIndex)]
+        if let colon, colon < rest.endIndex {
+            guard rest[colon] == UInt8(ascii: ":"), Self.isPort(rest[(colon + 1)...]) else { return nil }
+            port = rest[(colon + 1)...]
+        } else {
+            port = nil
+        }
+        guard let host = isLiteral ? Self.address(name) : Self.name(name) else { return nil }
+        self.host = host
+    }
+
+    var bytes: [UInt8] {
+        (userInfo.map { $0 + [UInt8(ascii: "@")] } ?? []) + host + (port.map { [UInt8(ascii: ":")] + $0 } ?? [])
+    }
+
+    private static func isPort(_ digits: ArraySlice<UInt8>) -> Bool {
+        digits.allSatisfy(ASCII.isDigit)
+            && (digits.isEmpty || UInt16(String(decoding: digits, as: UTF8.self)) != nil)
+    }
+
+    /// An IPv6 address in brackets, with an optional zone (RFC 6874) after `%25` or a lone `%`.
+    private static func address(_ literal: ArraySlice<UInt8>) -> [UInt8]? {
+        guard literal.count > 2, literal.last == UInt8(ascii: "]") else { return nil }
+        let inside = literal.dropFirst().dropLast()
+        let percent = inside.firstIndex(of: UInt8(ascii: "%")) ?? inside.endIndex
+        var address = in6_addr()
+        guard inet_pton(AF_INET6, String(decoding: inside[..<percent], as: UTF8.self), &address) == 1 else {
+            return nil
+        }
+        var zone = inside[percent...]
+        guard !zone.isEmpty else { return Array(literal) }
+        zone = zone.dropFirst(zone.starts(with: "%25".utf8) ? 3 : 1)
+        guard !zone.isEmpty, zone.allSatisfy(ByteSet.host.contains) else { return nil }
+        return Array("[".utf8) + inside[..<percent] + Array("%25".utf8) + zone + Array("]".utf8)
+    }
+
+    private static func name(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        registeredName(text).map { addressInDecimals($0[...]) ?? $0 }
+    }
+
+    /// `0x7f.1` and `2130706433` are 127.0.0.1, as for libcurl and browsers.
+    static func addressInDecimals(_ name: ArraySlice<UInt8>) -> [UInt8]? {
+        var address = in_addr()
+        guard let first = name.first, ASCII.isDigit(first),
+            inet_aton(String(decoding: name, as: UTF8.self), &address) != 0
+        else { return nil }
+        let bytes = withUnsafeBytes(of: address.s_addr) { Array($0) }
+        return Array(bytes.map { String($0) }.joined(separator: ".").utf8)
+    }
+
+    private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        if text.allSatisfy(ByteSet.host.contains) { return Array(text) }
+        // A percent-encoded host is decoded here, as some parsers decode it and some do not.
+        let bytes = PercentEncoding.decoded(text)
+        if bytes.allSatisfy(ByteSet.host.contains) { return bytes }
+        guard bytes.allSatisfy({ $0 >= 0x80 || ByteSet.host.contains($0) }),
+            let unicode = String(validating: bytes, as: UTF8.self),
+            // The text, not `host`, which Foundation decodes.
+            let ascii = URL(string: "http://\(unicode)/")?.absoluteString.utf8.dropFirst(7).dropLast(),
+            // There are letters whose compatibility form is a `%` or a `/`.
+            !ascii.isEmpty, ascii.allSatisfy(ByteSet.host.contains)
+        else { return nil }
+        return Array(ascii)
+    }
+}

@@ -1,3 +1,4 @@
+import CEpoll
 import ConvoySupport
 import Foundation
 
@@ -123,5 +124,107 @@ final class Inbox: Sendable {
             return state.messages
         }
         withExtendedLifetime(dropped) {}
+    }
+}
+
+/// The system calls of the server, without any state.
+enum Sockets {
+    /// The ports that servers of this process have used after asking for a free one.
+    private static let taken = Locked<Set<UInt16>>([])
+    /// The maximum number of ports to try.
+    private static let portAttemptLimit = 64
+
+    /// A listening socket on 127.0.0.1. Port 0 selects a free port that no server of this process has used: clients
+    /// keep state by port, such as credentials and cached connections.
+    static func listen(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
+        var (found, others): ((descriptor: Int32, port: UInt16), [Int32]) = (try open(port: port, backlog: backlog), [])
+        defer { for descriptor in others { close(descriptor) } }
+        while port == 0, !taken.withLock({ $0.insert(found.port).inserted }), others.count < portAttemptLimit {
+            // While this one stays open, the system assigns another.
+            guard let next = try? open(port: 0, backlog: backlog) else { break }
+            others.append(found.descriptor)
+            found = next
+        }
+        return found
+    }
+
+    private static func open(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
+        let descriptor = socket(AF_INET, kind(SOCK_STREAM) | kind(SOCK_NONBLOCK) | kind(SOCK_CLOEXEC), 0)
+        guard descriptor >= 0 else { throw failure("socket") }
+        do throws(TestServerError) {
+            setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let bound = withGeneric(&address) { bind(descriptor, $0, length) }
+            guard bound == 0 else { throw failure("bind") }
+            guard Glibc.listen(descriptor, backlog) == 0 else { throw failure("listen") }
+            let named = withGeneric(&address) { getsockname(descriptor, $0, &length) }
+            guard named == 0 else { throw failure("getsockname") }
+            return (descriptor, UInt16(bigEndian: address.sin_port))
+        } catch {
+            close(descriptor)
+            throw error
+        }
+    }
+
+    /// The next waiting connection, ready for use; or the error code if there is none.
+    static func accept(_ listener: Int32) -> (descriptor: Int32, code: Int32) {
+        let descriptor = accept4(listener, nil, nil, kind(SOCK_NONBLOCK) | kind(SOCK_CLOEXEC))
+        guard descriptor >= 0 else { return (-1, errno) }
+        setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        return (descriptor, 0)
+    }
+
+    static func makeEpoll() throws(TestServerError) -> Int32 {
+        let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard descriptor >= 0 else { throw failure("epoll_create1") }
+        return descriptor
+    }
+
+    static func makeEvent() throws(TestServerError) -> Int32 {
+        let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        guard descriptor >= 0 else { throw failure("eventfd") }
+        return descriptor
+    }
+
+    /// Adds or changes a watched descriptor.
+    @discardableResult
+    static func watch(_ epoll: Int32, _ operation: Int32, _ descriptor: Int32, events: UInt32, token: UInt64) -> Bool {
+        var event = epoll_event()
+        event.events = events
+        event.data.u64 = token
+        return epoll_ctl(epoll, operation, descriptor, &event) == 0
+    }
+
+    /// Makes the next close send RST in place of FIN.
+    static func resetOnClose(_ descriptor: Int32) {
+        var value = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    static func unacknowledgedBytes(_ descriptor: Int32) -> Int {
+        Int(cepoll_unacknowledged_bytes(descriptor))
+    }
+
+    private static func kind(_ value: __socket_type) -> Int32 { Int32(value.rawValue) }
+
+    private static func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
+        var value = value
+        setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    private static func withGeneric<Result>(
+        _ address: inout sockaddr_in, _ body: (UnsafeMutablePointer<sockaddr>) -> Result
+    ) -> Result {
+        withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0) }
+        }
+    }
+
+    private static func failure(_ call: String) -> TestServerError {
+        .system(call: call, code: errno)
     }
 }

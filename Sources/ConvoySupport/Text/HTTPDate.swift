@@ -56,7 +56,7 @@ package enum HTTPDate {
 
     // MARK: Parsing
 
-    private typealias Word = Substring.UTF8View
+    private typealias Field = Substring.UTF8View
 
     /// Twice the length of the longest format.
     private static let longestText = 64
@@ -68,7 +68,7 @@ package enum HTTPDate {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    private static func seconds(_ day: Word, _ month: Word, year: Word, _ clock: Word, _ now: Int64) -> Int64? {
+    private static func seconds(_ day: Field, _ month: Field, year: Field, _ clock: Field, _ now: Int64) -> Int64? {
         let time = clock.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
         guard time.count == 3,
             let month = months.firstIndex(where: { isName(month, $0) }),
@@ -107,7 +107,7 @@ package enum HTTPDate {
 
     // MARK: Words
 
-    private static func number(_ word: Word, digits: ClosedRange<Int>) -> Int32? {
+    private static func number(_ word: Field, digits: ClosedRange<Int>) -> Int32? {
         guard digits.contains(word.count) else { return nil }
         var value: Int32 = 0
         for byte in word {
@@ -117,15 +117,15 @@ package enum HTTPDate {
         return value
     }
 
-    private static func isDayName(_ word: Word, endsInComma: Bool) -> Bool {
+    private static func isDayName(_ word: Field, endsInComma: Bool) -> Bool {
         guard endsInComma == (word.last == UInt8(ascii: ",")) else { return false }
         let name = endsInComma ? word.dropLast() : word
         return days.contains { isName(name, $0) || isName(name, String($0.prefix(3))) }
     }
 
-    private static func isGreenwich(_ word: Word) -> Bool { isName(word, "GMT") || isName(word, "UTC") }
+    private static func isGreenwich(_ word: Field) -> Bool { isName(word, "GMT") || isName(word, "UTC") }
 
-    private static func isName(_ word: Word, _ name: String) -> Bool {
+    private static func isName(_ word: Field, _ name: String) -> Bool {
         ASCII.equalIgnoringCase(word, name.utf8)
     }
 }

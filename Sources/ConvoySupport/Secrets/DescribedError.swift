@@ -24,3 +24,10 @@ package enum ErrorDescription {
         return "\(line) (\(error.domain) \(error.code))"
     }
 }
+
+/// An error whose `localizedDescription` is its `description`.
+package protocol SelfDescribingError: LocalizedError, CustomStringConvertible {}
+
+extension SelfDescribingError {
+    public var errorDescription: String? { description }
+}
