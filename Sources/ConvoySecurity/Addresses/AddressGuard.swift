@@ -19,7 +19,7 @@
 public struct AddressGuard: Sendable, Hashable {
     /// How to decide about addresses in neither list.
     private enum Rest: Hashable {
-        case allowed, refused, judgedByPurpose
+        case allowed, refused, decidedByPurpose
     }
 
     /// The networks that are allowed, unless they are denied.
@@ -58,7 +58,7 @@ public struct AddressGuard: Sendable, Hashable {
     ///
     /// Of IPv6 it allows only 2000::/3 without its special networks, and 64:ff9b::/96 (NAT64) with a public IPv4
     /// address.
-    public static let publicAddresses = AddressGuard([], [], .judgedByPurpose)
+    public static let publicAddresses = AddressGuard([], [], .decidedByPurpose)
 
     /// Allows only 127.0.0.0/8 and ::1.
     public static let loopbackOnly = AddressGuard(
@@ -99,7 +99,7 @@ public struct AddressGuard: Sendable, Hashable {
             switch rest {
             case .allowed: break
             case .refused: return AddressRefusal(address: own, network: nil, isProxy: isProxy)
-            case .judgedByPurpose:
+            case .decidedByPurpose:
                 if let network = SpecialPurposeNetworks.refusing(address) {
                     return AddressRefusal(address: own, network: network, isProxy: isProxy)
                 }

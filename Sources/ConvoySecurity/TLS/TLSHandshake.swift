@@ -54,7 +54,7 @@ package final class TLSHandshake: @unchecked Sendable {
             sslContext,
             { chain, handshake in
                 guard let chain, let handshake else { return 0 }
-                return Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue().judge(chain) ? 1 : 0
+                return Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue().evaluate(chain) ? 1 : 0
             }, own.toOpaque())
         SSL_CTX_set_info_callback(sslContext) { connection, event, value in
             guard event == SSL_CB_READ_ALERT, let handshake = TLSHandshake.of(connection) else { return }
@@ -69,7 +69,7 @@ package final class TLSHandshake: @unchecked Sendable {
                 { connection, handshake in
                     guard let connection, let handshake else { return 0 }
                     return Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue()
-                        .judgeStatus(of: connection) ? 1 : 0
+                        .evaluateStatus(of: connection) ? 1 : 0
                 }, own.toOpaque())
         }
         return true
@@ -133,7 +133,7 @@ package final class TLSHandshake: @unchecked Sendable {
     }
 
     /// OpenSSL calls this when the server has presented its certificates.
-    private func judge(_ presented: OpaquePointer) -> Bool {
+    private func evaluate(_ presented: OpaquePointer) -> Bool {
         let trust = ServerTrust(chain: X509_STORE_CTX_get0_untrusted(presented))
         let decision = decide(trust, presented)
         self.decision = decision
@@ -177,7 +177,7 @@ package final class TLSHandshake: @unchecked Sendable {
     }
 
     /// OpenSSL calls this afterwards, if a stapled response may be required.
-    private func judgeStatus(of connection: OpaquePointer) -> Bool {
+    private func evaluateStatus(of connection: OpaquePointer) -> Bool {
         guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
             return false

@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// The system calls of those who write files, which tests replace to make each of them fail. They set `errno`.
+/// The system calls behind every file that is written. Tests replace them to make each one fail. They set `errno`.
 package struct FileCalls: Sendable {
     package var open: @Sendable (_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 = { path, flags, mode in
         Glibc.open(path, flags, mode)
@@ -15,7 +15,7 @@ package struct FileCalls: Sendable {
     }
     /// Locks the file, if that is possible without waiting.
     package var lock: @Sendable (_ descriptor: Int32) -> Int32 = { flock($0, LOCK_EX | LOCK_NB) }
-    /// Releases the lock, whoever else has a duplicate of the descriptor.
+    /// Releases the lock, even if a duplicate of the descriptor is still open.
     package var unlock: @Sendable (_ descriptor: Int32) -> Int32 = { flock($0, LOCK_UN) }
     package var duplicate: @Sendable (_ descriptor: Int32) -> Int32 = { fcntl($0, F_DUPFD_CLOEXEC, 0) }
     package var close: @Sendable (_ descriptor: Int32) -> Int32 = { Glibc.close($0) }
@@ -34,7 +34,7 @@ package struct FileCalls: Sendable {
     package var truncate: @Sendable (_ descriptor: Int32, _ length: Int64) -> Int32 = { ftruncate($0, off_t($1)) }
     /// Reserves space for a file, without changing its length.
     package var allocate: @Sendable (_ descriptor: Int32, _ length: Int64) -> Int32 = { cepoll_allocate($0, $1) }
-    /// Waits until the bytes of a file are on the disk, and what is needed to read them.
+    /// Waits until a file's bytes are on the disk, with the metadata that is needed to read them.
     package var synchronizeData: @Sendable (_ descriptor: Int32) -> Int32 = { fdatasync($0) }
     /// Waits until a file or a directory is on the disk.
     package var synchronize: @Sendable (_ descriptor: Int32) -> Int32 = { fsync($0) }
@@ -46,7 +46,7 @@ package struct FileCalls: Sendable {
     /// Sets the permissions of an open file, whatever the process's umask is.
     package var setMode: @Sendable (_ descriptor: Int32, _ mode: mode_t) -> Int32 = { fchmod($0, $1) }
     package var unlink: @Sendable (_ path: String) -> Int32 = { Glibc.unlink($0) }
-    /// What tells an open file from others on its disk; see `FileIdentity`.
+    /// A mark that identifies an open file on its disk; see `FileIdentity`.
     package var mark: @Sendable (_ descriptor: Int32) -> String? = { FileIdentity.mark(of: $0) }
 
     /// The real system calls.
@@ -83,12 +83,12 @@ package struct FileIdentity: Equatable {
     package let isRegular: Bool
     /// Whether it is a regular file with one name.
     package let isPlain: Bool
-    /// Whether it is this user's, or root's.
+    /// Whether it belongs to this user or to root.
     package let isOwn: Bool
-    /// What of it cannot be trusted, as a private file; nil if nothing.
+    /// Why it cannot be trusted as a private file; nil if it can.
     package let flaw: FileFlaw?
 
-    /// The identity of an open file; nil if the system does not tell.
+    /// The identity of an open file; nil if the system refuses to say.
     package init?(_ descriptor: Int32) {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
@@ -114,9 +114,9 @@ package struct FileIdentity: Equatable {
         one.device == other.device && one.number == other.number
     }
 
-    /// What tells an open file from every other one on its disk, also after the disk was attached again, and that no one
-    /// who only writes files can know beforehand: its number, and when it was made; or else its device, where the file
-    /// system does not tell the time. nil if the system does not tell.
+    /// A mark that identifies an open file among all files of its disk, even after the disk was attached again: its
+    /// inode number and its time of creation, which another user cannot predict. Where the file system does not record
+    /// that time, the device takes its place. nil if the system refuses to say.
     package static func mark(of descriptor: Int32) -> String? {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
@@ -125,18 +125,18 @@ package struct FileIdentity: Equatable {
     }
 }
 
-/// What is known of the file system of an open file.
+/// Properties of the file system of an open file.
 package enum FileSystem {
     /// Whether it is on a local disk or in memory, so that writing does not wait for another program or another machine.
     package static func isLocal(_ descriptor: Int32) -> Bool { local.contains(type(of: descriptor)) }
 
-    /// Whether reserving space is cheap there. In memory, it is filled with zeros.
+    /// Whether reserving space is cheap there. A file system in memory fills the space with zeros.
     package static func reserves(_ descriptor: Int32) -> Bool {
         let type = type(of: descriptor)
         return local.contains(type) && type != tmpfs && type != ramfs
     }
 
-    /// How many bytes are free, for users that are not root; nil if the system does not tell.
+    /// How many bytes are free for users other than root; nil if the system refuses to say.
     package static func freeSpace(_ descriptor: Int32) -> Int64? {
         var information = statvfs()
         guard fstatvfs(descriptor, &information) == 0 else { return nil }

@@ -8,7 +8,7 @@ package enum FileContents {
         /// It has more bytes than this.
         case tooLarge(limit: Int)
 
-        /// A few words.
+        /// The reason in a few words.
         package var reason: String {
             switch self {
             case .system(let error): error.text
@@ -17,7 +17,7 @@ package enum FileContents {
         }
     }
 
-    /// All bytes of an open file, from where it stands. Blocks.
+    /// Reads all bytes of an open file, from its current offset. Blocks.
     ///
     /// - Parameter limit: in bytes.
     package static func read(_ descriptor: Int32, limit: Int) throws(Failure) -> [UInt8] {
@@ -37,8 +37,8 @@ package enum FileContents {
     }
 }
 
-/// The parts of paths, by their bytes, as the system takes them. `NSString`'s `deletingLastPathComponent` stops the
-/// program at a path of one character.
+/// Splits and joins paths as bytes, as the system does. `NSString`'s `deletingLastPathComponent` traps on a path of one
+/// character.
 package enum PathText {
     private static let slash = UInt8(ascii: "/")
 
@@ -48,7 +48,7 @@ package enum PathText {
         return String(decoding: path.utf8[path.utf8.index(after: last)...], as: UTF8.self)
     }
 
-    /// The directory in which the last component is: `.` for a path without slashes.
+    /// The directory of the last component: `.` for a path without slashes.
     package static func directory(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return "." }
         let directory = String(decoding: path.utf8[..<last], as: UTF8.self)

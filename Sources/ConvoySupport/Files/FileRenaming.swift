@@ -1,15 +1,16 @@
 import Foundation
 
-/// Gives a complete file its final name, and is the only one that does: a regular file may be replaced, whose permissions
-/// the new one takes over, and nothing else. A link is followed by those who ask for its target first.
+/// Gives a complete file its final name; no other code does. Only a regular file may be replaced, and the new file
+/// takes over its permissions. Links are not followed here: callers ask ``target(of:)`` first.
 package struct FileRenaming {
     let calls: FileCalls
 
     package init(calls: FileCalls) { self.calls = calls }
 
-    /// Where a path leads that may be a link, or a chain of links: the file that is to be replaced, or that is not there.
+    /// Resolves a path that may be a link or a chain of links, to the file that will be replaced, or that does not
+    /// exist yet.
     ///
-    /// - Throws: `exists` for a device, a pipe or a socket, which a file must not take the place of.
+    /// - Throws: `exists` for a device, a pipe or a socket, which must not be replaced.
     package static func target(of path: String) throws(FileWritingError) -> String {
         do throws(PrivateFile.Failure) {
             return try PrivateFile.target(of: path)
@@ -41,7 +42,7 @@ package struct FileRenaming {
                     let isDirectory = facts.st_mode & S_IFMT == S_IFDIR
                     throw FileWritingError(isDirectory ? .cannotCreate : .exists, newPath, isDirectory ? EISDIR : EEXIST)
                 }
-                // Where that is not possible, the file is no less whole.
+                // The file is complete even if this fails.
                 if keepsMode { _ = chmod(path, facts.st_mode & 0o777) }
             }
             guard calls.rename(path, newPath) == 0 else { throw failure(newPath) }
@@ -95,7 +96,7 @@ package struct FileWritingError: Error, Equatable {
     /// The system's error.
     package let cause: SystemError
 
-    /// - Parameter code: the `errno`; a name that is taken is its own reason.
+    /// - Parameter code: the `errno`. A taken name has a reason of its own, `exists`.
     package init(_ reason: Reason, _ path: String, _ code: Int32) {
         self.reason = reason
         self.path = path

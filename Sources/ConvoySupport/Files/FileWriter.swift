@@ -12,19 +12,19 @@ package final class FileWriter {
     package let path: String
     /// The path of the partial file; nil for a file that is written in place.
     package private(set) var partialPath: String?
-    /// Where a path leads that is a link.
+    /// The path with links resolved.
     private var target: String
     private let replaces: Bool
     private let mode: mode_t
-    /// Whether the partial file must be a new one, with its mode whatever the umask is, and is on the disk before it is
-    /// renamed.
+    /// Whether the partial file must be new and synchronized before the rename, with its exact mode whatever the umask
+    /// is.
     private let isPrivate: Bool
     private let calls: FileCalls
     private var descriptor: Int32 = -1
     /// The partial file that was opened, while it is ours to rename or remove.
     private var partial: FileIdentity?
     private var hasLock = false
-    /// Whether it was closed, and must not be opened again.
+    /// Whether the writer was closed for good.
     private var isOver = false
     /// Whether all that was written is on the disk.
     private var isSynchronized = false
@@ -51,9 +51,10 @@ package final class FileWriter {
         target = path
     }
 
-    /// A writer for a file that first has another name in the same directory, not open yet.
+    /// A writer that uses another name in the same directory until the file is complete. Opens nothing yet.
     ///
-    /// - Parameter replaces: whether it may replace another file, and a partial file that nobody writes any more.
+    /// - Parameter replaces: whether it may replace an existing file, or a partial file that no other writer has
+    ///   locked.
     package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
         (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
         target = path
@@ -64,9 +65,9 @@ package final class FileWriter {
 
     // MARK: Opening
 
-    /// Opens the file, which is emptied, or creates it.
+    /// Opens and empties the file, or creates it.
     ///
-    /// - Parameter waits: whether to wait for the reader, where a pipe lies in the place of a file that is written in place.
+    /// - Parameter waits: whether to wait for a reader if a file written in place is a pipe.
     package func open(waits: Bool = true) throws(FileWritingError) {
         guard !isOpen else { return }
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
@@ -84,7 +85,7 @@ package final class FileWriter {
         }
     }
 
-    /// Opens a file that is written in place, and leaves it as it is. False if it is not there, and can be made.
+    /// Opens a file that is written in place, without changing it. False if it does not exist but can be created.
     package func openExisting() throws(FileWritingError) -> Bool {
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
         do throws(FileWritingError) {
@@ -92,7 +93,7 @@ package final class FileWriter {
             return true
         } catch {
             guard error.cause.code == ENOENT, !path.isEmpty else { throw error }
-            // What is behind a link is not known.
+            // The target of a link may be in another directory, which is not checked here.
             guard isLink || access(PathText.directory(of: path), W_OK | X_OK) == 0 else {
                 throw failure(.cannotCreate, path)
             }
@@ -105,7 +106,7 @@ package final class FileWriter {
         return lstat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFLNK
     }
 
-    /// Lets the partial file be beside the file that a link leads to, which may be on another disk than the link.
+    /// Puts the partial file into the directory of the link's target, which may be on another disk than the link.
     private func followLink() throws(FileWritingError) {
         target = try FileRenaming.target(of: path)
         let directory = PathText.directory(of: target)
@@ -137,7 +138,8 @@ package final class FileWriter {
         if isPrivate, calls.setMode(descriptor, mode) != 0 { throw failure(.cannotCreate, path) }
         if isNew { return }
         if hasLock { return try rewind() }
-        // There are no locks, so it may still be in use: it is left to a possible writer, but its name is taken away.
+        // The file system has no locks, so another writer may still use the file: it keeps the file, but loses its
+        // name.
         partial = nil
         _ = calls.close(descriptor)
         descriptor = -1
@@ -172,7 +174,7 @@ package final class FileWriter {
 
     // MARK: Writing
 
-    /// Writes as many of the bytes as one call takes, and returns how many those are.
+    /// Writes as many bytes as one call accepts, and returns their number.
     package func writeSome(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) -> Int {
         isSynchronized = false
         while true {
@@ -182,7 +184,7 @@ package final class FileWriter {
         }
     }
 
-    /// Writes all bytes, with as many calls as that takes.
+    /// Writes all bytes, in as many calls as needed.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) {
         var rest = bytes
         while !rest.isEmpty {
@@ -222,7 +224,7 @@ package final class FileWriter {
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
         try synchronize()
         // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
-        // Nobody else knows the name of a private one.
+        // A private file has a random name that no other writer uses.
         let held = isPrivate ? -1 : calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
@@ -243,7 +245,8 @@ package final class FileWriter {
         isSynchronized = true
     }
 
-    /// Without it a power cut may bring the old file back, which is no reason to report the new one as not written.
+    /// Synchronizes the directory. Without this a power cut may bring the old file back; a failure is ignored, as the
+    /// new file is complete.
     private func synchronizeDirectory() {
         let folder = calls.open(PathText.directory(of: target), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard folder >= 0 else { return }
@@ -253,7 +256,7 @@ package final class FileWriter {
 
     /// Closes the file, and removes the partial file if it is this writer's.
     package func discard() {
-        // Before the lock is released.
+        // While the lock is still held.
         if let partial, let partialPath, partial == FileIdentity(partialPath) { _ = calls.unlink(partialPath) }
         partial = nil
         isOver = true
@@ -264,7 +267,7 @@ package final class FileWriter {
         guard isOpen else { return }
         let closing = descriptor
         (descriptor, isOver) = (-1, true)
-        // Even if interrupted, it is closed.
+        // An interrupted `close` has closed the descriptor.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 
@@ -286,7 +289,7 @@ package final class FileWriter {
     /// program or another machine.
     package var isOnLocalDisk: Bool { plainSize != nil && FileSystem.isLocal(descriptor) }
 
-    /// The same of a file that is not there yet.
+    /// The same for a file that does not exist yet.
     package var isFolderOnLocalDisk: Bool {
         let folder = calls.open(PathText.directory(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard folder >= 0 else { return false }

@@ -1,19 +1,19 @@
 import CEpoll
 import Foundation
 
-/// Files that hold what is private: cookies, known hosts, journals, archives of requests, caches, queues.
+/// Opens and creates files with private contents: cookies, known hosts, journals, archives of requests, caches, queues.
 ///
-/// They are made exclusively, with the mode 0600 from the first byte whatever the process's umask is. A file that is
-/// there is judged by its descriptor before anything of it is believed: it must be a regular file of this user's or
-/// root's, with one name, to which no others can write. A link is followed only where the caller names a target
-/// (``target(of:)``): a user may keep a file on another disk, but not another user for him.
+/// New files are created exclusively, with mode 0600 from the first byte whatever the process's umask is. An existing
+/// file is checked through its descriptor before any of it is read: it must be a regular file of this user or root,
+/// with one name, and not writable by others. A link is followed only where the caller resolves it first
+/// (``target(of:)``): a user may keep a file on another disk, but no other user may redirect it.
 package enum PrivateFile {
-    /// Why a file or a directory is not used.
+    /// Why a file or a directory cannot be used.
     package enum Failure: Error, Hashable, Sendable {
         case system(SystemError)
         case unsafe(FileFlaw)
 
-        /// A sentence.
+        /// The reason in a sentence.
         package var reason: String {
             switch self {
             case .system(let error): error.text
@@ -34,7 +34,7 @@ package enum PrivateFile {
 
     // MARK: Opening
 
-    /// Opens a file that is there, without following a link and without waiting for the other end of a pipe.
+    /// Opens an existing file, without following a link and without waiting for the other end of a pipe.
     ///
     /// - Parameter flags: how, such as `O_RDONLY`.
     package static func open(
@@ -64,7 +64,7 @@ package enum PrivateFile {
         return descriptor
     }
 
-    /// Makes a file that must not be there yet.
+    /// Creates a file that must not exist yet.
     package static func create(
         _ path: String, _ flags: Int32 = O_WRONLY, calls: FileCalls = FileCalls()
     ) throws(Failure) -> Int32 {
@@ -83,7 +83,7 @@ package enum PrivateFile {
         return descriptor
     }
 
-    /// Opens a file that is there, or makes it.
+    /// Opens an existing file, or creates it.
     package static func openOrCreate(
         _ path: String, _ flags: Int32 = O_RDWR, calls: FileCalls = FileCalls()
     ) throws(Failure) -> Int32 {
@@ -103,10 +103,10 @@ package enum PrivateFile {
         throw .system(SystemError(code: EAGAIN))
     }
 
-    /// Judges the file at a path without opening it for reading: closing a descriptor of a file on which this process has
-    /// locks would drop them.
+    /// Checks the file at a path without opening it for reading: closing a descriptor would drop this process's locks
+    /// on the file.
     ///
-    /// - Returns: which file it is; nil if there is none.
+    /// - Returns: its identity; nil if there is no such file.
     @discardableResult
     package static func examine(_ path: String) throws(Failure) -> FileIdentity? {
         let descriptor = cepoll_open_path(path, O_NOFOLLOW)
@@ -124,10 +124,10 @@ package enum PrivateFile {
 
     // MARK: Replacing
 
-    /// Writes a whole file: under a random name in its directory first, then in place of what is there, and on the disk
-    /// when this returns. A link leads to the file that is replaced.
+    /// Replaces a whole file atomically, through a file with a random name in the same directory, and waits until it is
+    /// on the disk. A link leads to the file that is replaced.
     ///
-    /// - Throws: `Failure`. Then the file is as it was.
+    /// - Throws: `Failure`; the file is then unchanged.
     package static func replace(
         _ path: String, with bytes: [UInt8], calls: FileCalls = FileCalls()
     ) throws(Failure) {
@@ -142,8 +142,8 @@ package enum PrivateFile {
         }
     }
 
-    /// Where a path leads that may be a link, or a chain of links. They must be this user's or root's, and what they lead
-    /// to a regular file, or nothing: a device would be replaced by a file.
+    /// Resolves a path that may be a link or a chain of links. Each link must belong to this user or root, and lead to
+    /// a regular file or to nothing: a device would be replaced by a file.
     package static func target(of path: String) throws(Failure) -> String {
         var path = path
         for _ in 0..<40 {
@@ -171,11 +171,11 @@ package enum PrivateFile {
 
     // MARK: Directories
 
-    /// Makes a directory with the mode 0700, or judges the one that is there: it must be this user's or root's, and
-    /// others must not be able to write to it.
+    /// Creates a directory with mode 0700, or checks an existing one: it must belong to this user or root, and others
+    /// must not be able to write to it.
     ///
-    /// - Parameter isChosen: whether a user has chosen the path. Then it may be a link of his or root's, and a directory
-    ///   like `/tmp`, where others cannot touch what is his.
+    /// - Parameter isChosen: whether a user has chosen the path. Then it may also be a link of this user or root, or a
+    ///   directory such as `/tmp`, whose entries only their owners can change.
     package static func makeDirectory(_ path: String, isChosen: Bool = false) throws(Failure) {
         if mkdir(path, 0o700) == 0 { return }
         let error = SystemError()
@@ -190,22 +190,22 @@ package enum PrivateFile {
     }
 }
 
-/// Why a file or a directory cannot be trusted: another user has prepared it, or can change it.
+/// Why a file or a directory cannot be trusted: another user may have prepared it, or can change it.
 package enum FileFlaw: Error, Hashable, Sendable {
-    /// It is neither this user's nor root's.
+    /// It belongs to a user who is neither this one nor root.
     case otherOwner(UInt32)
-    /// Its group, or everybody, may write to it.
+    /// Its group or all users may write to it.
     case writableByOthers(mode: UInt32)
-    /// It has another name, too, so that a change to it changes what is there.
+    /// It has a second name, through which it can be changed.
     case hardLinked
-    /// A link that another user has made leads to it.
+    /// A link that belongs to another user leads to it.
     case linkOfOther(UInt32)
-    /// It is a link.
+    /// It is a link itself.
     case link
     case notRegularFile
     case notDirectory
 
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and how to mend it.
     package var reason: String {
         switch self {
         case .otherOwner(let user):
@@ -222,11 +222,11 @@ package enum FileFlaw: Error, Hashable, Sendable {
 
     private static func digits(_ mode: UInt32) -> String { "0" + String(mode & 0o7777, radix: 8) }
 
-    // MARK: Judging
+    // MARK: Checking
 
-    /// What is wrong with a file by what the system says of it; nil if nothing is.
+    /// Checks a file by its attributes; nil if it can be trusted.
     ///
-    /// - Parameter user: whose files, beside root's, are trusted.
+    /// - Parameter user: the user whose files, besides root's, are trusted.
     package init?(ofFile facts: stat, user: uid_t = geteuid()) {
         guard facts.st_mode & S_IFMT == S_IFREG else {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notRegularFile
@@ -237,17 +237,17 @@ package enum FileFlaw: Error, Hashable, Sendable {
         } else if facts.st_mode & (S_IWGRP | S_IWOTH) != 0 {
             self = .writableByOthers(mode: UInt32(facts.st_mode))
         } else if facts.st_nlink > 1 {
-            // One that was removed meanwhile has no name at all, which is no danger.
+            // A file that was removed meanwhile has no name left, which is harmless.
             self = .hardLinked
         } else {
             return nil
         }
     }
 
-    /// What is wrong with a directory in which private files are to be; nil if nothing is.
+    /// Checks a directory for private files; nil if it can be trusted.
     ///
-    /// - Parameter allowsShared: whether it may be one like `/tmp`, which others may write to but whose entries only their
-    ///   owners can rename and remove. Each entry is judged by itself there.
+    /// - Parameter allowsShared: whether to accept a directory such as `/tmp`, which others may write to but whose
+    ///   entries only their owners can rename or remove. Each entry is then checked by itself.
     init?(ofDirectory facts: stat, allowsShared: Bool, user: uid_t = geteuid()) {
         guard facts.st_mode & S_IFMT == S_IFDIR else {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notDirectory
@@ -267,7 +267,7 @@ package enum FileFlaw: Error, Hashable, Sendable {
         self = .otherOwner(facts.st_uid)
     }
 
-    /// What is wrong with a link, if there is one at a path; nil if there is none, or if it is this user's or root's.
+    /// Checks the link at a path; nil if there is none, or if it belongs to this user or root.
     init?(ofLinkAt path: String, user: uid_t = geteuid()) {
         var facts = stat()
         guard lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFLNK, facts.st_uid != user, facts.st_uid != 0 else {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A request that asks for its cookies, or whose response sets some, as libcurl reads its URL.
+/// The URL of a request that needs its cookies, or whose response sets some, in the parts that libcurl reads.
 package struct CookieTarget: Sendable {
     /// In any case, with or without brackets.
     package let host: String
@@ -16,35 +16,35 @@ package struct CookieTarget: Sendable {
     }
 }
 
-/// What keeps the cookies of a transfer, as the transport asks it. Nothing here may block, unless it says so.
+/// Stores the cookies of a transfer, behind the transport. No member may block, unless its documentation says so.
 package protocol CookieKeeper: AnyObject, Sendable {
-    /// Whether there are none, so that requests need not ask.
+    /// Whether it stores no cookies, so that requests need not ask.
     var isEmpty: Bool { get }
     /// Rises with each change.
     var revision: UInt64 { get }
-    /// What tells it from other keepers: for one that keeps its cookies beyond the process, in other processes too.
+    /// Identifies the store among others; for one with a file, in other processes too.
     var identity: String { get }
-    /// Whether somebody wants to see cookies before they are taken.
+    /// Whether a handler decides about cookies before they are stored.
     var asksBeforeAccepting: Bool { get }
-    /// How many `Set-Cookie` fields of a response are looked at: the first ones. A server may send thousands, and they are
-    /// taken on the network thread.
+    /// How many `Set-Cookie` fields of a response are read, from the first on. A server may send thousands, which are
+    /// parsed on the network thread.
     var fieldLimit: Int { get }
 
     /// The value of the `Cookie` field of a request; nil for none.
     ///
     /// - Parameters:
-    ///   - site: on whose behalf the request is made, `URLRequest.mainDocumentURL`; nil for the server's own.
+    ///   - site: the site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own.
     ///   - isSafeMethod: whether its method only reads (RFC 9110, section 9.2.1).
     func field(for target: CookieTarget, site: URL?, isSafeMethod: Bool) -> [UInt8]?
 
-    /// Takes the values of the `Set-Cookie` fields of a response, without asking anybody.
+    /// Stores the cookies of a response's `Set-Cookie` fields, without asking the handler.
     func take(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 
-    /// The same, but asks first, on the calling thread, which that may block.
+    /// The same, but calls the handler first, on the calling thread, which it may block.
     func takeAsking(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 }
 
-/// A keeper as part of a configuration: two are equal if they are one.
+/// A cookie store as part of a configuration, compared by reference.
 package struct CookieKeeperReference: Sendable, Hashable {
     package let keeper: any CookieKeeper
 

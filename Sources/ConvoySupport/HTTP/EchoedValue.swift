@@ -1,10 +1,10 @@
-/// A value that a server has sent, and that goes back to it: a validator, or the identifier of an event (RFC 9110,
-/// sections 8.8 and 13.1; HTML, section 9.2). All such values pass through here.
+/// A value from a server that is sent back to it: a validator, or the identifier of an event (RFC 9110, sections 8.8
+/// and 13.1; HTML, section 9.2). All such values use this type.
 ///
-/// The bytes stay those that came, in whatever encoding: the server compares them with what it has. What no request can
-/// carry makes no value, so that the response counts as one that had none.
+/// The bytes are kept unchanged, whatever their encoding is, as the server compares them with its own. Bytes that no
+/// request can carry are not a value: the response then counts as one without it.
 package struct EchoedValue: Hashable, Sendable {
-    /// Longer values are none, in bytes. Servers refuse heads of 8 KiB.
+    /// In bytes; longer values are ignored. Servers refuse heads of 8 KiB.
     package static let maximumLength = 4096
 
     package let bytes: [UInt8]
@@ -17,16 +17,16 @@ package struct EchoedValue: Hashable, Sendable {
 
     // MARK: As text
 
-    /// The value as text that can be stored, and be a field of a `URLRequest`.
+    /// The value as text, for storage and for a field of a `URLRequest`.
     ///
-    /// What is not UTF-8 is in private characters, U+10FE80 to U+10FEFF, one for each byte; so are the bytes of these
-    /// characters themselves. ``bytes(of:)`` gives the bytes back.
+    /// Bytes that are not UTF-8 become private characters, U+10FE80 to U+10FEFF, one for each byte, and so do the bytes
+    /// of these characters themselves. ``bytes(of:)`` reverses this.
     package var text: String {
         if let text = String(validating: bytes, as: UTF8.self), !Self.isEscaped(text) { return text }
         var scalars = String.UnicodeScalarView()
         var rest = bytes[...]
         while let byte = rest.first {
-            // The longest sequences first: a shorter one would not be whole.
+            // Longest first, as the beginning of a long sequence is not valid by itself.
             let scalar = (1...4).lazy.compactMap { length -> (Unicode.Scalar, Int)? in
                 guard length <= rest.count, let text = String(validating: rest.prefix(length), as: UTF8.self),
                     let scalar = text.unicodeScalars.first, !Self.escapes.contains(scalar)
@@ -44,10 +44,10 @@ package struct EchoedValue: Hashable, Sendable {
         return String(scalars)
     }
 
-    /// The value that a text stands for, as ``text`` makes it.
+    /// Decodes what ``text`` returned.
     package init?(text: String) { self.init(Self.bytes(of: text)) }
 
-    /// The bytes that a text stands for, as ``text`` makes it.
+    /// The bytes of a text that ``text`` returned.
     package static func bytes(of text: String) -> [UInt8] {
         guard isEscaped(text) else { return Array(text.utf8) }
         var bytes: [UInt8] = []
@@ -61,9 +61,9 @@ package struct EchoedValue: Hashable, Sendable {
         return bytes
     }
 
-    /// Whether a text has private characters that stand for bytes.
+    /// Whether a text contains private characters that stand for bytes.
     package static func isEscaped(_ text: String) -> Bool {
-        // Almost none has a byte that all characters beyond the fifteenth plane begin with.
+        // Fast path: characters beyond the fifteenth plane begin with this byte, and almost no text has one.
         text.utf8.contains(0xF4) && text.unicodeScalars.contains { escapes.contains($0) }
     }
 
@@ -72,7 +72,7 @@ package struct EchoedValue: Hashable, Sendable {
 
     // MARK: As one character for each byte
 
-    /// The value of a text with one character for each byte, as caches have it.
+    /// The value of a text with one character for each byte, as the cache represents fields.
     package init?(latin1 text: String) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)

@@ -97,10 +97,10 @@ package enum MediaType {
     }
 }
 
-/// What requests call the program that sends them, unless they say otherwise.
+/// The `User-Agent` of requests that set none.
 package enum UserAgent {
-    /// `<program>/<version> (Linux)`, ASCII only. A server learns nothing of the system beyond that: its exact version
-    /// tells one machine from another, and libcurl formats each request's head byte by byte.
+    /// `<program>/<version> (Linux)`, ASCII only. It names no version of the system, which would help to identify a
+    /// machine; and libcurl formats each request's head byte by byte.
     package static let standard: String = {
         let bundle = Bundle.main.infoDictionary ?? [:]
         let name = (bundle["CFBundleExecutable"] as? String) ?? ProcessInfo.processInfo.processName
@@ -119,7 +119,8 @@ package enum UserAgent {
         return "\(token(name, or: "Convoy"))/\(token(version, or: "1.0")) (\(platform))"
     }
 
-    /// Text as a product name (RFC 9110, section 10.1.5): what is no token character becomes `_`, once per run.
+    /// Text as a product name (RFC 9110, section 10.1.5): each run of characters that a token cannot contain becomes
+    /// one `_`.
     private static func token(_ text: String, or substitute: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

@@ -1,34 +1,34 @@
 import Foundation
 
-/// What a request acts as: what it says of who sends it, or in place of that the name that the program has given; and whom
-/// it trusts to answer.
+/// Who a request acts as, and which policy decides about the server: its credentials and cookies, or in place of these
+/// the name that the program gives; the client's certificate; and the security policy.
 ///
-/// One value decides with whom a request may share anything, so that no place can forget a part of it: the partition of a
-/// cache is its digest, and transfers in flight are shared only where it is equal. Connections are told apart by what of it
-/// concerns them: the name, the client's certificate and the policy.
+/// One value decides what requests may share, so that no place can forget a part of it: the partition of a cache is its
+/// digest, and transfers in flight are shared only between equal identities. Connections are keyed by the parts that
+/// matter to them: the name, the client's certificate and the policy.
 package struct Identity: Sendable, Hashable {
-    /// Where a request is sent in place of the URL's host.
+    /// Where a request is sent instead of to the URL's host.
     package enum Place: Sendable {
         case socket(String)
         case address(String)
     }
 
-    /// The parts with their kinds and lengths, so that no two lists of parts make the same bytes.
+    /// The parts with their kinds and lengths, so that different lists of parts have different bytes.
     private(set) package var bytes: [UInt8] = []
 
-    /// Whether it is that of a request that says nothing of who sends it, under the policy that all have.
+    /// Whether the request is anonymous and uses the default policy.
     package var isEmpty: Bool { bytes.isEmpty }
 
     /// - Parameters:
-    ///   - name: given by the program. It stands in place of all that a request says of who sends it: so a token that is
-    ///     exchanged for another makes no other identity.
-    ///   - credential: for whom the request speaks.
+    ///   - name: given by the program. It replaces the credentials and cookies, so that exchanging a token for another
+    ///     does not change the identity.
+    ///   - credential: sent with the request.
     ///   - secrets: the request's own fields that are secrets.
-    ///   - cookieStore: whose cookies it has; nil where it has none, or its own.
-    ///   - certificate: what tells the client's certificate from others, if one is presented.
-    ///   - policy: what tells the policy that counts for the host from others; nil for the default one.
-    ///   - host: what the request names as its host, in place of the URL's.
-    ///   - place: where it goes, in place of the URL's host.
+    ///   - cookieStore: identifies the shared cookie store; nil if the request uses none, or one of its own.
+    ///   - certificate: identifies the client's certificate; nil if none is presented.
+    ///   - policy: identifies the security policy of the host; nil for the default one.
+    ///   - host: the value of `Host`, if it is not the URL's.
+    ///   - place: where the request is sent, if not to the URL's host.
     package init(
         name: ExactString? = nil, credential: (user: String, password: String)? = nil,
         secrets: [(name: String, value: String)] = [], cookieStore: String? = nil, certificate: String? = nil,
@@ -47,7 +47,7 @@ package struct Identity: Sendable, Hashable {
         }
         if let certificate { add("certificate", certificate) }
         if let policy { add("policy", policy) }
-        // Letters of ASCII only: the Kelvin sign in lower case is a `k`, but no server takes it for one.
+        // ASCII only: the lowercase form of the Kelvin sign is `k`, but servers distinguish the two.
         if let host { add("host", [host.utf8.map(ASCII.lowercased)]) }
         switch place {
         case .socket(let path): add("socket", path)
@@ -70,10 +70,10 @@ package struct Identity: Sendable, Hashable {
     }
 }
 
-/// A text that equals only one with the same bytes.
+/// Text that is compared byte by byte.
 ///
-/// `==` of `String` takes texts for equal that Unicode takes for equal, such as a letter with an accent in one character
-/// and in two. To a server they are two users, and two keys.
+/// `==` of `String` follows Unicode, where a letter with an accent equals the same letter followed by a combining
+/// accent. A server takes these for two users, or two keys.
 package struct ExactString: Sendable, Hashable {
     package let text: String
 
@@ -88,7 +88,7 @@ package struct ExactString: Sendable, Hashable {
 }
 
 extension String {
-    /// Whether another text has the same bytes.
+    /// Whether both texts have the same bytes.
     package func isExactly(_ other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isEqual = utf8.withContiguousStorageIfAvailable { one in

@@ -1,55 +1,56 @@
-/// A cache of responses (RFC 9111), as the transport asks it, for each hop of a request anew. Nothing here blocks.
+/// A cache of responses (RFC 9111), as the transport uses it, once for each hop of a request. No member blocks.
 package protocol ResponseCache: AnyObject, Sendable {
     /// Begins the exchange of a request.
     func begin(_ request: CacheRequest) -> any ResponseCacheExchange
 
-    /// Text that makes digests of secrets useless elsewhere. It is as old as what is stored.
+    /// Random text that makes digests of secrets useless in other caches. It is stored with the responses.
     var salt: String { get }
 }
 
 /// A request and its response, between a transfer and the cache.
 package protocol ResponseCacheExchange: AnyObject, Sendable {
-    /// Whether there is a stored response, if no file is needed for the answer; nil if ``lookUpInFiles(_:)`` must be called.
+    /// Looks for a stored response in memory; nil if the answer needs a file, in which case ``lookUpInFiles(_:)`` must
+    /// be called.
     func lookUp() -> CacheAnswer?
 
-    /// The same with files, after ``lookUp()`` has said that they are needed. Calls back once, later on a queue of the
-    /// cache.
+    /// Looks for a stored response in files, after ``lookUp()`` returned nil. Calls back once, asynchronously, on a
+    /// queue of the cache.
     func lookUpInFiles(_ then: @escaping @Sendable (CacheAnswer) -> Void)
 
-    /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without this call, it
-    /// counts from the answer.
+    /// Notes that the request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without
+    /// this call, it counts from the response.
     func willSend()
 
-    /// Whether ``receive(_:)`` must be called even for a head that says nothing of caching, as stored responses may be
-    /// concerned.
+    /// Whether ``receive(_:)`` must be called even for a head without caching fields, as it may concern stored
+    /// responses.
     var needsHead: Bool { get }
 
-    /// What to do with the head of a response from the network, after a lookup has said that one is needed.
+    /// Decides about the head of a response from the network, after a lookup that found none to serve.
     func receive(_ head: CachedHead) -> CacheReaction
 
-    /// The transfer has failed. Returns a stale response that may be served in such a case.
+    /// Notes that the transfer has failed. Returns a stale response that may be served instead.
     func failed() -> (any ServableResponse)?
 
-    /// The exchange has ended without any of the above.
+    /// Ends the exchange before any of the above has.
     func cancel()
 }
 
-/// Takes the body of a response that is being stored. Its methods are called one at a time.
+/// Receives the body of a response that is being stored. Its methods are called one at a time.
 package protocol ResponseCacheWriter: AnyObject, Sendable {
-    /// Whether it has not given up, as it does when the body is too large, or the disk too slow.
+    /// False once the writer has given up, as the body is too large or the disk too slow.
     var isStoring: Bool { get }
 
     /// Takes bytes as they were received, before content decoding.
     func write(_ bytes: UnsafeRawBufferPointer)
 
-    /// The body is complete. Calls back when another exchange would find it, perhaps at once.
+    /// Notes that the body is complete. Calls back when the response can be found, perhaps at once.
     func finish(_ then: @escaping @Sendable () -> Void)
 
-    /// The body is not complete and never will be: nothing of it is kept.
+    /// Notes that the body will never be complete; nothing is kept.
     func abandon()
 }
 
-/// A response out of the cache. It can be read as long as the object lives, whatever becomes of its entry.
+/// A response from the cache. It stays readable while the object lives, even if its entry is removed.
 package protocol ServableResponse: AnyObject, Sendable {
     var head: CachedHead { get }
     /// How many bytes the body has.
@@ -62,7 +63,7 @@ package protocol ServableResponse: AnyObject, Sendable {
     func read(at offset: Int, count: Int, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void)
 }
 
-/// A cache as part of a configuration: two are equal if they are one.
+/// A cache as part of a configuration, compared by reference.
 package struct ResponseCacheReference: Sendable, Hashable {
     package let cache: any ResponseCache
 
@@ -103,26 +104,26 @@ package struct CacheRequest: Sendable {
     }
 }
 
-/// What a request wants of a cache: the cases of `URLRequest.CachePolicy`.
+/// How a request may use stored responses: the cases of `URLRequest.CachePolicy`.
 package enum CachePolicy: Sendable, Hashable {
-    /// What the protocol allows.
+    /// As HTTP allows.
     case protocolPolicy
-    /// The network, whatever is stored.
+    /// Always asks the server.
     case reload
-    /// What is stored, but only after the server has said that it is still good.
+    /// Uses a stored response only after the server has validated it.
     case reloadRevalidating
-    /// What is stored, whatever its age, or else the network.
+    /// Uses a stored response of any age, or else the network.
     case storedElseLoad
-    /// What is stored, whatever its age, or else nothing.
+    /// Uses a stored response of any age, or else fails.
     case storedOnly
 }
 
-/// The status and the fields of a response, as text from which the bytes can be had back.
+/// The status and the fields of a response, in text that preserves all bytes.
 package struct CachedHead: Sendable {
     package let statusCode: Int
     package let fields: [(name: String, value: String)]
-    /// Of a stored response, in seconds: what is served as `Age`, which is not among the fields then. Apart from them, so
-    /// that they need not be copied for each request.
+    /// The value of `Age` of a stored response, in seconds. It is not among `fields`, so that these need not be copied
+    /// for each request.
     package let age: Int64?
 
     package init(statusCode: Int, fields: [(name: String, value: String)], age: Int64? = nil) {
@@ -135,48 +136,48 @@ package struct CachedHead: Sendable {
     package var allFields: [(name: String, value: String)] { age.map { fields + [("Age", String($0))] } ?? fields }
 }
 
-/// Whether a cache has a response.
+/// The result of a lookup.
 package enum CacheAnswer: Sendable {
-    /// It has none; the request is sent as it is.
+    /// No stored response; the request is sent unchanged.
     case miss
-    /// It has one that can be served. `revalidates`: meanwhile the server is to be asked for a new one.
+    /// A stored response can be served. `revalidates`: the cache asks the server for a new one meanwhile.
     case hit(any ServableResponse, revalidates: Bool)
-    /// It has one, but the request must be sent with these fields first, byte for byte.
+    /// A stored response must be validated: the request is sent with these fields added, byte for byte.
     case validate(fields: [(name: String, value: [UInt8])])
-    /// The request must not be sent, and there is nothing to serve.
+    /// The request must not be sent, and no stored response can be served.
     case unavailable(CacheUnavailable)
 }
 
-/// Why a request that must not be sent has no response.
+/// Why a request that must not be sent has no stored response.
 package enum CacheUnavailable: Sendable, Hashable {
-    /// Nothing is stored that matches it.
+    /// No stored response matches it.
     case notStored
-    /// The request allows only what is stored (`only-if-cached`), and that is too old.
+    /// The request allows only stored responses (`only-if-cached`), and this one is too old.
     case stale
 }
 
-/// What becomes of a response from the network.
+/// What to do with a response from the network.
 package enum CacheReaction: Sendable {
-    /// It is delivered, and not stored.
+    /// Deliver it without storing it.
     case pass
-    /// It is delivered, and its body is given to the writer.
+    /// Deliver it, and pass its body to the writer.
     case store(any ResponseCacheWriter)
-    /// A stored response is delivered in its place.
+    /// Deliver a stored response instead.
     case serveStored(any ServableResponse)
 }
 
-/// How a response came out of a cache (RFC 9111, section 4).
+/// Why a stored response was served (RFC 9111, section 4).
 package enum StoredUse: String, Sendable, Hashable {
     /// It was fresh.
     case fresh
-    /// The server has said that it is still good.
+    /// The server has validated it.
     case validated
-    /// It was stale, but not for longer than the request allows (`max-stale`).
+    /// It was stale, but within the request's `max-stale`.
     case maxStale
-    /// It was stale, and is being asked for anew meanwhile (RFC 5861, section 3).
+    /// It was stale, and the cache asks for a new one meanwhile (RFC 5861, section 3).
     case staleWhileRevalidate
     /// It was stale, but the server could not be reached or had an error (RFC 5861, section 4).
     case staleIfError
-    /// The request wanted what is stored, whatever its age.
+    /// The request accepts stored responses of any age.
     case ignoringAge
 }

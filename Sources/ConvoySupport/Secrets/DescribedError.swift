@@ -1,14 +1,14 @@
 import Foundation
 
-/// An error that describes itself in a line: what happened, where, and its domain and code.
+/// An `NSError` whose description is one line: the localized description, the URL, and the domain and code.
 ///
-/// On Linux Foundation describes an `NSError` by everything that is in its `userInfo`, with all header fields of a
-/// response and the bytes of its body, and with `"(null)"` for the text that it has.
+/// On Linux Foundation's description contains everything in `userInfo`, including all header fields and the bytes of
+/// the body, but `"(null)"` in place of the localized description.
 package final class DescribedError: NSError, @unchecked Sendable {
     package override var description: String { ErrorDescription.line(of: self) }
 }
 
-/// The line that an error of the library's describes itself by.
+/// Formats the one-line description of this library's errors.
 package enum ErrorDescription {
     /// A key in the `userInfo`: the `SecretClassifier` that applies in place of the standard one.
     package static let secretsKey = "ConvoySecrets"

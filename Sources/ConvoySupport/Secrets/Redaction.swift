@@ -1,13 +1,13 @@
-/// URLs without their secrets, for everything that is printed: user information (RFC 3986, section 3.2.1), and the values
+/// Removes secrets from URLs in everything that is printed: user information (RFC 3986, section 3.2.1), and the values
 /// of secret items in the query, in the fragment, and in the parameters of the path.
 ///
-/// It works on bytes: a combining accent behind an `@` or a `=` must not hide it. It takes URLs in any spelling, as a
-/// wrong one has secrets too: `http:/user:password@host`, `http:\\user:password@host`, `user:password@host`.
+/// It works on bytes, as a combining accent after an `@` or a `=` must not hide that. It accepts URLs in any spelling,
+/// as wrong ones contain secrets too: `http:/user:password@host`, `http:\\user:password@host`, `user:password@host`.
 package enum Redaction {
-    /// What stands for a secret.
+    /// Replaces a secret.
     package static let mask = "***"
 
-    /// A URL, or what was meant to be one.
+    /// Redacts a URL, or a text that was meant as one.
     package static func url(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
         guard mayHaveSecrets(text) else { return text }
         let bytes = Array(text.utf8)
@@ -15,7 +15,7 @@ package enum Redaction {
         return string(bytes[..<start] + hierarchy(bytes[start...], secrets))
     }
 
-    /// A text with URLs in it.
+    /// Redacts all URLs in a text.
     package static func text(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
         guard mayHaveSecrets(text) else { return text }
         var result: [UInt8] = [], rest = Array(text.utf8)[...]
@@ -27,12 +27,12 @@ package enum Redaction {
         return string(result + rest)
     }
 
-    /// The items of a query or of a form, separated by `&` or `;`.
+    /// Redacts the items of a query or of a form, separated by `&` or `;`.
     package static func items(_ query: String, _ secrets: SecretClassifier = .standard) -> String {
         string(items(Array(query.utf8)[...], secrets, depth: 0))
     }
 
-    /// Where the user information of a URL stands in its text, in any spelling; nil without. Its `@` is not in it.
+    /// The range of the user information in the text of a URL, in any spelling, without the `@`; nil if there is none.
     static func userInfo(in bytes: ArraySlice<UInt8>) -> Range<Int>? {
         let start = endOfScheme(bytes) ?? bytes.startIndex
         return endOfUserInfo(bytes[start...], last: bytes.lastIndex(of: UInt8(ascii: "@"))).map { start..<$0 }
@@ -52,7 +52,7 @@ package enum Redaction {
         byte <= 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "<") || byte == UInt8(ascii: ">")
     }
 
-    /// Whether a byte may have a secret before or behind it.
+    /// Whether a byte can precede or follow a secret.
     private static func isMark(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "@"), UInt8(ascii: ";"), UInt8(ascii: "%"),
@@ -62,7 +62,8 @@ package enum Redaction {
         }
     }
 
-    /// Whether a text has a character without which there is no secret: most have none, which is seen without a copy.
+    /// Fast path: whether a text contains any character that a secret needs. Most do not, which is found without a
+    /// copy.
     private static func mayHaveSecrets(_ text: String) -> Bool {
         var previous: UInt8 = 0
         return text.utf8.contains { byte in
@@ -72,7 +73,7 @@ package enum Redaction {
         }
     }
 
-    /// The end of the scheme at the beginning and of the slashes behind it; nil without.
+    /// The end of the scheme and of the slashes after it; nil if there is no scheme.
     private static func endOfScheme(_ text: ArraySlice<UInt8>) -> Int? {
         let name = text.prefix(while: ByteSet.scheme.contains)
         let hasColon = name.endIndex < text.endIndex && text[name.endIndex] == UInt8(ascii: ":")
@@ -88,7 +89,7 @@ package enum Redaction {
         schemes.contains { ASCII.equalIgnoringCase($0.utf8, name) }
     }
 
-    /// Where behind a scheme, or behind slashes, an authority may begin.
+    /// Where an authority may begin, after a scheme or after slashes.
     private static func startOfAuthority(in text: ArraySlice<UInt8>) -> Int? {
         var index = text.startIndex, name = text.startIndex
         while index < text.endIndex {
@@ -107,21 +108,21 @@ package enum Redaction {
 
     // MARK: User information
 
-    /// The `@` that ends the user information of a text that begins with an authority; nil without.
+    /// The `@` that ends the user information, in a text that begins with an authority; nil if there is none.
     ///
     /// - Parameter last: the last `@` of the text; nil for none.
     private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
         let authority = text.prefix { !endsAuthority($0) }
         if let at = authority.lastIndex(of: UInt8(ascii: "@")) ?? encodedAt(in: authority) { return at }
-        // What may be a password with an unescaped slash: the text behind the colon is not a port. In brackets are the
-        // colons of an IPv6 address.
+        // The password may contain an unescaped slash, if the text after the colon is not a port. In brackets, the
+        // colons are those of an IPv6 address.
         guard let last, authority.first != UInt8(ascii: "["), let colon = authority.firstIndex(of: UInt8(ascii: ":")),
             last > colon, !authority[(colon + 1)...].allSatisfy(ASCII.isDigit)
         else { return nil }
         return last
     }
 
-    /// An `@` that was encoded, which some parsers decode before they look for it.
+    /// An encoded `@`, which some parsers decode before they look for one.
     private static func encodedAt(in authority: ArraySlice<UInt8>) -> Int? {
         authority.indices.dropLast(2).last {
             authority[$0] == UInt8(ascii: "%") && authority[$0 + 1] == UInt8(ascii: "4")
@@ -131,7 +132,7 @@ package enum Redaction {
 
     // MARK: Parts of URLs
 
-    /// A word of a text. It is a URL if it has slashes, or a scheme, or a user's name and password.
+    /// Redacts one word of a text. It is a URL if it contains slashes, a scheme, or a user's name and password.
     private static func word(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         if SecretName.isWebToken(text) { return Array(mask.utf8) }
         if let start = endOfScheme(text) { return text[..<start] + hierarchy(text[start...], secrets) }
@@ -142,7 +143,7 @@ package enum Redaction {
         return query(text, secrets, depth: 0)
     }
 
-    /// Redacts the text behind `//`, which may begin with user information.
+    /// Redacts the text after `//`, which may begin with user information.
     private static func hierarchy(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         guard let at = endOfUserInfo(text, last: text.lastIndex(of: UInt8(ascii: "@"))) else {
             return query(text, secrets, depth: 0)
@@ -150,7 +151,7 @@ package enum Redaction {
         return Array(mask.utf8) + query(text[at...], secrets, depth: 0)
     }
 
-    /// Redacts the path, and what follows the first `?` or `#`.
+    /// Redacts the path, and the text after the first `?` or `#`.
     private static func query(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier, depth: Int) -> [UInt8] {
         let mark = text.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? text.endIndex
         let path = path(text[..<mark], secrets)
@@ -158,10 +159,10 @@ package enum Redaction {
         return path + [text[mark]] + items(text[(mark + 1)...], secrets, depth: depth)
     }
 
-    /// In bytes. Those in a path may follow upon each other without an end.
+    /// In bytes. Several authorities in a path may follow each other without a separator.
     private static let longestAuthority = 2 << 10
 
-    /// A path, in which there may be other URLs, parameters (`;jsessionid=…`), and tokens.
+    /// Redacts a path, which may contain other URLs, parameters (`;jsessionid=…`), and tokens.
     private static func path(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         var result: [UInt8] = [], rest = text
         let last = text.lastIndex(of: UInt8(ascii: "@")), lastMark = max(last ?? -1, encodedAt(in: text) ?? -1)
@@ -189,7 +190,7 @@ package enum Redaction {
     private static func items(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier, depth: Int) -> [UInt8] {
         var result: [UInt8] = [], rest = text
         while true {
-            // A `?` or `#` begins another list of items, of a URL in the URL.
+            // Another `?` or `#` begins the items of a URL inside this one.
             let end = rest.firstIndex { "&;?#".utf8.contains($0) } ?? rest.endIndex
             result += item(rest[..<end], secrets, depth: depth)
             guard end < rest.endIndex else { return result }
@@ -214,8 +215,8 @@ package enum Redaction {
         return isHarmless ? Array(text) : Array(text[...equals]) + mask.utf8
     }
 
-    /// Whether the value of an item is a URL with user information, which may be encoded more than once. The address of a
-    /// mailbox is none.
+    /// Whether the value of an item is a URL with user information, which may be encoded more than once. An e-mail
+    /// address is not one.
     private static func hasUserInfo(_ value: [UInt8]) -> Bool {
         var value = value
         for _ in 0..<3 {
@@ -237,7 +238,7 @@ package enum Redaction {
 package enum URLUserInfo {
     /// Whether a URL, given as text, has user information, even an empty one.
     package static func isPresent(in url: String) -> Bool {
-        // Most URLs have no such character anywhere.
+        // Fast path: most URLs have no such character at all.
         url.utf8.contains(separator) && URLParts(Array(url.utf8)[...]).authority?.contains(separator) == true
     }
 
@@ -264,8 +265,8 @@ package enum URLUserInfo {
         return parts.text
     }
 
-    /// The same text without what may be user information, in whatever spelling: also where it is no authority by RFC 3986,
-    /// as in `http:/user:password@host`. For what is shown and never requested.
+    /// The text without anything that may be user information, in any spelling, even where RFC 3986 sees no authority,
+    /// as in `http:/user:password@host`. For display only.
     package static func removedFromAnySpelling(_ text: String) -> String {
         guard text.utf8.contains(where: { $0 == separator || $0 == UInt8(ascii: "%") }) else { return text }
         let bytes = Array(text.utf8)

@@ -1,19 +1,19 @@
-/// Decides what is secret: header fields, items of queries and forms, and members of JSON. Redirects, logs, errors, files
-/// and the command-line tool ask it, so that what one of them hides none of the others shows.
+/// Decides which header fields, items of queries and forms, and members of JSON are secret. Redirects, logs, errors,
+/// files and the command-line tool share it, so that a secret is hidden everywhere or nowhere.
 ///
-/// It decides by the parts of names (see ``SecretName``), by values that are secrets under any name, and by what the user
-/// has added.
+/// It decides by the parts of a name (see ``SecretName``), by values that are secrets under any name, and by what the
+/// user has added.
 package struct SecretClassifier: Sendable, Hashable {
-    /// What is secret without the user's additions.
+    /// The classifier without additions.
     package static let standard = SecretClassifier()
 
     /// Names of header fields that the user has marked, as they were given.
     private let fields: Set<String>
-    /// Nil for the standard ones, so that copies cost nothing.
+    /// nil for the standard names, so that copying costs nothing.
     private let items: ItemNames?
 
     /// - Parameters:
-    ///   - fields: names of header fields that are secrets, besides those whose names tell it.
+    ///   - fields: names of header fields that are secrets, besides those whose names say so.
     ///   - items: names of items; nil for the standard ones.
     package init(fields: Set<String> = [], items: ItemNames? = nil) {
         self.fields = fields
@@ -22,7 +22,8 @@ package struct SecretClassifier: Sendable, Hashable {
 
     // MARK: Header fields
 
-    /// Whether a header field may have a secret, by its name. A challenge (`WWW-Authenticate`) has none of the client's.
+    /// Whether a header field may contain a secret, by its name. A challenge (`WWW-Authenticate`) contains none of the
+    /// client's.
     package func contains(_ name: String) -> Bool { isMarked(name) || SecretName.verdict(on: name.utf8) != .harmless }
 
     /// Whether the value of a header field is a secret.
@@ -30,7 +31,7 @@ package struct SecretClassifier: Sendable, Hashable {
         isMarked(name) || SecretName.verdict(on: name.utf8).hides(value.utf8) || SecretName.isTelling(value.utf8)
     }
 
-    /// The value of a header field as it may be shown.
+    /// The value of a header field with its secrets masked.
     package func shown(_ name: String, _ value: String) -> String {
         if value.isEmpty { return value }
         if hides(field: name, value) { return Redaction.mask }
@@ -41,14 +42,14 @@ package struct SecretClassifier: Sendable, Hashable {
         !fields.isEmpty && fields.contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Whether the whole value is a URL, which may be relative and may have spaces in it.
+    /// Whether the whole value of this field is a URL, which may be relative and may contain spaces.
     private static func isReference(_ name: String) -> Bool {
         ["location", "content-location", "referer", ":path"].contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Whether a field says nothing that is meant for one origin alone, so that a redirect to another may keep it: what the
-    /// Fetch standard allows in any request ("CORS-safelisted"), what describes the body or asks for a part of the
-    /// response or for a newer one, and what concerns caches, traces and the connection.
+    /// Whether a redirect to another origin may keep a field, as it is not meant for one origin alone: the fields that
+    /// the Fetch standard allows in any request ("CORS-safelisted"), those that describe the body or ask for a part of
+    /// the response or for a newer one, and those about caches, traces and the connection.
     package static func isHarmless(_ name: String) -> Bool {
         let name = name.lowercased()
         return name.hasPrefix("accept") && SecretName.verdict(on: name.utf8) == .harmless || harmless.contains(name)
@@ -76,20 +77,21 @@ package struct SecretClassifier: Sendable, Hashable {
             || (items.words.contains("token") && SecretName.isTelling(value))
     }
 
-    /// Whether the value of a member of JSON is a secret: for a text as in an item, for an array or an object by its name.
+    /// Whether the value of a member of JSON is a secret: a text is treated like an item, an array or an object by its
+    /// name.
     package func hides(member name: String, _ value: String?) -> Bool { hides(item: name.utf8, (value ?? "-").utf8) }
 
-    /// The names of items whose values are hidden, as the user has set them.
+    /// The names of items whose values are hidden, if the user has set them.
     package struct ItemNames: Sendable, Hashable {
         /// As they were given.
         package let names: Set<String>
-        /// Those that are no words of the standard set: whole names, in the form that is compared.
+        /// Names that are not words of the standard set: compared as a whole, in normalized form.
         private let whole: Set<[UInt8]>
-        /// Those that are.
+        /// Names that are words of the standard set.
         fileprivate let words: Set<String>
 
-        /// - Parameter names: words of the standard set, which count in any name that has them, and whole names. In a whole
-        ///   name case, `-` and `_` do not matter, and in `user[password]` each part counts.
+        /// - Parameter names: words of the standard set, which match in any name that contains them, and whole names.
+        ///   For whole names, case, `-` and `_` do not matter, and in `user[password]` each part is compared.
         package init(_ names: Set<String>) {
             self.names = names
             words = SecretName.standard.intersection(names)

@@ -1,15 +1,15 @@
-/// What the name of a field, an item or a member says of its value.
+/// Decides by the name of a field, item or member whether its value is a secret.
 ///
-/// A name is split at whatever is neither a letter nor a digit, at digits, and where camel case begins a word:
+/// A name is split at characters that are neither letters nor digits, at digits, and where camel case begins a word:
 /// `X-Api-Key`, `x_api_key` and `xApiKey` have the same parts. Letters beyond ASCII are letters.
 package enum SecretName {
-    /// What a name says.
+    /// What a name says about its value.
     package enum Verdict: Sendable {
         /// The value is no secret.
         case harmless
         /// The value is a secret unless it is a number.
         case unlessNumber
-        /// The value is a secret unless it is plain: a status, a switch.
+        /// The value is a secret unless it is a plain word, such as a status or a switch.
         case unlessPlain
         case secret
 
@@ -24,18 +24,18 @@ package enum SecretName {
         }
     }
 
-    /// The words that make a name that of a secret.
+    /// The words that make a name secret.
     package static let standard: Set<String> = Set(words.keys).union(compounds)
 
-    /// What a name says, if these of the ``standard`` words count; nil for all.
+    /// The verdict on a name, if only these of the ``standard`` words count; nil for all.
     package static func verdict(on name: some Collection<UInt8>, _ enabled: Set<String>? = nil) -> Verdict {
         if let enabled, enabled.isEmpty { return .harmless }
-        // Longer names are none. Their ends say enough.
+        // Longer names are cut: their ends are enough to decide.
         let bytes = name.count > 256 ? Array(name.prefix(128)) + Array(name.suffix(128)) : Array(name)
         let (parts, hasCamelCase) = parts(of: bytes, splitsCamelCase: true)
         guard let last = parts.last, !aboutSecrets.contains(last) else { return .harmless }
         let verdict = verdict(on: parts, enabled)
-        // `ToKeN` is no camel case.
+        // `ToKeN` is not camel case.
         guard verdict == .harmless, hasCamelCase else { return verdict }
         return self.verdict(on: self.parts(of: bytes, splitsCamelCase: false).parts, enabled)
     }
@@ -125,7 +125,7 @@ package enum SecretName {
             } else if hasCompound(part, counts) {
                 note(.secret)
             }
-            // What is written apart: `api_key`, `pass-word`.
+            // Compound words written apart: `api_key`, `pass-word`.
             var joined = part
             for next in parts[(index + 1)...].prefix(2) {
                 joined += next
@@ -138,7 +138,7 @@ package enum SecretName {
         return strongest
     }
 
-    /// The word at the end of a part that is run together with others: `accesstoken`.
+    /// The secret word at the end of a part that was written without separators: `accesstoken`.
     private static func end(of part: String) -> (text: String, rest: Substring)? {
         guard part.utf8.count > 3 else { return nil }
         for word in ends where part.hasSuffix(word) { return (word, part.dropLast(word.count)) }
@@ -167,9 +167,9 @@ package enum SecretName {
         enum Place: Sendable { case anywhere, last, alone }
         var place = Place.anywhere
         var verdict = Verdict.secret
-        /// The parts before it that make it harmless.
+        /// The preceding parts that make it harmless.
         var harmlessAfter: Set<String> = []
-        /// The parts before it with which it counts although it is not alone.
+        /// The preceding parts with which it counts, though it does not count alone.
         var tellingAfter: Set<String> = []
 
         func applies(at index: Int, of count: Int, after before: String?) -> Bool {
@@ -205,10 +205,10 @@ package enum SecretName {
         .merging(
             [
                 "token": Word(harmlessAfter: [
-                    // Where the next page begins is no secret.
+                    // Cursors of pagination are not secret.
                     "cancel", "cancellation", "continuation", "cursor", "page", "pagination", "skip", "sync",
                 ]),
-                // Of language models, and of rate limits.
+                // Tokens of language models and of rate limits are numbers.
                 "tokens": Word(verdict: .unlessNumber),
                 "key": Word(
                     place: .last, verdict: .unlessPlain,
@@ -219,7 +219,7 @@ package enum SecretName {
                         "public", "routing", "row", "setting", "socket", "sort", "surrogate", "tag", "translation", "unique",
                         "websocket",
                     ]),
-                // A status is one, too, and countries have them.
+                // `code` may also be a status or a country.
                 "code": Word(
                     place: .alone, verdict: .unlessPlain,
                     tellingAfter: [
@@ -227,19 +227,19 @@ package enum SecretName {
                         "invitation", "invite", "login", "mfa", "oauth", "otp", "pass", "recovery", "reset", "security",
                         "sms", "totp", "user", "verification",
                     ]),
-                // CloudFront's signed URLs have one, and forms for S3.
+                // A policy of CloudFront's signed URLs, or of forms for S3.
                 "policy": Word(place: .alone, verdict: .unlessPlain),
                 "sign": Word(place: .alone, verdict: .unlessPlain),
             ]
         ) { $1 }
 
-    /// Words that end a part with others before them.
+    /// Words that can end a part after others.
     private static let ends = [
         "token", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "authorization", "cookie", "signature",
         "credential", "credentials", "assertion", "jwt",
     ]
 
-    /// Words run together, and written apart: in a part, or in up to three.
+    /// Compound words, written together in one part or apart in up to three.
     private static let compounds: Set<String> = [
         "accesscode", "accesskey", "accountkey", "activationcode", "adminkey", "apikey", "appkey", "applicationkey",
         "authcode", "authkey", "clientkey", "confirmationcode", "consumerkey", "devicecode", "encryptionkey", "functionkey",
@@ -249,10 +249,10 @@ package enum SecretName {
         "tokenkey", "tokenvalue", "userpass", "dbpass", "verificationcode", "password", "passwd", "passphrase",
     ]
 
-    /// What all compounds have one of.
+    /// Every compound contains one of these.
     private static let stems = ["key", "code", "pass", "sess", "saml", "token", "accessid"]
 
-    /// Last parts of names that say something about a secret, and not the secret.
+    /// Last parts that describe a secret without being one.
     private static let aboutSecrets: Set<String> = [
         "alg", "algorithm", "count", "enabled", "endpoint", "expiration", "expires", "expiry", "length", "limit", "method",
         "methods", "mode", "remaining", "required", "scheme", "size", "ttl", "type", "types", "uri", "url", "version",

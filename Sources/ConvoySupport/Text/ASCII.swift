@@ -1,4 +1,4 @@
-/// Functions for ASCII text as bytes, which avoid the cost of Unicode's rules.
+/// Functions for ASCII text as bytes, without the cost of Unicode's rules.
 @usableFromInline package enum ASCII {
     /// The byte in lower case, if it is an ASCII letter.
     @inlinable package static func lowercased(_ byte: UInt8) -> UInt8 {
@@ -22,7 +22,7 @@
         one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
     }
 
-    /// The bytes without blank ones at both ends.
+    /// The bytes without blank bytes at both ends.
     @inlinable package static func trimmed<Bytes: BidirectionalCollection<UInt8>>(
         _ bytes: Bytes, blank isBlank: (UInt8) -> Bool = isWhitespace
     ) -> Bytes.SubSequence {

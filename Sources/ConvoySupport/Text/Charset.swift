@@ -17,7 +17,7 @@ package struct Charset: Sendable {
         reader = .foundation(encoding == .ascii ? .utf8 : encoding)
     }
 
-    /// A charset by its IANA name, in any case and with or without quotes; nil for one that is not known.
+    /// The charset of an IANA name, in any case and with or without quotes; nil for an unknown one.
     package init?(named name: String) {
         let name = name.trimmingCharacters(in: ["\"", "'", " "]).uppercased()
         // A slash begins suffixes such as `//IGNORE`, which change how iconv treats errors.

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Dates as text. A formatter takes 25 to 70 microseconds per date and is a shared object; this takes a third of a
-/// microsecond.
+/// Formats dates. A `DateFormatter` takes 25 to 70 microseconds for each date and is a shared object; this takes a
+/// third of a microsecond.
 package enum DateText {
     /// `2013-01-01 00:00:00 +0000`, as in `NSDate`'s description; nil if the year is outside 1…9999.
     package static func description(of date: Date) -> String? {
@@ -35,7 +35,7 @@ package enum DateText {
 struct UTCFields {
     private var fields: tm
 
-    /// 0001-01-01 to 9999-12-31, the years that every format supports.
+    /// 0001-01-01 to 9999-12-31, the range that every format supports.
     static let seconds: Range<Int64> = -62_135_596_800..<253_402_300_800
 
     /// The fields of a time in seconds since 1970.

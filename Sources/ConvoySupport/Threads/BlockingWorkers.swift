@@ -3,8 +3,8 @@ import Synchronization
 
 /// Threads for calls that may block: a user's streams, a user's `prepare`.
 ///
-/// They are not libdispatch's: its pool is small, and a few slow streams would exhaust it. A thread is made when work
-/// arrives and none is idle, and ends after it has been idle for a while.
+/// libdispatch's pool is too small: a few slow streams would exhaust it. A thread is created when work arrives and none
+/// is idle, and ends after some idle time.
 package final class BlockingWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
 
@@ -13,7 +13,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     /// kernel.
     package static let shared = BlockingWorkers(limit: 1024)
 
-    /// What is to be run, as a call that can be given up or as one that cannot.
+    /// A job, and its handle if the caller may give it up.
     private struct Entry {
         let job: Job
         let call: BlockingCall?
@@ -21,14 +21,14 @@ package final class BlockingWorkers: @unchecked Sendable {
 
     private struct State {
         var jobs = Backlog<Entry>()
-        /// All threads, including the one that is being made, without those that were given up.
+        /// All threads, including one that is being created, without those that were given up.
         var threads = 0
         var idle = 0
-        /// Whether a thread is being made. It starts the next one, if needed, before it does anything else.
+        /// Whether a thread is being created. It starts the next one, if needed, before it does anything else.
         var isStarting = false
     }
 
-    /// Makes a thread that runs the closure; throws if the system refuses.
+    /// Creates a thread that runs the closure; throws if the system refuses.
     typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
 
     private let condition = NSCondition()
@@ -51,11 +51,12 @@ package final class BlockingWorkers: @unchecked Sendable {
     /// Runs the block on one of the threads; later, if all of them are busy and the limit is reached.
     package func perform(_ job: @escaping Job) { append(Entry(job: job, call: nil)) }
 
-    /// The same for a job that may never return. If `call` is given up before the job has begun, the job does not run;
-    /// otherwise it has to ask `call.finish()` at its end whether anybody wants what it has done.
+    /// Runs a job that may never return. If `call` is given up before the job begins, the job does not run; otherwise
+    /// the job must call `call.finish()` at its end, to learn whether its result is still wanted.
     package func perform(_ call: BlockingCall, _ job: @escaping Job) { append(Entry(job: job, call: call)) }
 
-    /// Makes up for the thread of a call that was given up: it no longer counts, and ends when the job returns.
+    /// Stops counting the thread of a call that was given up, and starts another if needed. The thread ends when the
+    /// job returns.
     package func replaceThread(of call: BlockingCall) {
         guard call.isAbandoned else { return }
         condition.lock()
@@ -74,7 +75,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         if needsThread { startThread() }
     }
 
-    /// Whether the caller must start a thread, which is already counted. Under the lock.
+    /// Whether the caller must start a thread, which is already counted. The lock must be held.
     private func reserveThread() -> Bool {
         guard state.jobs.count > state.idle, !state.isStarting, state.threads < limit else { return false }
         state.threads += 1
@@ -91,8 +92,8 @@ package final class BlockingWorkers: @unchecked Sendable {
                 self.work(waits: true)
             }
         } catch {
-            // The other threads do the work, and try again to start one whenever they take a job. If there is no other,
-            // a libdispatch thread runs the jobs this once, so that none is lost.
+            // The other threads run the jobs, and try again to start one whenever they take a job. If there is no
+            // other, a libdispatch thread runs the jobs this once, so that none is lost.
             condition.lock()
             state.isStarting = false
             state.threads -= 1
@@ -111,12 +112,12 @@ package final class BlockingWorkers: @unchecked Sendable {
                 continue
             }
             if call.begin() { entry.job() }
-            // Another thread is there in its place.
+            // Another thread has taken this one's place.
             if call.isAbandoned { return }
         }
     }
 
-    /// The next job, or nil if none has come for ten seconds, and the thread must end.
+    /// The next job; nil if none has arrived for ten seconds, so that the thread must end.
     private func nextJob(waits: Bool) -> (entry: Entry, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }
@@ -136,19 +137,19 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 }
 
-/// A call of code that may never return, which can be given up.
+/// A handle for code that may never return, by which its caller can give it up.
 ///
-/// Exactly one of ``finish()`` and ``giveUp()`` returns true, so whoever goes on, goes on alone.
+/// Exactly one of ``finish()`` and ``giveUp()`` returns true, so that only one side continues.
 package final class BlockingCall: Sendable {
     enum State: UInt8, AtomicRepresentable {
         /// No thread has taken it yet.
         case waiting
         case running
-        /// The code has returned, and whoever made the call takes its result.
+        /// The code has returned, and its caller takes the result.
         case finished
-        /// Given up before a thread had taken it: the code will not be called.
+        /// Given up before a thread had taken it; the code will not run.
         case withdrawn
-        /// Given up while the code was running. The thread is lost until the code returns.
+        /// Given up while the code was running. Its thread is lost until the code returns.
         case abandoned
     }
 
@@ -156,18 +157,19 @@ package final class BlockingCall: Sendable {
 
     package init() {}
 
-    /// Notes that a thread calls the code now. False if the call was given up.
+    /// Notes that a thread is about to run the code. False if the call was given up.
     func begin() -> Bool {
         state.compareExchange(expected: .waiting, desired: .running, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// The code has returned. To be called on its thread. False if the call was given up: its result is not wanted.
+    /// Notes that the code has returned; called on its thread. False if the call was given up, so that the result must
+    /// be dropped.
     package func finish() -> Bool {
         state.compareExchange(expected: .running, desired: .finished, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Gives the call up. False if its code has returned before, or it was given up before. Takes no lock. Tell
-    /// ``BlockingWorkers/replaceThread(of:)`` about it afterwards.
+    /// Gives the call up. False if the code has already returned, or the call was given up before. Takes no lock. Call
+    /// ``BlockingWorkers/replaceThread(of:)`` afterwards.
     package func giveUp() -> Bool {
         if state.compareExchange(expected: .waiting, desired: .withdrawn, ordering: .acquiringAndReleasing).exchanged {
             return true
@@ -175,7 +177,7 @@ package final class BlockingCall: Sendable {
         return state.compareExchange(expected: .running, desired: .abandoned, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Whether it was given up before its code was called, so that the code will not be called.
+    /// Whether it was given up before its code ran, so that the code will not run.
     package var isWithdrawn: Bool { state.load(ordering: .acquiring) == .withdrawn }
     /// Whether it was given up while its code was running.
     package var isAbandoned: Bool { state.load(ordering: .acquiring) == .abandoned }

@@ -1,35 +1,35 @@
 import Foundation
 
-/// Threads for calls to the file system, which are usually over in microseconds, and now and then are not.
+/// Threads for file system calls, which usually take microseconds, but can block for long.
 ///
-/// One thread does all of the work as long as it is quick: waking another for each call would take longer than the call.
-/// Only when work has waited for a moment, because a disk or another machine lets a call wait, does another thread take
-/// it.
+/// One thread runs all jobs while it keeps up, as waking another for each call would take longer than the call. Only
+/// when a job has waited for a moment, because a call blocks on a disk or on another machine, does another thread take
+/// over.
 package final class FileWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
 
     package static let shared = FileWorkers()
 
-    /// In seconds: how long work waits for a busy thread.
+    /// How long a job waits for a busy thread, in seconds.
     private static let patience = 0.002
-    /// In seconds: how long a thread waits for more.
+    /// How long a thread waits for another job, in seconds.
     private static let idleTime = 10.0
     private static let mostThreads = 256
 
     private let condition = NSCondition()
     // Guarded by the condition.
     private var jobs = Backlog<Job>()
-    /// How many jobs have been begun.
+    /// How many jobs have begun.
     private var begun: UInt64 = 0
-    /// All threads, with those that are being made.
+    /// All threads, including those being created.
     private var threads = 0
-    /// Those that run jobs.
+    /// Threads that are running jobs.
     private var busy = 0
-    /// Those that wait for nothing in particular.
+    /// Threads that wait for any job.
     private var idle = 0
-    /// Whether a thread has been woken or made, to run jobs or to watch those that do.
+    /// Whether a thread was woken or created and has not yet looked at the jobs.
     private var isHelpComing = false
-    /// Whether a thread waits for the patience to be over.
+    /// Whether a thread watches the busy one, until the patience is over.
     private var hasWatcher = false
 
     /// Runs the block on one of the threads. Blocks begin in the order in which they come.
@@ -41,26 +41,26 @@ package final class FileWorkers: @unchecked Sendable {
         call(help)
     }
 
-    /// Who has to come so that the jobs are run, or watched.
-    private enum Help { case nobody, idleThread, newThread }
+    /// Which thread must run or watch the jobs.
+    private enum Help { case notNeeded, idleThread, newThread }
 
-    /// Decides who is to come. A new thread is counted already. With the lock.
+    /// Chooses the thread; a new one is counted here. The lock must be held.
     private func helpNeeded() -> Help {
-        guard !isHelpComing, busy == 0 || !hasWatcher else { return .nobody }
+        guard !isHelpComing, busy == 0 || !hasWatcher else { return .notNeeded }
         if idle > 0 {
             isHelpComing = true
             return .idleThread
         }
-        guard threads < Self.mostThreads else { return .nobody }
+        guard threads < Self.mostThreads else { return .notNeeded }
         isHelpComing = true
         threads += 1
         return .newThread
     }
 
-    /// Without the lock: a thread that is woken wants it at once.
+    /// Called without the lock, which a woken thread needs at once.
     private func call(_ help: Help) {
         switch help {
-        case .nobody: break
+        case .notNeeded: break
         case .idleThread: condition.signal()
         case .newThread: start()
         }
@@ -70,7 +70,7 @@ package final class FileWorkers: @unchecked Sendable {
         do {
             try SystemThread.start(name: "Convoy.Files", stackSize: 512 << 10) { self.work() }
         } catch {
-            // The others do it, or if there are none, a libdispatch thread this once.
+            // The other threads run the jobs; if there are none, a libdispatch thread does so this once.
             condition.lock()
             threads -= 1
             isHelpComing = false
@@ -86,9 +86,9 @@ package final class FileWorkers: @unchecked Sendable {
         isHelpComing = false
         while waitForWork() {
             busy += 1
-            // Whoever has brought the others has called nobody, as this thread was about to come, or was watching.
-            let help = jobs.count > 1 ? helpNeeded() : .nobody
-            if help != .nobody {
+            // `perform` woke no thread for these jobs, as this one was starting or watching.
+            let help = jobs.count > 1 ? helpNeeded() : .notNeeded
+            if help != .notNeeded {
                 condition.unlock()
                 call(help)
                 condition.lock()
@@ -105,7 +105,7 @@ package final class FileWorkers: @unchecked Sendable {
         condition.unlock()
     }
 
-    /// Whether there is work for this thread; if not, it ends. Called and returns with the lock.
+    /// Waits for a job. False if none came, so that the thread must end. Called and returns with the lock held.
     private func waitForWork() -> Bool {
         while true {
             if jobs.isEmpty {
@@ -117,7 +117,7 @@ package final class FileWorkers: @unchecked Sendable {
             } else if busy == 0 {
                 return true
             } else if hasWatcher {
-                // Another one watches.
+                // Another thread watches already.
                 idle += 1
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
                 idle -= 1
@@ -126,7 +126,7 @@ package final class FileWorkers: @unchecked Sendable {
                 hasWatcher = true
                 let before = begun
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Self.patience))
-                // It may have got the signal that was meant for another.
+                // This thread may have taken the signal for another.
                 (hasWatcher, isHelpComing) = (false, false)
                 if !jobs.isEmpty, begun == before { return true }
             }

@@ -1,8 +1,8 @@
 /// Percent-encoding (RFC 3986, section 2.1).
 package enum PercentEncoding {
-    /// The text with all bytes encoded that are not allowed. A `%` that encodes nothing becomes `%25`.
+    /// Encodes all bytes that are not allowed. A `%` that encodes nothing becomes `%25`.
     ///
-    /// - Parameter keepsEncodings: whether what looks like an encoding is one, and stays.
+    /// - Parameter keepsEncodings: whether existing encodings are kept.
     package static func encoded(
         _ bytes: ArraySlice<UInt8>, allowing allowed: ByteSet, keepsEncodings: Bool = true
     ) -> ArraySlice<UInt8> {
@@ -23,7 +23,7 @@ package enum PercentEncoding {
         return output[...]
     }
 
-    /// The decoded bytes.
+    /// Decodes all encodings.
     package static func decoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         var index = bytes.startIndex
@@ -35,7 +35,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The decoded bytes; nil if there is a `%` that encodes nothing.
+    /// Decodes all encodings; nil if a `%` encodes nothing.
     package static func strictlyDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
         let isStrict = bytes.indices.allSatisfy {
             bytes[$0] != UInt8(ascii: "%") || escapedByte(bytes, at: $0) != nil

@@ -23,8 +23,8 @@ package struct PlainBase: Sendable {
     }
 }
 
-/// A reference that needs no resolving and no encoding, as most do: where it leads is found in one pass over its text, and
-/// the text is sent as it is. `URLReference` reads the others, and gives the same result for these.
+/// A reference that needs no resolving and no encoding, as most do. Its target is found in one pass over the text,
+/// which is sent unchanged. `URLReference` reads all others, and would give the same result for these.
 package struct PlainReference {
     private enum Form {
         case absolute
@@ -38,15 +38,15 @@ package struct PlainReference {
     private let base: PlainBase?
     private let form: Form
     private let hasQuery: Bool
-    /// Whether it is an authority alone.
+    /// Whether the reference is an authority without a path.
     private let lacksPath: Bool
     package let target: Target
-    /// Whether it leads to the target of the base.
+    /// Whether it leads to the base's target.
     package let leadsToBase: Bool
 
-    /// - Returns: nil for what has to be parsed: a reference that is relative without a base, that begins with `//`, `?` or
-    ///   another scheme, that has a fragment, dot segments or characters to encode, or whose authority is not written as
-    ///   that of a target.
+    /// - Returns: nil for a reference that must be parsed: one that is relative without a base, that begins with `//`,
+    ///   `?` or another scheme, that has a fragment, dot segments or characters to encode, or whose authority is not in
+    ///   normal form.
     package init?(_ reference: String, under base: PlainBase?) {
         var text = reference
         let found = text.withUTF8 { bytes -> (form: Form, start: Int, isOfBase: Bool, scan: Scan)? in
@@ -61,7 +61,7 @@ package struct PlainReference {
                 guard bytes.count < 2 || bytes[1] != UInt8(ascii: "/") else { return nil }
                 return Scan(bytes, from: 0).map { (.path, 0, true, $0) }
             }
-            // What has a colon in its first segment has a scheme.
+            // A colon in the first segment ends a scheme.
             guard bytes.first != UInt8(ascii: "?"),
                 bytes.first(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") })
                     != UInt8(ascii: ":")
@@ -79,9 +79,9 @@ package struct PlainReference {
         lacksPath = found.form == .absolute && found.start == text.utf8.count
     }
 
-    /// The address of the URL, with a query appended to its own; nil where a slash would have to be put before it.
+    /// The address of the URL, with a query appended; nil if a slash would have to be inserted before it.
     ///
-    /// - Parameter query: one that is encoded; empty for none.
+    /// - Parameter query: encoded; empty for none.
     package func address(appending query: String) -> HTTPAddress? {
         if query.isEmpty, form == .absolute { return HTTPAddress(target: target, text: text) }
         guard query.isEmpty || !lacksPath else { return nil }
@@ -120,11 +120,11 @@ package struct PlainReference {
         return path.withUTF8 { Scan($0, from: 0)?.hasQuery == false }
     }
 
-    /// What a path and a query of plain characters are found to have.
+    /// The result of scanning a path and a query of plain characters.
     private struct Scan {
         let hasQuery: Bool
 
-        /// - Returns: nil if a byte has to be encoded, if a segment is one that resolving removes, and for a fragment.
+        /// - Returns: nil for a byte that must be encoded, a dot segment, or a fragment.
         init?(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) {
             var index = start
             let allowed = ByteSet.path
@@ -146,7 +146,7 @@ package struct PlainReference {
             }
         }
 
-        /// The index after a character; nil if it is not allowed.
+        /// The index after an allowed character; nil for any other.
         private static func next(_ bytes: UnsafeBufferPointer<UInt8>, _ index: Int, _ allowed: ByteSet) -> Int? {
             if allowed.contains(bytes[index]) { return index + 1 }
             guard bytes[index] == UInt8(ascii: "%"), bytes.count - index > 2,
@@ -163,7 +163,7 @@ package struct PlainReference {
 }
 
 extension PlainBase {
-    /// Whether a reference begins with the base's scheme and authority, and goes on with a path or ends there.
+    /// Whether a reference begins with the base's scheme and authority, followed by a path or nothing.
     fileprivate func isOrigin(of reference: UnsafeBufferPointer<UInt8>) -> Bool {
         guard reference.count >= originEnd, reference.count == originEnd || reference[originEnd] == UInt8(ascii: "/") else {
             return false

@@ -1,15 +1,16 @@
 import Foundation
 
-/// Where an http or https URL leads: what decides about encryption, pins, proxies, cookies, caches and credentials.
+/// The scheme, host and port of an http or https URL, which decide about encryption, pins, proxies, cookies, caches and
+/// credentials.
 ///
-/// It is read once, where a URL enters, and all spellings of a target are equal: `HTTP://%45xample.COM:080` and
-/// `http://example.com`. So no code behind it compares the texts of URLs, of which each part has several forms. Names that
-/// may lead to the same server, such as `example.com` and `example.com.`, are two targets.
+/// A URL is read once, where it enters, and all spellings of a target are equal: `HTTP://%45xample.COM:080` and
+/// `http://example.com`. No other code compares the texts of URLs, which have several forms each. Names that may lead
+/// to the same server, such as `example.com` and `example.com.`, are two targets.
 package struct Target: Sendable, Hashable {
     /// Whether the scheme is https.
     package let isSecure: Bool
-    /// As it is sent: a name in ASCII and lower case, an IPv4 address of four decimal numbers, or an IPv6 address in its
-    /// shortest form and in brackets.
+    /// In the form that is sent: a name in ASCII and lower case, an IPv4 address of four decimal numbers, or an IPv6
+    /// address in its shortest form, in brackets.
     package let host: String
     /// The port, also where the URL has none.
     package let port: Int
@@ -30,7 +31,7 @@ package struct Target: Sendable, Hashable {
     /// The target of a URL; nil as above.
     package init?(_ url: URL) { self.init(url.absoluteString) }
 
-    /// Whether two URLs have the same target, and have one at all: scheme, host and port (RFC 6454, section 5).
+    /// Whether both URLs have a target, and the same one: scheme, host and port (RFC 6454, section 5).
     package static func isSame(_ one: URL?, _ other: URL?) -> Bool {
         guard let one = one.flatMap({ Target($0) }), let other = other.flatMap({ Target($0) }) else { return false }
         return one == other
@@ -49,7 +50,7 @@ package struct Target: Sendable, Hashable {
     /// The host, and the port unless it is the scheme's own: the value of `Host` (RFC 9110, section 7.2).
     package var authority: String { usesDefaultPort ? host : "\(host):\(port)" }
 
-    /// The host without brackets, and with the zone after a `%`, as functions of the system take it.
+    /// The host without brackets, and with the zone after a `%`, as system calls expect it.
     package var bareHost: String {
         guard host.utf8.first == UInt8(ascii: "[") else { return host }
         return String(host.dropFirst().dropLast()) + (zone.map { "%\($0)" } ?? "")
@@ -60,7 +61,7 @@ package struct Target: Sendable, Hashable {
         isSecure ? self : Target(isSecure: true, host: host, port: port == 80 ? 443 : port, zone: zone)
     }
 
-    /// The same with the zone, so that it stands for one place: in the authority of a URL.
+    /// The authority with the zone, which identifies one place.
     package var place: String {
         guard let zone else { return authority }
         return "\(host.dropLast())%25\(zone)]" + (usesDefaultPort ? "" : ":\(port)")
@@ -68,21 +69,21 @@ package struct Target: Sendable, Hashable {
 }
 
 extension Target: CustomStringConvertible {
-    /// As the beginning of a URL, without the scheme's own port.
+    /// The beginning of a URL, without the default port.
     package var description: String { "\(scheme)://\(place)" }
 }
 
-/// An http or https URL in the form in which it is sent, and its target.
+/// An http or https URL in the form that is sent, and its target.
 package struct HTTPAddress: Sendable, Hashable {
     /// Where it leads.
     package let target: Target
-    /// The URL. Its scheme and its authority are written as those of the target, so that every parser reads that target in
-    /// it; the path, the query and the fragment are as they were given, after a slash.
+    /// The URL. Its scheme and authority are in normal form, so that every parser finds the same target; the path, the
+    /// query and the fragment are unchanged, after a slash.
     package let text: String
-    /// Whether the URL that was given has user information, even an empty one. The text has none.
+    /// Whether the original URL had user information, even an empty one. `text` has none.
     package let hasUserInfo: Bool
 
-    /// What is wrong with a URL.
+    /// Why a text is not such a URL.
     package enum Problem: Error, Equatable {
         case noScheme
         /// In lower case.
@@ -91,10 +92,10 @@ package struct HTTPAddress: Sendable, Hashable {
         case noHost
     }
 
-    /// An address made of its parts.
+    /// An address from its parts.
     ///
     /// - Parameters:
-    ///   - text: a URL that begins with that of another address of the same target.
+    ///   - text: a URL that begins like another address of the same target.
     package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
 
     /// The address of a URL given as text; nil if it is not one.
@@ -141,7 +142,7 @@ package struct HTTPAddress: Sendable, Hashable {
         self.target = target
         hasUserInfo = authority.userInfo != nil
         let rest = String(decoding: bytes[parts.path.startIndex...], as: UTF8.self)
-        // Some parsers take a `?` for part of the host.
+        // Without the slash, some parsers would take the `?` for part of the host.
         self.text = target.description + (rest.utf8.first == UInt8(ascii: "/") || rest.isEmpty ? rest : "/\(rest)")
     }
 }
@@ -149,7 +150,7 @@ package struct HTTPAddress: Sendable, Hashable {
 // MARK: Reading
 
 extension Target {
-    /// The target of a URL that may also be one of web sockets: `ws` counts as http, `wss` as https.
+    /// The target of a URL that may also be a WebSocket's: `ws` counts as http, `wss` as https.
     package init?(ofWebSocketOrHTTP url: URL) {
         let address = try? HTTPAddress(
             parsing: url.absoluteString,
@@ -171,7 +172,7 @@ extension Target {
             guard let address = Self.shortest(String(decoding: host[1..<end], as: UTF8.self)) else { return nil }
             host = Array("[\(address)]".utf8)
         } else if host.last == UInt8(ascii: "."), let address = URLAuthority.addressInDecimals(host.dropLast()) {
-            // A name server would be asked for it, or not, or a proxy.
+            // Resolvers and proxies disagree about such a name.
             host = address
         }
         var port = isSecure ? 443 : 80
@@ -204,8 +205,8 @@ extension Target {
     }
 }
 
-/// Where the scheme and the authority are in a URL that has them in the only form in which a target is written, but for a
-/// port that may be the scheme's own: as most URLs have them. Found in one pass, without an allocation.
+/// Finds the scheme and the authority of a URL that is already in normal form, as most are, except that it may name the
+/// default port. One pass, without an allocation.
 package struct PlainAuthority {
     package let isSecure: Bool
     /// A name, or an IPv4 address.
@@ -214,12 +215,12 @@ package struct PlainAuthority {
     /// The end of the authority: that of the URL, or a slash.
     package let end: Int
 
-    /// The host, and the port unless it is the scheme's own, in a text that does not name that.
+    /// The host and the port, without a default port.
     package var place: Range<Int> { usesDefaultPort ? host : host.lowerBound..<end }
     package var usesDefaultPort: Bool { port == (isSecure ? 443 : 80) }
     package var namesPort: Bool { host.upperBound < end }
 
-    /// - Returns: nil for every other URL.
+    /// - Returns: nil for any other URL.
     package init?(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard let start = bytes.baseAddress, bytes.count > 7, memcmp(start, "http", 4) == 0 else { return nil }
         isSecure = bytes[4] == UInt8(ascii: "s")
@@ -227,7 +228,7 @@ package struct PlainAuthority {
         guard memcmp(start + index, "://", 3) == 0 else { return nil }
         index += 3
         let (first, last) = (index, Self.lastLabel(bytes, &index))
-        // What ends in a number may be an address in one of many spellings.
+        // A name that ends in a digit may be an address in one of many spellings.
         guard last < index, !ASCII.isDigit(bytes[last]) || Self.isCommonAddress(bytes[first..<index]) else { return nil }
         host = first..<index
         var port = isSecure ? 443 : 80
@@ -263,7 +264,7 @@ package struct PlainAuthority {
         return last
     }
 
-    /// Whether it is an IPv4 address as it is commonly written: four decimal numbers.
+    /// Whether the host is an IPv4 address in its common form, four decimal numbers.
     private static func isCommonAddress(_ host: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
         var (numbers, value, digits) = (1, 0, 0)
         for byte in host {
@@ -271,7 +272,7 @@ package struct PlainAuthority {
                 guard digits > 0 else { return false }
                 (numbers, value, digits) = (numbers + 1, 0, 0)
             } else {
-                // One that begins with a zero is octal.
+                // A number with a leading zero is octal.
                 guard ASCII.isDigit(byte), digits == 0 || value > 0 else { return false }
                 (value, digits) = (value * 10 + Int(byte - UInt8(ascii: "0")), digits + 1)
                 guard value <= 255 else { return false }

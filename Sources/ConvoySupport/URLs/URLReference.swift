@@ -25,7 +25,7 @@ package enum URLReference {
         guard let target = parts(of: reference, relativeTo: base?.absoluteString),
             !target.isHTTP || target.hasHost
         else { return nil }
-        // All characters are allowed by now, so there is nothing left for Foundation to encode.
+        // Everything is encoded by now, so that Foundation changes nothing.
         return URL(string: target.text, encodingInvalidCharacters: false)
     }
 
@@ -174,10 +174,10 @@ struct URLParts {
     }
 }
 
-/// The user information, host and port of a URL (RFC 3986, section 3.2), in the form in which they are sent.
+/// The user information, host and port of a URL (RFC 3986, section 3.2), in the form that is sent.
 ///
-/// It is strict, unlike the other parts: nothing is accepted that one parser takes for the end of the host and another
-/// for part of it.
+/// Unlike the other parts it is parsed strictly: nothing is accepted that one parser takes for the end of the host and
+/// another for part of it.
 struct URLAuthority {
     let userInfo: ArraySlice<UInt8>?
     /// A name in ASCII (converted by UTS 46 if it is international), an IPv4 address of four decimal numbers, or an
@@ -191,7 +191,7 @@ struct URLAuthority {
     init?(_ text: ArraySlice<UInt8>) {
         guard text.allSatisfy({ $0 > 0x1F && $0 != 0x7F && $0 != UInt8(ascii: "\\") }) else { return nil }
         var rest = text
-        // The last one: all parsers agree that the host follows it.
+        // The last `@`: all parsers agree that the host follows it.
         if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
             userInfo = PercentEncoding.encoded(rest[..<at], allowing: .userInfo)
             rest = rest[(at + 1)...]
@@ -254,14 +254,14 @@ struct URLAuthority {
 
     private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         if text.allSatisfy(ByteSet.host.contains) { return Array(text) }
-        // A percent-encoded host is decoded here, as some parsers decode it and some do not.
+        // Some parsers decode a percent-encoded host and some do not, so it is decoded here.
         let bytes = PercentEncoding.decoded(text)
         if bytes.allSatisfy(ByteSet.host.contains) { return bytes }
         guard bytes.allSatisfy({ $0 >= 0x80 || ByteSet.host.contains($0) }),
             let unicode = String(validating: bytes, as: UTF8.self),
-            // The text, not `host`, which Foundation decodes.
+            // `absoluteString`, as Foundation decodes `host`.
             let ascii = URL(string: "http://\(unicode)/")?.absoluteString.utf8.dropFirst(7).dropLast(),
-            // There are letters whose compatibility form is a `%` or a `/`.
+            // The compatibility form of some letters is a `%` or a `/`.
             !ascii.isEmpty, ascii.allSatisfy(ByteSet.host.contains)
         else { return nil }
         return Array(ascii)
