@@ -16,7 +16,7 @@ import Testing
         for name in [
             "ArticleCode", "ArticleMigrationCode", "ArticleTrustCode", "ArticlePinTests", "ArticleCredentialCode",
             "ArticleStoreCode", "ArticleDownloadCode", "ArticleSessionsCode", "ArticleStreamsCode",
-            "ArticleRealTimeTests", "ReadmeSnippets",
+            "ArticleRealTimeTests", "ArticleRecipeTests", "ReadmeSnippets",
         ] {
             let source = try String(contentsOf: here.appendingPathComponent("\(name).swift"), encoding: .utf8)
             for (article, block) in Self.marked(source) { tested[article, default: []].append(block) }
@@ -27,7 +27,7 @@ import Testing
             let blocks = Self.fenced(text)
             if !blocks.isEmpty { written[String(name.dropLast(3))] = blocks }
         }
-        #expect(written.count == 20)
+        #expect(written.count == 21)
         #expect(written.keys.sorted() == tested.keys.sorted())
         for (article, blocks) in written {
             let others = Set(blocks).symmetricDifference(tested[article] ?? [])
