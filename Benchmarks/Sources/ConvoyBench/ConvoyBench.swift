@@ -48,7 +48,7 @@ struct ConvoyBench {
         }
         defer { for source in signals { source.cancel() } }
         let runner = Runner(options: options, server: server)
-        let report = Report(printsJSON: options.printsJSON, judges: !options.isQuick)
+        let report = Report(printsJSON: options.printsJSON, checksBars: !options.isQuick)
         if !options.printsJSON {
             print(
                 "\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Medians over the rounds;"

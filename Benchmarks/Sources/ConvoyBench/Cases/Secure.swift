@@ -1,6 +1,6 @@
 import Foundation
 
-/// What it costs to decide whom to trust.
+/// The cost of deciding which servers to trust.
 extension Case {
     /// On kept connections, where it was decided before.
     static let secureGet: Case = {

@@ -4,7 +4,7 @@ import Foundation
 struct Report {
     let printsJSON: Bool
     /// A quick run is too short to check the targets.
-    let judges: Bool
+    let checksBars: Bool
 
     // MARK: Tables
 
@@ -32,7 +32,7 @@ struct Report {
         }
         let absent = Set(benchCase.trials.flatMap(\.subjects).filter { !$0.isAvailable }.map(\.name)).sorted()
         if !absent.isEmpty { print("  not on this machine: \(absent.joined(separator: ", "))") }
-        guard judges else { return }
+        guard checksBars else { return }
         for bar in benchCase.bars { print("  " + Self.line(bar, bar.measure(results))) }
     }
 
@@ -109,7 +109,7 @@ struct Report {
                         ratio_to_limit: ratio(trial, subject, results), details: details.isEmpty ? nil : details))
             }
         }
-        for bar in benchCase.bars where judges {
+        for bar in benchCase.bars where checksBars {
             let value = bar.measure(results)
             writeLine(
                 BarLine(

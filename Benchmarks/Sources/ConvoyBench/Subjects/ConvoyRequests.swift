@@ -34,7 +34,7 @@ extension Subject {
         }
     }
 
-    /// As `convoy`, with a monitor that hears the whole story of each operation.
+    /// As `convoy`, with a monitor that receives all events of each operation.
     static func convoyMonitored(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)
