@@ -32,7 +32,7 @@ struct ContradictionTests {
         if !hasHTTP2 { print("contradictions: no case over HTTP/2, which needs \(FrameServer.installHint)") }
         let servers = (ScriptedServer.contradictions + ScriptedServer.honest).filter { hasHTTP2 || $0.isOverHTTP1 }
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
-        let count = Self.environment["CONVOY_CONTRADICTIONS"].flatMap { Int($0) } ?? 3 * servers.count
+        let count = Self.environment["CONVOY_CONTRADICTIONS"].flatMap { Int($0) } ?? PropertyBudget.rounds(servers.count)
         let numbers = Self.environment["CONVOY_CONTRADICTION"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         print("contradictions: \(numbers.count) cases of \(servers.count) servers, CONVOY_SEED=\(seed)")
 

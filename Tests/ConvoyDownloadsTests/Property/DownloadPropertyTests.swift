@@ -8,7 +8,7 @@ import Testing
 /// error and the old file.
 ///
 /// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_DOWNLOAD` one case of it.
-/// `CONVOY_DOWNLOADS` says how many cases there are (1,000), `CONVOY_BEHAVIOURS` takes only those behaviours.
+/// `CONVOY_DOWNLOADS` says how many cases there are, `CONVOY_BEHAVIOURS` takes only those behaviours.
 struct DownloadPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
     /// Cases at once: most of them wait for a slice, a pause or a timeout.
@@ -22,7 +22,7 @@ struct DownloadPropertyTests {
 
     @Test func aFileIsRightOrTheDownloadFailsOnce() throws {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
-        let count = Self.environment["CONVOY_DOWNLOADS"].flatMap { Int($0) } ?? 1_000
+        let count = Self.environment["CONVOY_DOWNLOADS"].flatMap { Int($0) } ?? PropertyBudget.rounds(400)
         let numbers = Self.environment["CONVOY_DOWNLOAD"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         let chosen = Self.environment["CONVOY_BEHAVIOURS"]?.split(separator: ",").map(String.init)
         let behaviours = ServerBehaviour.allCases.filter { chosen?.contains($0.rawValue) ?? true }

@@ -5,13 +5,13 @@ import Testing
 /// Whatever servers answer, in whatever order, and however parts end: bytes of two versions are never combined without a
 /// checksum that tells, everything ends, and each byte that is claimed was written.
 ///
-/// `CONVOY_SEED` repeats a run, `CONVOY_PLAN` one case of it. `CONVOY_PLANS` says how many there are (20,000).
+/// `CONVOY_SEED` repeats a run, `CONVOY_PLAN` one case of it. `CONVOY_PLANS` says how many there are.
 @Suite struct DownloadPlanPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
 
     @Test func aPlanNeverCombinesTwoFilesAndAlwaysEnds() {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
-        let count = Self.environment["CONVOY_PLANS"].flatMap { Int($0) } ?? 20_000
+        let count = Self.environment["CONVOY_PLANS"].flatMap { Int($0) } ?? PropertyBudget.rounds(5_000)
         let numbers = Self.environment["CONVOY_PLAN"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         var (successes, faults) = (0, 0)
         for number in numbers {

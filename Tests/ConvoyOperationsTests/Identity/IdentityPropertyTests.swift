@@ -220,10 +220,10 @@ import Testing
 
     // MARK: Properties
 
-    @Test func `ten thousand pairs share what is stored, and connections, where they are equal and nowhere else`() throws {
+    @Test func `pairs share what is stored, and connections, where they are equal and nowhere else`() throws {
         var random = SplitMix64.printingSeed()
         var (equal, different) = (0, 0)
-        for _ in 0..<10_000 {
+        for _ in 0..<PropertyBudget.rounds(2_000) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
             let sharesStored = try partition(one) == partition(other)
@@ -232,15 +232,15 @@ import Testing
             #expect(sharesConnection == (one.connected == other.connected), "\(one) \(other)")
             if sharesStored { equal += 1 } else { different += 1 }
         }
-        #expect(equal > 1000 && different > 1000)
+        #expect(equal > 200 && different > 200)
         withExtendedLifetime(prepared) {}
     }
 
-    @Test func `ten thousand pairs share a transfer only where all is equal`() throws {
+    @Test func `pairs share a transfer only where all is equal`() throws {
         var random = SplitMix64.printingSeed()
         let target = try #require(URL(string: url))
         var equal = 0
-        for _ in 0..<10_000 {
+        for _ in 0..<PropertyBudget.rounds(2_000) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
             func key(_ spec: Spec) throws -> CoalescingTransport.Key {
@@ -260,10 +260,10 @@ import Testing
                 equal += 1
             }
         }
-        #expect(equal > 500)
+        #expect(equal > 100)
     }
 
-    @Test func `ten thousand pairs send their own cookies and credentials`() throws {
+    @Test func `pairs send their own cookies and credentials`() throws {
         var random = SplitMix64.printingSeed()
         let address = try #require(URL(string: url))
         let server = try #require(AuthenticatingServer(address))
@@ -287,7 +287,7 @@ import Testing
             record.noteSuccess(except: nil, at: server, info: [])
             return value
         }
-        for _ in 0..<10_000 {
+        for _ in 0..<PropertyBudget.rounds(2_000) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
             #expect((try credential(one) == credential(other)) == (one.user == other.user), "\(one) \(other)")

@@ -1,5 +1,6 @@
 import ConvoyStorySupport
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -51,8 +52,10 @@ import Testing
     func `whatever comes when the operation finishes once and its bytes are right`(whereActionsComeLate isLate: Bool) throws
     {
         let queue = DispatchQueue(label: "completion")
-        for seed in 0..<20_000 {
-            var choices = Choices(state: UInt64(seed))
+        var seeds = SplitMix64.printingSeed()
+        for _ in 0..<PropertyBudget.rounds(4_000) {
+            let seed = seeds.next()
+            var choices = Choices(state: seed)
             var resource = SimulatedTransport.Resource(body: Self.body(0))
             resource.honoursRanges = choices.pick(4) > 0
             resource.announcesLength = choices.pick(4) > 0

@@ -17,9 +17,10 @@ import Testing
     // MARK: References
 
     @Test func `a plain reference leads to where it leads when it is parsed`() throws {
-        var random = SplitMix64(seed: 30)
+        var random = SplitMix64.printingSeed()
         var plainCount = 0
-        for _ in 0..<40_000 {
+        let rounds = PropertyBudget.rounds(10_000)
+        for _ in 0..<rounds {
             let baseText = Self.bases.randomElement(using: &random) ?? nil
             let base = baseText.flatMap { URL(string: $0) }
             let plainBase = base.flatMap(PlainBase.init)
@@ -38,7 +39,7 @@ import Testing
             #expect(try HTTPAddress.reading(url.absoluteString) == address, what)
             #expect(plain.leadsToBase == Target.isSame(url, plainBase == nil ? nil : base), what)
         }
-        #expect(plainCount > 8_000 && plainCount < 32_000)
+        #expect(plainCount > rounds / 5 && plainCount < rounds * 4 / 5)
     }
 
     private static let bases: [String?] = [
@@ -81,10 +82,11 @@ import Testing
     // MARK: Calls
 
     @Test func `a prepared call is the request that the serializer makes`() throws {
-        var random = SplitMix64(seed: 31)
+        var random = SplitMix64.printingSeed()
         var (preparedCount, failures) = (0, 0)
         let managers = Self.managers()
-        for _ in 0..<12_000 {
+        let rounds = PropertyBudget.rounds(3_000)
+        for _ in 0..<rounds {
             guard let manager = managers.randomElement(using: &random) else { return }
             let (call, body) = Self.call(&random)
             let what: Comment = "\(call) under \(manager)"
@@ -110,7 +112,7 @@ import Testing
             default: Issue.record("\(what): \(made) and \(operation)")
             }
         }
-        #expect(preparedCount > 2_000 && failures > 100, "\(preparedCount) prepared, \(failures) failures")
+        #expect(preparedCount > rounds / 6 && failures > rounds / 120, "\(preparedCount) prepared, \(failures) failures")
     }
 
     private func expectSame(_ prepared: PreparedRequest, _ request: URLRequest, _ what: Comment) throws {

@@ -35,3 +35,13 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         return bytes.withUnsafeBytes { Data($0.prefix(count)) }
     }
 }
+
+/// How many random cases the properties try. The counts in the tests are those of every day; `CONVOY_BUDGET` is how many
+/// times as many a run tries, and `Tests/long properties` sets it.
+public enum PropertyBudget {
+    /// 1, unless `CONVOY_BUDGET` says otherwise.
+    public static let factor = max(1, ProcessInfo.processInfo.environment["CONVOY_BUDGET"].flatMap { Int($0) } ?? 1)
+
+    /// This many cases, times ``factor``.
+    public static func rounds(_ count: Int) -> Int { count * factor }
+}
