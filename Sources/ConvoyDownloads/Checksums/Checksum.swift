@@ -73,3 +73,91 @@ extension Checksum: CustomStringConvertible {
     /// The checksum in the form that ``init(parsing:)`` takes, such as `sha-256=9f86…`.
     public var description: String { "\(algorithm)=\(hexadecimal)" }
 }
+
+/// The checksums of a file's pieces of equal length, as Metalink has them (RFC 5854, section 4.1.1).
+public struct PieceChecksums: Sendable, Hashable {
+    /// The length of each piece but the last, in bytes.
+    public let length: Int64
+    /// The checksums in order.
+    public let checksums: [Checksum]
+
+    /// The checksums of pieces; nil if the length is not positive, or there are none.
+    public init?(length: Int64, checksums: [Checksum]) {
+        guard length > 0, !checksums.isEmpty else { return nil }
+        (self.length, self.checksums) = (length, checksums)
+    }
+
+    /// The positions of a piece in a file of a length; nil if the file has no such piece.
+    func range(of index: Int, total: Int64) -> Range<Int64>? {
+        let (start, isTooLarge) = length.multipliedReportingOverflow(by: Int64(index))
+        guard !isTooLarge, start < total else { return nil }
+        return start..<(total - start < length ? total : start + length)
+    }
+
+    /// The lengths, in bytes, of the files that they can be those of.
+    var lengths: ClosedRange<Int64> {
+        let (before, isTooLong) = length.multipliedReportingOverflow(by: Int64(checksums.count) - 1)
+        guard !isTooLong, before < .max else { return .max ... .max }
+        return before + 1...(before.addingReportingOverflow(length).overflow ? .max : before + length)
+    }
+}
+
+/// Why text is not a checksum.
+public enum ChecksumError: Error, Sendable, Hashable {
+    /// The name is none of an algorithm that is supported (MD5, SHA-1, SHA-256, SHA-512).
+    case unknownAlgorithm(String)
+    /// There is something else than hexadecimal digits.
+    case notHexadecimal(String)
+    /// A digest of this algorithm has another number of hexadecimal digits.
+    case wrongLength(ChecksumAlgorithm, digits: Int)
+    /// There is no name, and no supported algorithm has digests with this number of hexadecimal digits.
+    case unknownLength(digits: Int)
+}
+
+extension ChecksumError: CustomStringConvertible {
+    /// The reason in a sentence.
+    public var description: String {
+        switch self {
+        case .unknownAlgorithm(let name):
+            "\(Self.shown(name)) is none of the supported algorithms: \(Self.known)."
+        case .notHexadecimal(let text):
+            "\(Self.shown(text)) is not a digest in hexadecimal digits."
+        case .wrongLength(let algorithm, let digits):
+            "A \(algorithm) digest has \(algorithm.digestLength * 2) hexadecimal digits, not \(digits)."
+        case .unknownLength(let digits):
+            "No supported algorithm has digests of \(digits) hexadecimal digits. Supported are: \(Self.known)."
+        }
+    }
+
+    private static let known = ChecksumAlgorithm.allCases.map(\.description).joined(separator: ", ")
+
+    /// The text in quotes, cut if it is long.
+    private static func shown(_ text: String) -> String {
+        text.utf8.count > 200 ? "\(String(text.prefix(100)).debugDescription)…" : text.debugDescription
+    }
+}
+
+extension ChecksumError: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
+}
+
+/// Bytes written as hexadecimal digits (RFC 4648, section 8).
+enum HexadecimalDigits {
+    /// The bytes; nil if a character is no digit of either case, or if their number is odd.
+    static func bytes(of digits: some Collection<UInt8>) -> Data? {
+        guard digits.count % 2 == 0 else { return nil }
+        var data = Data(capacity: digits.count / 2)
+        var high: UInt8?
+        for digit in digits {
+            guard let value = ASCII.hexadecimalValue(digit) else { return nil }
+            if let first = high {
+                data.append(first << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return data
+    }
+}

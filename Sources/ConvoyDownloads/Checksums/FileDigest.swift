@@ -105,7 +105,7 @@ final class FileDigest: @unchecked Sendable {
                 continue
             }
             let checksums = isStopped ? [] : digests.compactMap { Checksum(of: $0) }
-            // Who wants them is found in the moment in which the work ends: whoever comes later begins it anew.
+            // The completion is taken at the moment when the work ends: one that comes later begins it anew.
             let (isOver, completion) = state.withLock { state -> (Bool, DigestHandler?) in
                 // Something has changed since.
                 guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {

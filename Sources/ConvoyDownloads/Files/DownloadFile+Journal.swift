@@ -109,7 +109,7 @@ extension DownloadFile {
             $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.isEnding
         }
         guard hasLock, lacks else { return }
-        // What it says is nobody else's business.
+        // What it says is private.
         let journal: Int32
         do throws(PrivateFile.Failure) {
             journal = try PrivateFile.create(paths.journal, O_RDWR, calls: calls)

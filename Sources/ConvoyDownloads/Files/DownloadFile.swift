@@ -89,7 +89,7 @@ package final class DownloadFile: @unchecked Sendable {
     /// What the next bytes are bytes of. Until the first is written, nothing changes in the file.
     ///
     /// - Parameters:
-    ///   - representation: nil for bytes to which nobody could add others later. There is no journal then.
+    ///   - representation: nil for bytes to which no others could be added later. There is no journal then.
     ///   - kept: the bytes of it that are in the file; none to start over.
     package func begin(_ representation: Representation?, keeping kept: ByteRanges = ByteRanges()) {
         state.withLock { state in

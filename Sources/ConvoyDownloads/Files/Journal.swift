@@ -28,7 +28,7 @@ package struct JournalEntry: Sendable, Equatable {
 
     private static let magic = "convoy-journal 2"
 
-    private struct Content: Codable {
+    private struct Fields: Codable {
         var url: String
         var place: String
         var etag: String?
@@ -43,14 +43,14 @@ package struct JournalEntry: Sendable, Equatable {
 
     /// The entry as text; nil if it cannot be written.
     package var text: [UInt8]? {
-        let content = Content(
+        let fields = Fields(
             url: representation.shownURL, place: representation.place.digest,
             etag: representation.validators.entityTag, modified: representation.validators.lastModified,
             type: representation.type, length: representation.total, file: mark,
             combined: representation.isCombined ? true : nil, bytes: Self.numbers(bytes))
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(content), let digest = Self.digest(of: json) else { return nil }
+        guard let json = try? encoder.encode(fields), let digest = Self.digest(of: json) else { return nil }
         return Array("\(Self.magic) \(number) \(json.count) \(digest)\n".utf8) + json + [UInt8(ascii: "\n")]
     }
 
@@ -65,18 +65,18 @@ package struct JournalEntry: Sendable, Equatable {
         else { return nil }
         let json = Data(text[(end + 1)..<(end + 1 + length)])
         guard let digest = Self.digest(of: json), digest.utf8.elementsEqual(parts[2].utf8),
-            let content = try? JSONDecoder().decode(Content.self, from: json), content.length >= 0,
-            let bytes = Self.ranges(content.bytes, upTo: content.length)
+            let fields = try? JSONDecoder().decode(Fields.self, from: json), fields.length >= 0,
+            let bytes = Self.ranges(fields.bytes, upTo: fields.length)
         else { return nil }
-        let validators = KnownRepresentation.Validators(entityTag: content.etag, lastModified: content.modified)
+        let validators = KnownRepresentation.Validators(entityTag: fields.etag, lastModified: fields.modified)
         // What cannot be sent identifies nothing, and the bytes are not known to be those of any representation.
-        let isUsable = !validators.isEmpty && (content.etag == nil) == (validators.entityTag == nil)
+        let isUsable = !validators.isEmpty && (fields.etag == nil) == (validators.entityTag == nil)
         var representation = Representation(
-            place: ResourcePlace(digest: content.place), shownURL: content.url, validators: validators,
-            type: content.type, total: content.length)
-        representation.isCombined = content.combined ?? false
+            place: ResourcePlace(digest: fields.place), shownURL: fields.url, validators: validators,
+            type: fields.type, total: fields.length)
+        representation.isCombined = fields.combined ?? false
         self.init(
-            number: number, mark: content.file, representation: representation, bytes: isUsable ? bytes : ByteRanges())
+            number: number, mark: fields.file, representation: representation, bytes: isUsable ? bytes : ByteRanges())
     }
 
     private static func digest(of json: Data) -> String? {
@@ -117,5 +117,52 @@ package enum JournalLayout {
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }
             .filter { $0.mark.utf8.elementsEqual(mark.utf8) }
             .max { $0.number < $1.number }
+    }
+}
+
+/// The names of a download's files while it is not whole: those of the file with `.convoypart` and `.convoyjournal`
+/// behind them, in the same directory.
+package struct PartialPaths: Sendable, Equatable {
+    package let partial: String
+    package let journal: String
+    /// That of what is to replace a partial file, which is kept meanwhile.
+    package let replacement: String
+
+    package static let partialSuffix = ".convoypart"
+    package static let journalSuffix = ".convoyjournal"
+    package static let replacementSuffix = ".convoynew"
+    /// No name out of text from outside ends in one of these; see `FileName`.
+    package static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
+
+    /// Those of a file.
+    package init(destination path: String) {
+        self.init(directory: PathText.directory(of: path), name: PathText.name(of: path))
+    }
+
+    /// Those of a file, or of the one that a link leads to. Blocks.
+    package init(following path: String) { self.init(destination: (try? FileRenaming.target(of: path)) ?? path) }
+
+    /// Those of a file whose name the server will say, in a directory: named after its URL, so that a later download of
+    /// the same finds them.
+    package init(directory: String, url: URL) {
+        self.init(directory: directory, name: "convoy-\(ResourcePlace(url).digest.prefix(24))")
+    }
+
+    private init(directory: String, name: String) {
+        let stem = PathText.join(directory, Self.shortened(name))
+        (partial, journal) = (stem + Self.partialSuffix, stem + Self.journalSuffix)
+        replacement = stem + Self.replacementSuffix
+    }
+
+    /// A name to which the suffixes can be added. Most file systems allow 255 bytes.
+    private static func shortened(_ name: String) -> String {
+        let limit = 255 - journalSuffix.utf8.count
+        guard name.utf8.count > limit else { return name }
+        let digest = MessageDigest()
+        digest.update(Data(name.utf8))
+        let end = "-" + (digest.value()?.hexadecimalString.prefix(16) ?? "")
+        var stem = name
+        while stem.utf8.count + end.utf8.count > limit { stem.removeLast() }
+        return stem + end
     }
 }

@@ -1,8 +1,9 @@
 import ConvoyOperations
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What the bytes of a partial file are bytes of: without it, nobody could say whether later ones belong to them.
+/// What the bytes of a partial file are bytes of: without it, it would be unknown whether later ones belong to them.
 package struct Representation: Sendable, Equatable {
     package var place: ResourcePlace
     /// The URL; nil for one out of a journal, which has it without its secrets only.
@@ -11,7 +12,7 @@ package struct Representation: Sendable, Equatable {
     /// What of the URL is secret.
     private var secrets = SecretClassifier.standard
     package var validators: KnownRepresentation.Validators
-    /// The media type, without parameters; nil if no answer has told it.
+    /// The media type, without parameters; nil if no answer has named it.
     package var type: String?
     /// Whether some of the bytes were accepted because a checksum would tell whether they belong to it.
     package var isCombined = false
@@ -49,4 +50,82 @@ package struct Representation: Sendable, Equatable {
     package static func == (one: Self, other: Self) -> Bool {
         one.place == other.place && one.validators == other.validators && one.total == other.total
     }
+}
+
+/// Where a resource is: its URL, without what only says who may fetch it, and until when.
+///
+/// Validators mean nothing at another URL. But what stands behind a redirect to a store in a cloud has a new signature in
+/// its URL each time, and is the same all the same.
+package struct ResourcePlace: Sendable, Equatable {
+    private enum Form {
+        case text(String)
+        /// As journals have it: a query may be a secret.
+        case digest(String)
+    }
+
+    private let form: Form
+
+    /// The place of a URL.
+    package init(_ url: URL) { form = .text(Self.text(of: url)) }
+
+    /// A place whose digest is known.
+    package init(digest: String) { form = .digest(digest) }
+
+    /// The SHA-256 digest of the place as hexadecimal digits.
+    package var digest: String {
+        switch form {
+        case .digest(let digest): return digest
+        case .text(let text):
+            let digest = MessageDigest()
+            digest.update(Data(text.utf8))
+            return digest.value()?.hexadecimalString ?? ""
+        }
+    }
+
+    package static func == (one: Self, other: Self) -> Bool {
+        if case .text(let one) = one.form, case .text(let other) = other.form { return one.utf8.elementsEqual(other.utf8) }
+        return one.digest.utf8.elementsEqual(other.digest.utf8)
+    }
+
+    /// A URL without its fragment and the query items of a signature.
+    package static func text(of url: URL) -> String {
+        let whole = (HTTPAddress(url.absoluteString)?.text ?? url.absoluteString).utf8.prefix { $0 != UInt8(ascii: "#") }
+        guard let mark = whole.firstIndex(of: UInt8(ascii: "?")) else { return String(decoding: whole, as: UTF8.self) }
+        let items = whole[whole.index(after: mark)...].split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false)
+        let names = items.map {
+            String(decoding: $0.prefix { $0 != UInt8(ascii: "=") }.map(ASCII.lowercased), as: UTF8.self)
+        }
+        let signatures = signatures.filter { $0.required.isSubset(of: names) }
+        let kept = zip(items, names).filter { _, name in !signatures.contains { $0.covers(name) } }
+        return String(decoding: whole[...mark], as: UTF8.self)
+            + kept.map { String(decoding: $0.0, as: UTF8.self) }.joined(separator: "&")
+    }
+
+    /// A way to sign a URL. Its names are those of ordinary queries, too: only where all of those are there that it cannot
+    /// do without, they say nothing of the resource.
+    private struct Signature {
+        let required: Set<String>
+        var names: Set<String> = []
+        var prefix: String?
+
+        func covers(_ name: String) -> Bool {
+            required.contains(name) || names.contains(name) || prefix.map { name.hasPrefix($0) } ?? false
+        }
+    }
+
+    private static let signatures = [
+        // S3 and its relatives, version 4 and 2.
+        Signature(required: ["x-amz-signature"], prefix: "x-amz-"),
+        Signature(required: ["awsaccesskeyid", "expires", "signature"], names: ["x-amz-security-token"]),
+        // Google's store, in the same versions.
+        Signature(required: ["x-goog-signature"], prefix: "x-goog-"),
+        Signature(required: ["googleaccessid", "expires", "signature"]),
+        // CloudFront, with a policy of its own or with the time alone.
+        Signature(required: ["signature", "key-pair-id", "policy"]),
+        Signature(required: ["signature", "key-pair-id", "expires"]),
+        // Azure, and GitHub's releases, which are kept there.
+        Signature(
+            required: ["sig", "sv"],
+            names: ["jwt", "se", "ske", "skoid", "sks", "skt", "sktid", "skv", "sp", "spr", "sr", "st"]),
+    ]
 }

@@ -136,3 +136,174 @@ struct MetalinkBuilder {
         }
     }
 }
+
+/// A file of a Metalink while its elements are being read.
+///
+/// Numbers and digests that say what the bytes must be are errors if they are wrong: without them, wrong bytes would
+/// pass. URLs and priorities are hints; bad ones are skipped.
+struct MetalinkDraft {
+    private struct Pieces {
+        var algorithm: ChecksumAlgorithm?
+        var length: Int64
+        var checksums: [Checksum] = []
+    }
+
+    private let pathComponents: [String]
+    private var size: Int64?
+    private var checksums: [ChecksumAlgorithm: Checksum] = [:]
+    private var pieces: [ChecksumAlgorithm: Metalink.Pieces] = [:]
+    private var openPieces: Pieces?
+    private var mirrors: [DownloadMirror] = []
+    private var urlCount = 0
+
+    init(pathComponents: [String] = []) { self.pathComponents = pathComponents }
+
+    mutating func setSize(_ text: ArraySlice<UInt8>, line: Int) throws(MetalinkError) {
+        guard let value = DecimalNumber.parse(text) else { throw Self.invalid("size", text, line) }
+        guard size == nil || size == value else { throw .repeated(element: "size", line: line) }
+        size = value
+    }
+
+    mutating func addURL(
+        _ text: ArraySlice<UInt8>, _ priority: String?, _ location: String?, line: Int
+    ) throws(MetalinkError) {
+        urlCount += 1
+        guard urlCount <= Metalink.maximumMirrorCount else {
+            throw .tooMany(element: "url", limit: Metalink.maximumMirrorCount, line: line)
+        }
+        let reference = String(decoding: text, as: UTF8.self)
+        if let mirror = DownloadMirror(reference, relativeTo: nil, priority: priority, location: location) {
+            mirrors.append(mirror)
+        }
+    }
+
+    mutating func addHash(
+        _ algorithm: ChecksumAlgorithm?, _ text: ArraySlice<UInt8>, line: Int
+    ) throws(MetalinkError) {
+        guard let algorithm else { return }
+        let checksum = try Self.checksum(algorithm, text, line)
+        guard checksums[algorithm] == nil || checksums[algorithm] == checksum else {
+            throw .repeated(element: "hash", line: line)
+        }
+        checksums[algorithm] = checksum
+    }
+
+    // MARK: Pieces
+
+    mutating func startPieces(_ algorithm: ChecksumAlgorithm?, length: String, line: Int) throws(MetalinkError) {
+        guard let value = DecimalNumber.parse(length.utf8), value > 0 else {
+            throw Self.invalid("pieces", length.utf8, line)
+        }
+        if let algorithm, pieces[algorithm] != nil { throw .repeated(element: "pieces", line: line) }
+        openPieces = Pieces(algorithm: algorithm, length: value)
+    }
+
+    mutating func addPiece(_ text: ArraySlice<UInt8>, line: Int) throws(MetalinkError) {
+        guard let algorithm = openPieces?.algorithm else { return }
+        openPieces?.checksums.append(try Self.checksum(algorithm, text, line))
+    }
+
+    mutating func endPieces(line: Int) throws(MetalinkError) {
+        defer { openPieces = nil }
+        guard let done = openPieces, let algorithm = done.algorithm else { return }
+        guard !done.checksums.isEmpty else { throw .wrongPieceCount(found: 0, expected: 1, line: line) }
+        pieces[algorithm] = Metalink.Pieces(algorithm: algorithm, length: done.length, checksums: done.checksums)
+    }
+
+    // MARK: The end
+
+    func file(line: Int) throws(MetalinkError) -> Metalink.File {
+        for pieces in pieces.values {
+            guard let size else { break }
+            let expected = size == 0 ? 0 : (size - 1) / pieces.length + 1
+            // Some programs write one digest, that of no bytes, for an empty file.
+            guard pieces.checksums.count == expected || (size == 0 && pieces.checksums.count == 1) else {
+                throw .wrongPieceCount(found: pieces.checksums.count, expected: expected, line: line)
+            }
+        }
+        let strongest = pieces.keys.max().flatMap { pieces[$0] }
+        return Metalink.File(
+            pathComponents: pathComponents, size: size,
+            checksums: checksums.values.sorted { $0.algorithm > $1.algorithm },
+            pieces: size == 0 ? nil : strongest, mirrors: DownloadMirror.sorted(mirrors))
+    }
+
+    private static func checksum(
+        _ algorithm: ChecksumAlgorithm, _ text: ArraySlice<UInt8>, _ line: Int
+    ) throws(MetalinkError) -> Checksum {
+        guard let bytes = HexadecimalDigits.bytes(of: text), let checksum = try? Checksum(algorithm, digest: bytes) else {
+            throw invalid("hash", text, line)
+        }
+        return checksum
+    }
+
+    private static func invalid(_ element: String, _ value: some Collection<UInt8>, _ line: Int) -> MetalinkError {
+        .invalidValue(element: element, value: MetalinkAttributes.shown(value), line: line)
+    }
+}
+
+/// The attributes of an element.
+struct MetalinkAttributes {
+    let line: Int
+    private let element: String
+    private let values: [String: String]
+
+    init(_ element: String, _ values: [String: String], _ line: Int) {
+        self.element = element
+        self.values = values
+        self.line = line
+    }
+
+    subscript(name: String) -> String? { values[name] }
+
+    func required(_ name: String) throws(MetalinkError) -> String {
+        guard let value = values[name] else {
+            throw .missingAttribute(element: element, attribute: name, line: line)
+        }
+        return value
+    }
+
+    /// The beginning of a text, for an error.
+    static func shown(_ text: some Collection<UInt8>) -> String { String(decoding: text.prefix(100), as: UTF8.self) }
+}
+
+/// The names of files in a Metalink.
+enum MetalinkPath {
+    private static let maximumLength = 4096
+    private static let maximumComponentCount = 32
+
+    /// The safe components of a name.
+    ///
+    /// RFC 5854, section 4.1.2.1, forbids names that are absolute or lead upwards. A document with one is damaged or
+    /// hostile, so that it is refused rather than corrected; `\` is a separator to some.
+    static func components(of name: String, line: Int) throws(MetalinkError) -> [String] {
+        let parts = name.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard name.utf8.count <= maximumLength, parts.count <= maximumComponentCount, !name.utf8.contains(UInt8(ascii: "\\"))
+        else { throw .unsafeName(MetalinkAttributes.shown(name.utf8), line: line) }
+        var components: [String] = []
+        for part in parts {
+            guard !part.isEmpty, !part.elementsEqual(".".utf8), !part.elementsEqual("..".utf8),
+                let safe = FileName.safe(String(decoding: part, as: UTF8.self))
+            else { throw .unsafeName(MetalinkAttributes.shown(name.utf8), line: line) }
+            components.append(safe)
+        }
+        return components
+    }
+}
+
+/// Numbers as documents write them.
+enum DecimalNumber {
+    /// The number of ASCII digits without a sign; nil for anything else, and for a number that does not fit.
+    static func parse(_ digits: some Collection<UInt8>) -> Int64? {
+        guard !digits.isEmpty else { return nil }
+        var value: Int64 = 0
+        for digit in digits {
+            guard ASCII.isDigit(digit) else { return nil }
+            let (product, hasOverflown) = value.multipliedReportingOverflow(by: 10)
+            let (sum, hasOverflownToo) = product.addingReportingOverflow(Int64(digit - UInt8(ascii: "0")))
+            guard !hasOverflown, !hasOverflownToo else { return nil }
+            value = sum
+        }
+        return value
+    }
+}

@@ -135,7 +135,7 @@ extension Download {
         }
         if endsIfStopped() { return }
         if let error = question.error as? URLError {
-            return fail(DownloadState.Failure(error: error, head: question.responseHead))
+            return fail(DownloadFailure(error: error, head: question.responseHead))
         }
         let answer = question.error == nil ? question.responseHead : nil
         let (existing, isEmpty) = state.withLock { state in

@@ -40,27 +40,21 @@ extension Download {
             guard let actual = checksums.first(where: { $0.algorithm == expected.algorithm }) else {
                 return fail(URLError(.cannotDecodeRawData, url: request.url, "The checksum could not be computed."))
             }
-            if actual != expected { return distrust(expected, actual) }
+            if actual != expected { return takeBack(expected, actual) }
         }
         validateAndCommit(total)
     }
 
     /// The bytes are wrong: nothing of them is kept. Other sources are tried, one at a time.
-    private func distrust(_ expected: Checksum, _ actual: Checksum) {
+    private func takeBack(_ expected: Checksum, _ actual: Checksum) {
         do {
             try state.withLock({ $0.file })?.giveUpContents()
         } catch {
             return fail(error)
         }
-        let next = state.withLock { state -> DownloadPlan.Next in
-            state.distrusts += 1
-            guard state.distrusts <= state.plan.sources.count + 1 else { return .failed }
-            // What an earlier process has left may have been damaged: once more, from the start.
-            let contributors = Set(state.contributions.keys)
-            let isWhole = state.contributions.values.reduce(0) { $0 + $1.count } >= state.plan.total ?? 0
-            let next = state.plan.distrust(isWhole ? contributors : [])
-            (state.contributions, state.verifiedPieces) = ([:], ByteRanges())
-            return next
+        let next = state.withLock { state in
+            _ = state.plan.takeBack(nil)
+            return state.plan.goOn()
         }
         guard case .ask(let request) = next else {
             discardFile()
@@ -74,7 +68,7 @@ extension Download {
     func discardFile() {
         let file = state.withLock { state in
             state.plan.forgetFile()
-            (state.contributions, state.verifiedPieces, state.isOpen) = ([:], ByteRanges(), false)
+            state.isOpen = false
             return state.file.take()
         }
         file?.discard()
@@ -85,16 +79,7 @@ extension Download {
     /// Checks the pieces that have become whole, on a worker.
     func checkPieces(touching range: Range<Int64>) {
         guard let pieces = settings.pieces else { return }
-        let whole = state.withLock { state -> [Int] in
-            guard let total = state.plan.total else { return [] }
-            let first = Int(range.lowerBound / pieces.length), last = Int((range.upperBound - 1) / pieces.length)
-            let whole = (first...max(first, last)).filter { index in
-                guard let piece = pieces.range(of: index, total: total) else { return false }
-                return state.plan.done.contains(piece) && !state.verifiedPieces.contains(Int64(index)..<Int64(index) + 1)
-            }
-            for index in whole { state.verifiedPieces.insert(Int64(index)..<Int64(index) + 1) }
-            return whole
-        }
+        let whole = state.withLock { $0.plan.piecesToCheck(pieces, touching: range) }
         guard !whole.isEmpty else { return }
         BlockingWorkers.shared.perform { [self] in for index in whole { _ = check(pieces, index) } }
     }
@@ -110,15 +95,8 @@ extension Download {
             // Another check has rejected it meanwhile, and what was read may be of the bytes that came since.
             guard state.rejections[index] == rejections else { return [] }
             state.rejections[index, default: 0] += 1
-            let wanted = ByteRanges([range])
-            let senders = state.contributions.filter { !$0.value.intersection(wanted).isEmpty }
-            let sender = senders.count == 1 ? senders.first { $0.value.contains(range) }?.key : nil
-            state.verifiedPieces.remove(Int64(index)..<Int64(index) + 1)
-            for source in state.contributions.keys { state.contributions[source]?.remove(range) }
             file.forget(range)
-            let parts = state.plan.reject(range, from: sender)
-            for id in parts where state.ends[id] == nil { state.ends[id] = .disagrees }
-            return parts.compactMap { state.operations[$0] }
+            return state.plan.takeBack(range).compactMap { state.operations[$0] }
         }
         for operation in stopped { operation.cancel() }
         return false
@@ -140,14 +118,14 @@ extension Download {
         }
         if endsIfStopped() { return false }
         guard !areAllRight else { return true }
-        let next = state.withLock { $0.plan.continueAfterRejection() }
+        let next = state.withLock { $0.plan.goOn() }
         if case .ask(let request) = next {
             expect([])
             start(request)
         } else {
             let failure = lastFailure
             discardFile()
-            fail(failure ?? DownloadState.Failure(error: DownloadError.piecesMismatch, isFinal: true))
+            fail(failure ?? DownloadFailure(error: DownloadError.piecesMismatch, isFinal: true))
         }
         return false
     }

@@ -21,7 +21,7 @@ extension Download {
         let isStopping = state.withLock { state in
             state.stage = .fetching
             state.operations[request.id] = part
-            return state.isStopping || state.isRestarting || state.fatal != nil || state.outcome != nil
+            return state.isStopping || state.plan.isRestarting || state.fatal != nil || state.outcome != nil
         }
         part.whenDelivered { [weak self, weak part] in
             guard let self, let part else { return }
@@ -50,14 +50,10 @@ extension Download {
     func startMore() {
         while true {
             let (request, stopped) = state.withLock { state -> (PartRequest?, HTTPRequestOperation?) in
-                guard state.stage == .fetching, !state.isStopping, !state.isRestarting, state.fatal == nil,
+                guard state.stage == .fetching, !state.isStopping, state.fatal == nil,
                     let more = state.plan.more(at: MonotonicClock.now)
                 else { return (nil, nil) }
-                let stopped = more.stops.flatMap { id in
-                    state.ends[id] = .complete
-                    return state.operations[id]
-                }
-                return (more.request, stopped)
+                return (more.request, more.stops.flatMap { state.operations[$0] })
             }
             stopped?.cancel()
             guard let request else { return }
@@ -70,7 +66,7 @@ extension Download {
     /// Whether the body of a response belongs into the file. On the network thread.
     func accepts(_ head: ResponseHead, for id: Int, of part: HTTPRequestOperation) -> Bool {
         let verdict = state.withLock { state -> DownloadPlan.Verdict? in
-            guard !state.isStopping, !state.isRestarting, state.fatal == nil, state.operations[id] === part else {
+            guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, state.operations[id] === part else {
                 return nil
             }
             return evaluate(head, id, &state)
@@ -120,14 +116,10 @@ extension Download {
             return .unrelated
         }
         // HTML in place of the file, for instance.
-        if (200..<300).contains(head.statusCode), let error = typeError(of: head) {
-            state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
-            state.ends[id] = .refused
-            return .useless
-        }
-        if let error = contentError(of: head, isPart: isPart, state.plan) {
-            state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
-            state.ends[id] = .refused
+        let wrongType = (200..<300).contains(head.statusCode) ? typeError(of: head) : nil
+        if let error = wrongType ?? contentError(of: head, isPart: isPart, state.plan) {
+            state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
+            state.plan.refuse(id)
             return .useless
         }
         let earlier = state.plan.done.isEmpty ? nil : state.plan.total
@@ -136,21 +128,17 @@ extension Download {
         case .startsOver:
             if let earlier, earlier != state.plan.total { state.earlierLength = earlier }
             state.file?.begin(state.plan.representation)
-            (state.contributions, state.verifiedPieces) = ([:], ByteRanges())
             state.expected = settings.checksums
             state.plan.isVerified = settings.pieces != nil || !state.expected.isEmpty
-        case .useless: state.ends[id] = .useless
-        case .changed: state.ends[id] = .changed
         case .disagrees:
-            state.ends[id] = .disagrees
             if head.statusCode != 206, let lengths = settings.lengths,
                 head.contentLength.map({ !lengths.contains($0) }) ?? true,
                 let error = settings.error(ofLength: head.contentLength)
             {
-                state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
+                state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
             }
         case .goesOn where state.plan.representation?.isCombined == true: state.file?.countsOnlyIfVerified()
-        case .goesOn, .unrelated: break
+        case .goesOn, .useless, .changed, .unrelated: break
         }
         return verdict
     }
@@ -187,7 +175,7 @@ extension Download {
         if let total, total > Self.smallLength, let file, let available = file.availableSpace, total > available {
             let place = finalURL ?? URL(fileURLWithPath: file.path)
             failFatally(
-                DownloadState.Failure(
+                DownloadFailure(
                     error: DownloadError.notEnoughSpace(needed: total, available: available, place), head: head,
                     isFinal: true))
             return true
@@ -197,7 +185,7 @@ extension Download {
         state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
         guard FileIdentity(place.path) != nil else { return false }
         switch settings.existing {
-        case .fail: failFatally(DownloadState.Failure(error: DownloadError.fileExists(place), head: head, isFinal: true))
+        case .fail: failFatally(DownloadFailure(error: DownloadError.fileExists(place), head: head, isFinal: true))
         case .skip: state.withLock { $0.outcome = .skipped }
         case .resume:
             var information = stat()
@@ -210,7 +198,7 @@ extension Download {
     }
 
     /// Ends the try for a reason that concerns all parts.
-    func failFatally(_ failure: DownloadState.Failure) {
+    func failFatally(_ failure: DownloadFailure) {
         let operations = state.withLock { state in
             if state.fatal == nil { state.fatal = failure }
             return Array(state.operations.values)
@@ -225,46 +213,33 @@ extension Download {
 
     /// Writes bytes of a part. What its part does not need any more is dropped. On the network thread, or on a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
-        let (file, part, exceeds) = state.withLock { state -> (DownloadFile?, DownloadPart?, Bool) in
-            guard state.ends[id] == nil, let file = state.file, let part = state.plan.parts[id] else {
-                return (nil, nil, false)
-            }
-            let exceeds = state.plan.exceeds(Int64(bytes.count), for: id)
-            if exceeds { state.ends[id] = .changed } else { state.writing.insert(id) }
-            if !exceeds { state.plan.willWrite(Int64(bytes.count), for: id) }
-            return (file, state.plan.parts[id] ?? part, exceeds)
+        let (file, claim) = state.withLock { state -> (DownloadFile?, DownloadPlan.Claim) in
+            (state.file, state.file == nil ? .drop : state.plan.claim(Int64(bytes.count), for: id))
         }
-        if exceeds { return cancelPart(id) }
-        guard let file, let part else { return }
-        defer { didFinishWriting(id) }
-        let count = min(Int64(bytes.count), part.remaining ?? .max)
+        guard case .write(let range) = claim, let file else { return claim == .exceeds ? cancelPart(id) : () }
+        defer { endClaim(of: id) }
         do throws(FileWritingError) {
-            try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(Int(count))), at: part.position)
+            try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(range.count)), at: range.lowerBound)
         } catch {
-            let failure = DownloadState.Failure(error: self.error(error), isFinal: true)
+            let failure = DownloadFailure(error: self.error(error), isFinal: true)
             state.withLock { if $0.fatal == nil { $0.fatal = failure } }
             throw error
         }
         let now = MonotonicClock.now
-        let (flow, prefix, touched) = state.withLock { state -> (DownloadPlan.Flow, Int64, Range<Int64>) in
-            // It may have lost some of its work meanwhile: those bytes are written twice, with the same contents.
-            let flow = state.plan.didWrite(count, for: id, at: now)
-            let range = part.position..<part.position + count
-            state.contributions[part.source, default: ByteRanges()].insert(range)
-            state.meter.note(count, at: now)
-            if flow == .stop { state.ends[id] = .complete }
-            return (flow, state.plan.done.prefix, range)
+        let (flow, prefix) = state.withLock { state in
+            state.meter.note(Int64(range.count), at: now)
+            return (state.plan.didWrite(for: id, at: now), state.plan.done.prefix)
         }
-        report(count)
+        report(Int64(range.count))
         digest.withLock { $0 }?.advance(to: prefix)
-        checkPieces(touching: touched)
+        checkPieces(touching: range)
         if flow == .stop { cancelPart(id) }
     }
 
     /// A cancelled part does not wait for its write, but nothing may follow its end before the write is over.
-    private func didFinishWriting(_ id: Int) {
+    private func endClaim(of id: Int) {
         let ended = state.withLock { state in
-            state.writing.remove(id)
+            state.plan.endClaim(of: id)
             return state.endedWhileWriting.removeValue(forKey: id)
         }
         if let ended { didEnd(id, ended) }
@@ -281,13 +256,13 @@ extension Download {
     // MARK: Ends
 
     /// The failure to report: that of the part that has failed last.
-    var lastFailure: DownloadState.Failure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
+    var lastFailure: DownloadFailure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
 
     /// What follows the end of a part.
     private enum Following {
         case nothing
         case stopped
-        case failed(DownloadState.Failure)
+        case failed(DownloadFailure)
         case succeeded
         case finish
         case start(PartRequest)
@@ -302,33 +277,33 @@ extension Download {
         let data = part.responseData
         let object = error == nil ? nil : part.responseObject
         let following = state.withLock { state -> Following in
-            guard !state.writing.contains(id) else {
+            guard state.plan.parts[id]?.writing == nil else {
                 state.endedWhileWriting[id] = part
                 return .nothing
             }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
             // One that was stopped from here has not failed by its own error, which says that it was cancelled.
-            let wasStopped = state.ends[id] != nil
-            let end = end(of: id, error, head, &state)
-            if end != .complete, state.failures[id] == nil, !wasStopped, let error {
+            let ending = state.plan.parts[id]?.ending
+            let end = ending ?? Self.end(error, head)
+            if end != .complete, state.failures[id] == nil, ending == nil, let error {
                 let isOfStatus = end == .refused
-                state.failures[id] = DownloadState.Failure(
+                state.failures[id] = DownloadFailure(
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
                     isOfStatus: isOfStatus)
             }
-            // Of a body whose length nobody has told, it is known at its end.
+            // The length of a body that was not announced is known at its end.
             if end == .complete, state.plan.total == nil, let length = state.plan.parts[id]?.position,
                 settings.lengths?.contains(length) == false, let error = settings.error(ofLength: length)
             {
-                state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
+                state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
             }
             let now = MonotonicClock.now
-            let goesOn = !state.isStopping && !state.isRestarting && state.fatal == nil && state.outcome == nil
+            let goesOn = !state.isStopping && state.fatal == nil && state.outcome == nil
             if !goesOn { state.plan.drop(id, at: now) }
-            let replaces = state.plan.replaced != nil
-            var next = goesOn ? state.plan.didEnd(id, end, at: now) : .more
+            let replaces = state.plan.isReplacing
+            let next = goesOn ? state.plan.didEnd(id, end, at: now) : .more
             // The file has given up nothing yet, and other sources go on with what it has.
-            if replaces, state.plan.replaced == nil, case .ask = next {
+            if replaces, !state.plan.isReplacing, case .ask = next {
                 state.file?.begin(state.plan.representation, keeping: state.plan.done)
                 (state.head, state.expected) = (nil, settings.checksums)
             }
@@ -338,29 +313,23 @@ extension Download {
             if state.outcome != nil { return isLast ? .succeeded : .stopAll(others) }
             if let fatal = state.fatal { return isLast ? .failed(fatal) : .stopAll(others) }
             if state.isStopping { return isLast ? .stopped : .nothing }
-            if next == .stopAll { state.isRestarting = true }
-            if state.isRestarting {
-                guard isLast else { return .stopAll(others) }
-                state.isRestarting = false
-                next = state.plan.restart()
-            }
             switch next {
             case .more: return .more
             case .finished:
                 // All is there, and what still comes is not needed.
                 return isLast ? .finish : .stopAll(others)
             case .ask(let request): return .start(request)
-            case .stopAll: return .nothing
+            case .stopAll: return .stopAll(others)
             case .failed:
                 // One that has failed may be temporary, also where the file has changed before.
                 let last =
                     state.failures.max { $0.key < $1.key }?.value
                     ?? (state.rejections.isEmpty
-                        ? nil : DownloadState.Failure(error: DownloadError.piecesMismatch, isFinal: true))
+                        ? nil : DownloadFailure(error: DownloadError.piecesMismatch, isFinal: true))
                 return .failed(
                     state.plan.isDenied || state.plan.restarts > 0 && last == nil
-                        ? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true)
-                        : last ?? DownloadState.Failure(error: URLError(.networkConnectionLost), head: head))
+                        ? DownloadFailure(error: DownloadError.keepsChanging, isFinal: true)
+                        : last ?? DownloadFailure(error: URLError(.networkConnectionLost), head: head))
             }
         }
         carryOut(following)
@@ -373,7 +342,7 @@ extension Download {
         case .failed(let failure):
             FileWorkers.shared.perform { [self] in
                 if endsIfStopped() { return }
-                // The next download begins anew: nobody can say which of the answers was right.
+                // The next download begins anew: it is unknown which of the answers was right.
                 if state.withLock({ $0.plan.isDenied }) { discardFile() }
                 fail(failure)
             }
@@ -387,12 +356,33 @@ extension Download {
         }
     }
 
-    private func end(
-        of id: Int, _ error: (any Error)?, _ head: ResponseHead?, _ state: inout DownloadState
-    ) -> DownloadPlan.End {
-        if let end = state.ends.removeValue(forKey: id) { return end }
+    private static func end(_ error: (any Error)?, _ head: ResponseHead?) -> DownloadPlan.End {
         guard error != nil else { return .complete }
         if let head, (error as? URLError) == nil, !(200..<300).contains(head.statusCode) { return .refused }
         return .failed
+    }
+}
+
+/// Writes the bytes of a part to their place. The file is opened and closed by the download.
+final class PartSink: BodySink {
+    private let download: Download
+    private let id: Int
+
+    init(of download: Download, id: Int) { (self.download, self.id) = (download, id) }
+
+    var isImmediate: Bool { download.writesAtOnce }
+
+    func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
+        guard count > 0 else { return }
+        throw URLError(.cannotWriteToFile, url: nil, "A part of a download cannot start over.")
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
+        do throws(FileWritingError) {
+            try download.write(bytes, for: id)
+        } catch {
+            let file = download.finalURL ?? URL(fileURLWithPath: "/")
+            throw URLError(writing: file, url: nil, underlying: error.posixError)
+        }
     }
 }

@@ -50,8 +50,8 @@ final class Download: @unchecked Sendable {
     /// Begins a try. Any thread.
     func begin(_ work: OwnWork) {
         state.withLock { state in
-            (state.work, state.stage, state.isStopping, state.isRestarting) = (work, .opening, false, false)
-            (state.fatal, state.failures, state.ends) = (nil, [:], [:])
+            (state.work, state.stage, state.isStopping) = (work, .opening, false)
+            (state.fatal, state.failures) = (nil, [:])
         }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
             // Before the answer: with it, the next try may begin.
@@ -86,7 +86,7 @@ final class Download: @unchecked Sendable {
     }
 
     /// Ends the try with a failure, after which the operation may begin another. On a thread that may block.
-    func fail(_ failure: DownloadState.Failure) {
+    func fail(_ failure: DownloadFailure) {
         let (work, file) = state.withLock { state in
             state.stage = .idle
             return (state.work.take(), state.file)
@@ -101,7 +101,7 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    func fail(_ error: any Error) { fail(DownloadState.Failure(error: error, isFinal: true)) }
+    func fail(_ error: any Error) { fail(DownloadFailure(error: error, isFinal: true)) }
 
     /// The operation has ended, or is gone: lets go of the files. What is there stays for a later download.
     func close() {
@@ -143,7 +143,7 @@ final class Download: @unchecked Sendable {
         } else if state.withLock({ $0.plan.isComplete }) {
             finish()
         } else {
-            fail(lastFailure ?? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true))
+            fail(lastFailure ?? DownloadFailure(error: DownloadError.keepsChanging, isFinal: true))
         }
     }
 
@@ -234,4 +234,66 @@ extension FileWritingError {
     func urlError(_ url: URL?, _ file: URL) -> URLError {
         URLError(writing: file, url: url, underlying: posixError)
     }
+}
+
+/// Why a part has failed.
+struct DownloadFailure: @unchecked Sendable {
+    let error: any Error
+    var head: ResponseHead?
+    var data: Data?
+    var object: Any?
+    /// Whether the server has answered with a status that is not acceptable.
+    var isOfStatus = false
+    /// Whether no retry would help.
+    var isFinal = false
+}
+
+/// What a download knows, and what it is doing. Guarded by its lock.
+struct DownloadState: @unchecked Sendable {
+    /// What a try is doing.
+    enum Stage {
+        /// There is no try, or it has ended.
+        case idle
+        /// The files are being opened.
+        case opening
+        /// There is at least one part.
+        case fetching
+        /// All bytes are there, and are being checked.
+        case finishing
+    }
+
+    var stage = Stage.idle
+    var work: OwnWork?
+    /// Whether the operation has asked the try to stop.
+    var isStopping = false
+    var plan: DownloadPlan
+    var operations: [Int: HTTPRequestOperation] = [:]
+    /// Those that have ended while their bytes were being written.
+    var endedWhileWriting: [Int: HTTPRequestOperation] = [:]
+    /// Why parts have failed.
+    var failures: [Int: DownloadFailure] = [:]
+    /// Why the try ends, whatever else happens.
+    var fatal: DownloadFailure?
+    var file: DownloadFile?
+    /// Where the file is to be; nil as long as the name is not known.
+    var finalURL: URL?
+    var finalPath: String?
+    /// The head by which the file is accepted.
+    var head: ResponseHead?
+    /// That of an earlier try.
+    var earlierHead: ResponseHead?
+    var outcome: DownloadOutcome?
+    var meter = RateMeter()
+    var expected: [Checksum] = []
+    /// Those of the whole file, which the user wants to know.
+    var computed: [Checksum] = []
+    /// How often each piece was wrong.
+    var rejections: [Int: Int] = [:]
+    /// What a file that is there was stored with, if the server is asked whether it has changed.
+    var condition: StoredValidators?
+    var isOpen = false
+    /// The length that was known of what was there, where the server has a file of another length now.
+    var earlierLength: Int64?
+    /// The file that is there, where the download goes on with it.
+    var existing: Download.Existing?
 }

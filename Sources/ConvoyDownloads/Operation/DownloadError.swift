@@ -4,11 +4,11 @@ import Foundation
 /// Why a download has failed for a reason of its own. Failures of the network are `URLError`s; a file that cannot be
 /// written is `URLError.cannotWriteToFile`, with the system's error underlying.
 public enum DownloadError: Error, Equatable, Sendable {
-    /// The operation was not told where the file is to be.
+    /// The operation has no destination.
     case noDestination
     /// The place of the file is no path of a file, or the name of a directory.
     case unusableDestination(URL)
-    /// Nobody has said where the file comes from.
+    /// There is no URL that the file could come from.
     case noSource
     /// There is a file already, and ``ExistingFilePolicy/fail`` keeps it. Nothing was sent.
     case fileExists(URL)
@@ -16,7 +16,7 @@ public enum DownloadError: Error, Equatable, Sendable {
     case inUse(URL)
     /// The bytes are not those of the checksum. The file was not put in its place, and nothing of it was kept.
     case checksumMismatch(expected: Checksum, actual: Checksum)
-    /// Pieces of the file have other checksums than they should, and nobody has better ones. Nothing of it was kept.
+    /// Pieces of the file have other checksums than they should, and no source has better ones. Nothing of it was kept.
     case piecesMismatch
     /// The file does not fit where it is to be: its length and the free space, in bytes.
     case notEnoughSpace(needed: Int64, available: Int64, URL)
@@ -41,7 +41,7 @@ extension DownloadError: LocalizedError, CustomStringConvertible {
     /// What has happened, in a sentence.
     public var description: String {
         switch self {
-        case .noDestination: "The download was not told where the file is to be."
+        case .noDestination: "The download has no destination."
         case .noSource: "There is no URL of http or https for the file."
         case .unusableDestination(let url): "No file can be written at \(Self.shown(url))."
         case .fileExists(let url): "The file \(Self.shown(url)) exists already."

@@ -6,18 +6,18 @@ import Foundation
 public struct DownloadProgress: Sendable, Hashable {
     /// Bytes of the file that are there; those that an earlier download has left are among them.
     public var bytesReceived: Int64
-    /// The length of the file in bytes; nil as long as nobody knows.
+    /// The length of the file in bytes; nil while it is unknown.
     public var bytesExpected: Int64?
     /// Bytes per second in the last seconds, without those that were there before; nil before there are enough to tell.
     public var bytesPerSecond: Double?
 
-    /// The share of the bytes that are there, from 0 to 1; nil as long as nobody knows how many there will be.
+    /// The share of the bytes that are there, from 0 to 1; nil while it is unknown how many there will be.
     public var fractionCompleted: Double? {
         guard let bytesExpected else { return nil }
         return bytesExpected > 0 ? min(1, Double(bytesReceived) / Double(bytesExpected)) : 1
     }
 
-    /// The seconds that the rest will take at the rate of the last seconds; nil if nobody knows, or nothing comes.
+    /// The seconds that the rest will take at the rate of the last seconds; nil if that is unknown, or nothing comes.
     public var timeRemaining: TimeInterval? {
         guard let bytesExpected, let bytesPerSecond else { return nil }
         if bytesReceived >= bytesExpected { return 0 }

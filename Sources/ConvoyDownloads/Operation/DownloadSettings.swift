@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What a download is told by its user. Read when it starts.
+/// The user's settings of a download. Read when it starts.
 struct DownloadSettings: Sendable {
     enum Place: Sendable {
         case file(URL)
@@ -37,30 +37,29 @@ struct DownloadSettings: Sendable {
     var clock: @Sendable () -> UInt64 = { MonotonicClock.now }
 }
 
-/// The checksums of a file's pieces of equal length, as Metalink has them (RFC 5854, section 4.1.1).
-public struct PieceChecksums: Sendable, Hashable {
-    /// The length of each piece but the last, in bytes.
-    public let length: Int64
-    /// The checksums in order.
-    public let checksums: [Checksum]
+/// What a download does where a file has its name already.
+public enum ExistingFilePolicy: Sendable, Hashable, Codable {
+    /// It fails with ``DownloadError/fileExists(_:)``, before anything is sent where the name is known by then.
+    case fail
+    /// It succeeds without sending anything, and the file stays as it is.
+    case skip
+    /// It asks for the file only if it has changed since (RFC 9110, section 13): with the entity tag and the date that were
+    /// stored with the file, or with the time when the file was last modified. If not, it succeeds, and the file stays.
+    case revalidate
+    /// It replaces the file, at the moment when the new one is whole.
+    case replace
+    /// It goes on with the file, as `wget -c` does, but only where its bytes can be proven: by the user's checksum, or by a
+    /// digest of the whole that the server tells when it is asked by a HEAD. Otherwise the whole is fetched, and replaces the
+    /// file when it is whole. A file that has the checksum, or without one is as long as the server's, stays as it is.
+    case resume
+}
 
-    /// The checksums of pieces; nil if the length is not positive, or there are none.
-    public init?(length: Int64, checksums: [Checksum]) {
-        guard length > 0, !checksums.isEmpty else { return nil }
-        (self.length, self.checksums) = (length, checksums)
-    }
-
-    /// The positions of a piece in a file of a length; nil if the file has no such piece.
-    func range(of index: Int, total: Int64) -> Range<Int64>? {
-        let (start, isTooLarge) = length.multipliedReportingOverflow(by: Int64(index))
-        guard !isTooLarge, start < total else { return nil }
-        return start..<(total - start < length ? total : start + length)
-    }
-
-    /// The lengths, in bytes, of the files that they can be those of.
-    var lengths: ClosedRange<Int64> {
-        let (before, isTooLong) = length.multipliedReportingOverflow(by: Int64(checksums.count) - 1)
-        guard !isTooLong, before < .max else { return .max ... .max }
-        return before + 1...(before.addingReportingOverflow(length).overflow ? .max : before + length)
-    }
+/// What a download that succeeded has done.
+public enum DownloadOutcome: Sendable, Hashable {
+    /// The file was fetched.
+    case downloaded
+    /// There was a file, and it was left as it is.
+    case skipped
+    /// The server says that the file that was there has not changed.
+    case notModified
 }

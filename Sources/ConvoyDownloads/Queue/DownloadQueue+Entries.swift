@@ -49,7 +49,7 @@ extension DownloadQueue {
         /// For a download the bytes of the file that are there; for another request, those of its body that were sent. Of one
         /// that does not run, those of the last stop.
         public let bytesCompleted: Int64
-        /// How many there will be; nil as long as nobody knows.
+        /// How many there will be; nil while that is unknown.
         public let bytesExpected: Int64?
         /// Where the file of a download is, or will be; nil as long as its name is not known.
         public let file: URL?

@@ -50,7 +50,7 @@ extension QueueCore {
         applyPauses(id)
     }
 
-    /// Makes an operation paused if it should be, or not. Several threads may do that at once: whoever comes last looks again
+    /// Makes an operation paused if it should be, or not. Several threads may do that at once: the last one looks again
     /// whether that is still what should be.
     func applyPauses(_ id: UUID) {
         while true {
@@ -142,7 +142,7 @@ extension QueueCore {
 
     // MARK: Trying again
 
-    /// Tries an entry again that has failed, of which nobody knows whether it has arrived, or that is blocked.
+    /// Tries an entry again that has failed, that may or may not have arrived, or that is blocked.
     func retry(_ id: UUID) throws(DownloadQueueError) {
         let record = state.withLock { state in state.isClosing ? nil : state.table[id] }
         guard let record, !record.isNew else {

@@ -177,15 +177,15 @@ extension QueueCore {
         var file: URL?
         var retries: Int
         var errorText: String?
-        /// Whether nobody knows whether the request has arrived.
+        /// Whether it is unknown if the request has arrived.
         var isUnknown: Bool
     }
 
-    /// An operation has ended. It tells nobody before its outcome is stored, so that nobody builds on what the next process
+    /// An operation has ended. It reports that after its outcome is stored, so that nothing builds on what the next process
     /// would do again.
     private func end(_ operation: any QueuedOperation, _ id: UUID, _ proceed: @escaping @Sendable () -> Void) {
         let (outcome, key) = (outcome(of: operation), ObjectIdentifier(operation))
-        // Those that wait for it start after it has told its end.
+        // Those that wait for it start after it has reported its end.
         let (isCurrent, dependents) = update { state -> (Bool, Set<UUID>) in
             let hasBegun = state.running[key] != nil
             guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }

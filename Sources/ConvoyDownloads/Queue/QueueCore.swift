@@ -19,7 +19,7 @@ final class QueueCore: Sendable {
         var operations: [UUID: any QueuedOperation] = [:]
         /// Those that have begun and not ended.
         var running: [ObjectIdentifier: Running] = [:]
-        /// How many have ended, and not told it yet.
+        /// How many have ended, and not reported it yet.
         var endingCount = 0
         /// What is left to be tidied when cancelled operations have ended.
         var leftovers: [ObjectIdentifier: QueueRow] = [:]
@@ -64,7 +64,7 @@ final class QueueCore: Sendable {
     private let lock: QueueLock
     /// Where operations go on when their changes were written: in the order of the changes.
     let events = DispatchQueue(label: "Convoy.DownloadQueue.Events")
-    /// Where listeners are told.
+    /// Where listeners are called.
     private let reports = DispatchQueue(label: "Convoy.DownloadQueue.Reports")
 
     init(
@@ -117,7 +117,7 @@ final class QueueCore: Sendable {
                     record.row.status.error = DownloadQueueError.dependencyFailed(id).description
                     record.row.status.changed = Self.now
                 }
-                // Nobody else lets it end.
+                // Nothing else lets it end.
                 if let operation = state.operations.removeValue(forKey: id) {
                     events.async { self.endUnstarted(operation, because: DownloadQueueError.dependencyFailed(id)) }
                 }

@@ -106,7 +106,7 @@ final class QueueWriter: Sendable {
     }
 }
 
-/// What somebody waits with for changes that were submitted. To be kept from threads that must not block.
+/// Waits for changes that were submitted. To be kept from threads that must not block.
 final class WriteReceipt: Sendable {
     private let result = Locked<DownloadQueueError?>(nil)
     private let isDone = DispatchSemaphore(value: 0)

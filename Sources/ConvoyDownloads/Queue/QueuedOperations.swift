@@ -2,7 +2,7 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// An operation of an entry. It asks its queue before it starts, and before its end is told.
+/// An operation of an entry. It asks its queue before it starts, and before it reports its end.
 protocol QueuedOperation: HTTPRequestOperation, Sendable {
     var link: QueueLink { get }
     /// Pauses and resumes the operation without the entry.

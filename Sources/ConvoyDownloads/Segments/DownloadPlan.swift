@@ -5,51 +5,73 @@ import Foundation
 
 /// Decides which parts of a file are asked for, from where, and what the answers mean.
 ///
-/// A value without I/O and clock. Its purpose is that bytes of two representations are never combined, unless a checksum
-/// of the whole will tell, and that a connection that has nothing to do takes over work of a slow one.
+/// A value without I/O and clock, and the only place where it is known which bytes are there and who brings the others. Its
+/// purpose is that bytes of two representations are never combined, unless a checksum of the whole will tell, and that a
+/// connection that has nothing to do takes over work of a slow one.
+///
+/// Each byte that lacks has one owner at most, the part that is to bring it. Work is shared in blocks of fixed places, and
+/// what is being written never changes its owner. A part claims what it writes before it does, and then may claim blocks
+/// behind its own that no other part has an answer for. When a part has ended, what it owned and has not brought lacks
+/// again; so do bytes that are proven wrong (`takeBack(_:)`).
 package struct DownloadPlan: Sendable {
+    /// What is known of the file, and of the bytes that are there.
+    package struct Contents: Sendable {
+        /// The bytes that have been written.
+        package internal(set) var done = ByteRanges()
+        /// The length of the file; nil while it is unknown.
+        package internal(set) var total: Int64?
+        /// What the bytes are bytes of; nil if no others could be added later.
+        package internal(set) var representation: Representation?
+        /// Which of the bytes each source has sent in this process.
+        package internal(set) var sent: [Int: ByteRanges] = [:]
+        /// The bytes of the pieces that were found right, or are being checked.
+        package internal(set) var checked = ByteRanges()
+        /// Whether a body of unknown length has ended, so that all is there.
+        var hasEnded = false
+    }
+
     /// The URLs, the one of the request first.
     package internal(set) var sources: [DownloadSource]
     /// The parts under way, by their numbers.
     package internal(set) var parts: [Int: DownloadPart] = [:]
-    /// The bytes that have been written.
-    package internal(set) var done = ByteRanges()
-    /// The length of the file; nil as long as nobody knows.
-    package internal(set) var total: Int64?
-    /// What the bytes are bytes of; nil if nobody could add others later.
-    package internal(set) var representation: Representation?
+    package internal(set) var contents = Contents()
     /// How many parts may be under way at once.
     package let maximumParts: Int
     /// A part that is shorter than twice this is not divided, in bytes.
     package let minimumPart: Int64
+    /// The length of a block, in bytes.
+    private let blockLength: Int64
     /// Whether a checksum of the whole is known, so that sources may be combined.
     package var isVerified: Bool
     /// The lengths that the file may have, if the user has said so.
     let lengths: ClosedRange<Int64>?
     /// What of the URLs is secret.
     let secrets: SecretClassifier
-    var nextID = 0
+    private var nextID = 0
+    /// So that no sum of positions overflows.
+    private static let (longestPart, longestFile): (Int64, Int64) = (1 << 50, 1 << 61)
     /// How many parts may be under way, since a server has refused another.
     var allowedParts: Int
     /// Whether the whole is asked for, because parts were no use.
     var asksForWhole = false
     /// Whether the whole, when it was asked for, has denied what is known of the file, so that what is there is in doubt.
     package internal(set) var isDenied = false
+    /// Whether all parts are being stopped, because the file is another one.
+    package internal(set) var isRestarting = false
     /// How often in this try the file was begun from its start again.
-    var restarts = 0
+    package internal(set) var restarts = 0
     /// How often in this try the whole has come in place of a part.
     var refusals = 0
+    /// How often the whole file was wrong.
+    var wrongFiles = 0
+
     /// What is in the file until the first byte of what replaces it is written.
     struct Replaced: Sendable {
-        let done: ByteRanges
-        let total: Int64?
-        let representation: Representation?
+        let contents: Contents
         let source: DownloadSource
         let index: Int
     }
     var replaced: Replaced?
-    /// Whether the file was complete when the body of unknown length ended.
-    var hasEnded = false
 
     package init(
         sources: [URL], maximumParts: Int = 1, minimumPart: Int64 = 1 << 20, isVerified: Bool = false,
@@ -57,7 +79,8 @@ package struct DownloadPlan: Sendable {
     ) {
         self.sources = sources.map { DownloadSource(url: $0) }
         self.maximumParts = max(1, maximumParts)
-        self.minimumPart = max(1, minimumPart)
+        self.minimumPart = min(max(1, minimumPart), Self.longestPart)
+        blockLength = max(1, self.minimumPart / 16)
         self.isVerified = isVerified
         self.lengths = lengths
         self.secrets = secrets
@@ -66,21 +89,26 @@ package struct DownloadPlan: Sendable {
 
     // MARK: What is known
 
+    package var done: ByteRanges { contents.done }
+    package var total: Int64? { contents.total }
+    package var representation: Representation? { contents.representation }
+
     /// Whether all bytes are there.
     package var isComplete: Bool {
         if let total { return done.contains(0..<total) }
-        return hasEnded
+        return contents.hasEnded
     }
+
+    /// Whether what is in the file is to be replaced, and no byte of what replaces it has come yet.
+    package var isReplacing: Bool { replaced != nil }
 
     /// What an earlier download has left. At least one byte is fetched again, so that the server is asked.
     package mutating func resume(_ representation: Representation, _ written: ByteRanges) {
         guard lengths?.contains(representation.total) ?? true else { return }
         guard let source = sources.indices.first else { return }
-        self.representation = representation
-        total = representation.total
-        done = written
+        contents = Contents(done: written, total: representation.total, representation: representation)
         if written.contains(0..<representation.total), representation.total > 0 {
-            done.remove(representation.total - 1..<representation.total)
+            contents.done.remove(representation.total - 1..<representation.total)
         }
         sources[source].place = representation.place
         sources[source].validators = representation.validators
@@ -95,9 +123,9 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Tries
 
-    /// Begins a try. Returns the first part to ask for; nil if there is nothing to fetch, or nobody to ask.
+    /// Begins a try. Returns the first part to ask for; nil if there is nothing to fetch, or no source to ask.
     package mutating func begin() -> PartRequest? {
-        parts = [:]
+        (parts, isRestarting) = ([:], false)
         (allowedParts, restarts, refusals) = (maximumParts, 0, 0)
         for index in sources.indices {
             (sources[index].isDropped, sources[index].hasSent, sources[index].failures) = (false, false, 0)
@@ -144,22 +172,32 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Bytes
 
-    /// What is to be done with a part after bytes of it were written.
-    package enum Flow: Sendable {
-        case goesOn
-        /// It has brought all that it was to, and its response has no more.
-        case ends
-        /// It has brought all that it was to, and is to be stopped, as its response has more.
-        case stop
+    /// What becomes of bytes that have come for a part.
+    package enum Claim: Equatable, Sendable {
+        /// The first of them, or all, are written to these positions. `didWrite(for:at:)` and `endClaim(of:)` follow.
+        case write(Range<Int64>)
+        /// The part is being stopped, and needs none of them.
+        case drop
+        /// They are more than the response announced, so that nothing that it said can be trusted. The part is to be stopped.
+        case exceeds
     }
 
-    /// So many bytes of a part are about to be written at its position. Where they reach its end, and its response goes on,
-    /// it brings also what follows, as far as nothing else does yet: a server may refuse those that were asked to.
-    package mutating func willWrite(_ count: Int64, for id: Int) {
-        guard let part = parts[id], part.isReceiving, let end = part.end, let responseEnd = part.responseEnd,
-            responseEnd > end, part.position + count >= end
-        else { return }
-        var limit = responseEnd
+    /// So many bytes have come for a part. Where they reach the end of what it owns, and its response goes on, it takes the
+    /// blocks that follow, as far as no other part has an answer for them: a server may refuse those that were asked to.
+    package mutating func claim(_ count: Int64, for id: Int) -> Claim {
+        guard let part = parts[id], part.ending == nil else { return .drop }
+        if let end = part.responseEnd, part.position + count > end {
+            parts[id]?.ending = .changed
+            return .exceeds
+        }
+        if let end = part.end, part.position + count >= end { extend(id, part, from: end) }
+        let length = min(count, parts[id]?.remaining ?? .max)
+        parts[id]?.writing = length
+        return .write(part.position..<part.position + length)
+    }
+
+    private mutating func extend(_ id: Int, _ part: DownloadPart, from end: Int64) {
+        guard part.isReceiving, var limit = part.responseEnd, limit > end else { return }
         if let known = done.ranges.first(where: { $0.upperBound > end }) { limit = min(limit, known.lowerBound) }
         for (other, next) in parts where other != id && next.isReceiving && next.remaining != 0 && next.position >= end {
             limit = min(limit, next.position)
@@ -171,27 +209,37 @@ package struct DownloadPlan: Sendable {
         }
     }
 
-    /// Bytes of a part have been written at its position.
-    package mutating func didWrite(_ count: Int64, for id: Int, at now: UInt64) -> Flow {
-        guard var part = parts[id] else { return .stop }
-        if count > 0 { replaced = nil }
-        done.insert(part.position..<part.position + count)
-        part.position += count
-        part.received += count
-        if part.began == 0 { part.began = now }
-        part.last = now
-        parts[id] = part
-        if count > 0 { (sources[part.source].failures, sources[part.source].hasSent) = (0, true) }
-        guard part.remaining == 0 else { return .goesOn }
-        return part.responseEnd == part.end ? .ends : .stop
+    /// What is to be done with a part after bytes of it were written.
+    package enum Flow: Sendable {
+        case goesOn
+        /// It has brought all that it was to, and its response has no more.
+        case ends
+        /// It has brought all that it was to, and is to be stopped, as its response has more.
+        case stop
     }
 
-    /// Whether more bytes than its response announced have come for a part, so that nothing the response said can be
-    /// trusted.
-    package func exceeds(_ count: Int64, for id: Int) -> Bool {
-        guard let part = parts[id], let end = part.responseEnd else { return false }
-        return part.position + count > end
+    /// The bytes that a part has claimed were written.
+    package mutating func didWrite(for id: Int, at now: UInt64) -> Flow {
+        guard var part = parts[id] else { return .stop }
+        let count = part.writing ?? 0
+        let range = part.position..<part.position + count
+        contents.done.insert(range)
+        (part.position, part.received, part.last) = (range.upperBound, part.received + count, now)
+        part.writing = 0
+        if part.began == 0 { part.began = now }
+        if count > 0 {
+            replaced = nil
+            contents.sent[part.source, default: ByteRanges()].insert(range)
+            (sources[part.source].failures, sources[part.source].hasSent) = (0, true)
+        }
+        let flow: Flow = part.remaining != 0 ? .goesOn : part.responseEnd == part.end ? .ends : .stop
+        if flow == .stop, part.ending == nil { part.ending = .complete }
+        parts[id] = part
+        return flow
     }
+
+    /// All that follows from a claim is done, or its bytes could not be written.
+    package mutating func endClaim(of id: Int) { parts[id]?.writing = nil }
 
     // MARK: More parts
 
@@ -199,62 +247,68 @@ package struct DownloadPlan: Sendable {
     ///
     /// - Returns: the request, and the part that has lost all of its work to it and is to be stopped, if there is one.
     package mutating func more(at now: UInt64) -> (request: PartRequest, stops: Int?)? {
-        guard let total, !asksForWhole, parts.count < allowedParts, !parts.isEmpty,
+        guard let total, total <= Self.longestFile, !asksForWhole, !isRestarting, parts.count < allowedParts, !parts.isEmpty,
             parts.values.allSatisfy({ $0.isReceiving || $0.asksForRange }), parts.values.contains(where: \.isReceiving)
         else { return nil }
-        var assigned = done
-        // One that has lost work while it was writing may have gone beyond its end.
-        for part in parts.values { assigned.insert(part.position..<max(part.position, part.end ?? total)) }
+        var owned = done
+        for part in parts.values { owned.insert(part.position..<max(part.position, part.end ?? total)) }
         guard let source = bestSource(excludingBusy: true), sources[source].sendsParts != false else { return nil }
         let free = Int64(allowedParts - parts.count)
-        if let gap = assigned.gaps(upTo: total).first {
-            let share = max(minimumPart, (gap.upperBound - gap.lowerBound) / free)
-            let end = gap.upperBound - gap.lowerBound - share < minimumPart ? gap.upperBound : gap.lowerBound + share
+        if let gap = owned.gaps(upTo: total).first {
+            let length = gap.upperBound - gap.lowerBound
+            let share = max(minimumPart, length / free)
+            let end = length - share < minimumPart ? gap.upperBound : block(atOrAfter: gap.lowerBound + share)
             return (request(gap.lowerBound..<end, from: source), nil)
         }
         return takeOver(from: source, free, at: now)
     }
 
-    /// Takes work from the part that would need the longest.
+    /// The first position of a block that is not before a position.
+    private func block(atOrAfter position: Int64) -> Int64 {
+        let rest = position % blockLength
+        return rest == 0 ? position : position - rest + blockLength
+    }
+
+    /// Takes blocks from the part that would need the longest.
     ///
     /// - Parameter free: how many parts can begin now; more than one divide the work evenly.
     private mutating func takeOver(from source: Int, _ free: Int64, at now: UInt64) -> (request: PartRequest, stops: Int?)? {
         func need(_ part: DownloadPart) -> Double {
-            let rate = isStalled(part, at: now) ? 1 : part.rate(at: now) ?? sources[part.source].rate ?? 1e6
+            let rate = part.isStalled(at: now) ? 1 : part.rate(at: now) ?? sources[part.source].rate ?? 1e6
             return Double(part.remaining ?? 0) / max(1, rate)
         }
-        guard
-            let (id, part) = parts.filter({ $0.value.isReceiving && sources[$0.value.source].sendsParts != false }).max(by: {
-                need($0.value) < need($1.value)
-            }),
-            let remaining = part.remaining, let end = part.end, remaining > 0
-        else { return nil }
-        if isStalled(part, at: now) {
-            // All of it. What is stopped is not missed.
-            parts[id]?.end = part.position
-            return (request(part.position..<end, from: source), id)
+        let candidates = parts.filter {
+            $0.value.isReceiving && $0.value.ending == nil && sources[$0.value.source].sendsParts != false
         }
+        guard let (id, part) = candidates.max(by: { need($0.value) < need($1.value) }), let end = part.end,
+            case let first = part.position + (part.writing ?? 0), first < end
+        else { return nil }
+        if part.isStalled(at: now) {
+            // All of it, also the rest of the block that it has begun. What is stopped is not missed.
+            parts[id]?.end = first
+            parts[id]?.ending = .complete
+            return (request(first..<end, from: source), id)
+        }
+        let remaining = end - first
         guard remaining >= 2 * minimumPart else { return nil }
         if free > 1, remaining >= (free + 1) * minimumPart {
             let share = remaining / (free + 1)
-            parts[id]?.end = part.position + share
-            return (request(part.position + share..<part.position + 2 * share, from: source), nil)
+            let start = block(atOrAfter: first + share)
+            parts[id]?.end = start
+            return (request(start..<min(end, block(atOrAfter: start + share)), from: source), nil)
         }
         let own = part.rate(at: now) ?? 1
         let other = sources[source].rate ?? own
         let share = min(0.9, max(0.1, other / max(1, own + other)))
         let taken = min(max(Int64(Double(remaining) * share), minimumPart), remaining - minimumPart)
-        parts[id]?.end = end - taken
-        return (request(end - taken..<end, from: source), nil)
+        let start = block(atOrAfter: end - taken)
+        guard start < end else { return nil }
+        parts[id]?.end = start
+        return (request(start..<end, from: source), nil)
     }
 
-    /// Whether a part has brought nothing for five seconds.
-    private func isStalled(_ part: DownloadPart, at now: UInt64) -> Bool {
-        part.isReceiving && part.last > 0 && now &- part.last > 5_000_000_000
-    }
-
-    /// The source to ask next: the fastest for each of its parts, and before it those that nobody has tried.
-    func bestSource(excludingBusy: Bool) -> Int? {
+    /// The source to ask next: the fastest for each of its parts, and before it those that have not been tried.
+    private func bestSource(excludingBusy: Bool) -> Int? {
         var busy: [Int: Int] = [:]
         for part in parts.values { busy[part.source, default: 0] += 1 }
         // Without a checksum only one source can be combined with what is there.

@@ -22,6 +22,14 @@ import Testing
         return plan
     }
 
+    /// A part brings bytes, and they are written.
+    @discardableResult
+    private func bring(_ count: Int64, _ id: Int, _ plan: inout DownloadPlan, at now: UInt64) -> DownloadPlan.Flow? {
+        guard case .write = plan.claim(count, for: id) else { return nil }
+        defer { plan.endClaim(of: id) }
+        return plan.didWrite(for: id, at: now)
+    }
+
     /// The whole begins to replace what is there, and before its first byte another part of it fails.
     @Test func whatIsBeingReplacedDoesNotComeBackWhileOthersReplaceIt() throws {
         var plan = continued(parts: 2)
@@ -32,7 +40,7 @@ import Testing
         let second = try #require(more).request
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
         #expect(plan.done.isEmpty)
-        _ = plan.didWrite(10, for: first.id, at: 1)
+        bring(10, first.id, &plan, at: 1)
         #expect(plan.done == ByteRanges([0..<10]))
         #expect(plan.representation?.validators.entityTag == "\"2\"")
     }
@@ -66,8 +74,9 @@ import Testing
         let begun = plan.begin()
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: 70), for: first.id) == .changed)
-        #expect(plan.didEnd(first.id, .changed, at: 1) == .stopAll)
-        guard case .ask(let second) = plan.restart() else { return #expect(Bool(false), "nobody is asked") }
+        guard case .ask(let second) = plan.didEnd(first.id, .failed, at: 1) else {
+            return #expect(Bool(false), "no source is asked")
+        }
         #expect(second.range == nil)
         #expect(plan.evaluate(whole("\"1\"", length: 70), for: second.id) == .disagrees)
         #expect(plan.isDenied)
@@ -79,7 +88,7 @@ import Testing
         let begun = plan.begin()
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: nil), for: first.id) == .startsOver)
-        _ = plan.didWrite(50, for: first.id, at: 1)
+        bring(50, first.id, &plan, at: 1)
         // Fewer than the tag had before.
         _ = plan.didEnd(first.id, .complete, at: 2)
         #expect(!plan.isComplete)
@@ -96,12 +105,12 @@ import Testing
         let more = plan.more(at: 1)
         let second = try #require(more).request
         #expect(plan.evaluate(whole("\"2\"", length: 70), for: second.id) == .useless)
-        #expect(plan.didWrite(50, for: first.id, at: 1) == .stop)
-        #expect(plan.didEnd(first.id, .complete, at: 2) == .more)
+        #expect(bring(40, first.id, &plan, at: 1) == .goesOn)
+        #expect(plan.didEnd(first.id, .failed, at: 2) == .more)
         guard case .ask(let third) = plan.didEnd(second.id, .useless, at: 3) else {
-            return #expect(Bool(false), "nobody is asked")
+            return #expect(Bool(false), "no source is asked")
         }
-        #expect(third.range?.first == 50)
+        #expect(third.range?.first == 40)
         #expect(plan.evaluate(whole("\"2\"", length: 70), for: third.id) == .startsOver)
     }
 
@@ -112,11 +121,11 @@ import Testing
         var plan = DownloadPlan(sources: [url, mirror, other], maximumParts: 4, minimumPart: 1, isVerified: true)
         let old = Representation(url: url, validators: .init(entityTag: "\"1\"", lastModified: nil), total: 100)
         plan.resume(old, ByteRanges([0..<100]))
-        #expect(plan.reject(40..<60, from: nil).isEmpty)
+        #expect(plan.takeBack(40..<60).isEmpty)
         // Of a whole that was there the last byte is asked for again.
         #expect(plan.done == ByteRanges([0..<40, 60..<99]))
         #expect(plan.sources.allSatisfy { $0.isUsable })
-        guard case .ask(let request) = plan.continueAfterRejection() else { return #expect(Bool(false), "nobody is asked") }
+        guard case .ask(let request) = plan.goOn() else { return #expect(Bool(false), "no source is asked") }
         #expect(request.url == url && request.range?.first == 40)
         let answer = ResponseHead(
             url: url, statusCode: 206,
@@ -124,10 +133,11 @@ import Testing
         #expect(plan.evaluate(answer, for: request.id) == .goesOn)
         let more = plan.more(at: 1)
         #expect(more == nil)
-        // Wrong once more, and nobody else has sent anything of it.
-        #expect(plan.reject(40..<60, from: 0) == [request.id])
+        // Wrong once more, and no other source has sent anything of it.
+        #expect(bring(20, request.id, &plan, at: 1) == .ends)
+        #expect(plan.takeBack(40..<60) == [request.id])
         guard case .ask(let next) = plan.didEnd(request.id, .disagrees, at: 2) else {
-            return #expect(Bool(false), "nobody is asked")
+            return #expect(Bool(false), "no source is asked")
         }
         #expect(next.url == mirror)
     }
@@ -166,7 +176,7 @@ import Testing
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
         let second: UInt64 = 1_000_000_000
-        #expect(plan.didWrite(10, for: first.id, at: second) == .goesOn)
+        #expect(bring(10, first.id, &plan, at: second) == .goesOn)
         #expect(plan.more(at: 6 * second) == nil)
         let more = plan.more(at: 6 * second + 1)
         let (request, stops) = try #require(more)
@@ -191,17 +201,32 @@ import Testing
         #expect(plan.evaluate(answer, for: second.id) == .changed)
     }
 
-    @Test func aPartMayLoseWorkWhileItWrites() throws {
-        var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 10)
+    @Test func whatAPartIsWritingIsNotTakenOver() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 160)
         let begun = plan.begin()
         let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        #expect(plan.more(at: 1) != nil)
-        #expect(plan.parts[first.id]?.end == 33)
-        // Its write of 80 bytes had begun before.
-        #expect(plan.didWrite(80, for: first.id, at: 2) == .stop)
-        let next = plan.more(at: 3)
-        #expect(try #require(next).request.range?.first == 80)
+        #expect(plan.evaluate(whole("\"1\"", length: 1000), for: first.id) == .startsOver)
+        #expect(plan.claim(620, for: first.id) == .write(0..<620))
+        let more = plan.more(at: 1)
+        #expect(more?.request.range?.first == 810)
+        #expect(plan.parts[first.id]?.end == 810)
+        // What it has besides is less than two of the shortest parts.
+        let other = plan.more(at: 1)
+        #expect(other == nil)
+        #expect(plan.didWrite(for: first.id, at: 2) == .goesOn)
+        #expect(plan.done == ByteRanges([0..<620]))
+    }
+
+    @Test func workIsSharedInWholeBlocks() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 160)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 1000), for: first.id) == .startsOver)
+        let ranges = [plan.more(at: 1), plan.more(at: 1)].compactMap { $0?.request.range }
+        #expect(ranges.map(\.first) == [340, 680] && ranges.map(\.last) == [679, nil])
+        #expect(plan.parts[first.id]?.end == 340)
+        let more = plan.more(at: 1)
+        #expect(more == nil)
     }
 
     @Test func aPartWhoseRestWasLostByAnotherBringsItAfterAll() throws {
@@ -213,8 +238,9 @@ import Testing
         let second = try #require(more).request
         #expect(plan.parts[first.id]?.end == 50)
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
-        #expect(plan.parts[first.id]?.end == 100)
-        #expect(plan.didWrite(100, for: first.id, at: 2) == .ends)
+        let none = plan.more(at: 1)
+        #expect(none == nil)
+        #expect(bring(100, first.id, &plan, at: 2) == .ends)
     }
 
     /// A server may refuse the other, and has sent these bytes meanwhile.
@@ -225,18 +251,17 @@ import Testing
         #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
         let more = plan.more(at: 1)
         let second = try #require(more).request
-        plan.willWrite(49, for: first.id)
+        #expect(bring(49, first.id, &plan, at: 2) == .goesOn)
         #expect(plan.parts[first.id]?.end == 50)
-        plan.willWrite(60, for: first.id)
+        #expect(bring(11, first.id, &plan, at: 2) == .goesOn)
         #expect(plan.parts[first.id]?.end == 100)
-        #expect(plan.didWrite(60, for: first.id, at: 2) == .goesOn)
         let answer = ResponseHead(
             url: url, statusCode: 206,
             headers: [("ETag", "\"1\""), ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")])
         #expect(plan.evaluate(answer, for: second.id) == .useless)
         #expect(plan.didEnd(second.id, .useless, at: 3) == .more)
         #expect(plan.sources[0].isUsable)
-        #expect(plan.didWrite(40, for: first.id, at: 4) == .ends)
+        #expect(bring(40, first.id, &plan, at: 4) == .ends)
     }
 
     @Test func aSourceThatRefusesAnotherConnectionIsNotGivenUp() throws {
@@ -246,15 +271,15 @@ import Testing
         #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
         let more = plan.more(at: 1)
         let second = try #require(more).request
-        #expect(plan.didWrite(50, for: first.id, at: 2) == .stop)
-        #expect(plan.didEnd(first.id, .complete, at: 3) == .more)
+        #expect(bring(40, first.id, &plan, at: 2) == .goesOn)
+        #expect(plan.didEnd(first.id, .failed, at: 3) == .more)
         guard case .ask(let third) = plan.didEnd(second.id, .refused, at: 4) else {
-            return #expect(Bool(false), "nobody is asked")
+            return #expect(Bool(false), "no source is asked")
         }
-        #expect(third.range?.first == 50)
+        #expect(third.range?.first == 40)
     }
 
-    /// It has been told to stop, and is complete, though its end has not been heard of yet.
+    /// It is being stopped, and is complete, though its end has not come yet.
     @Test func aPartThatIsBeingStoppedGetsNothingBack() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 10, isVerified: true)
@@ -264,10 +289,13 @@ import Testing
         let more = plan.more(at: 1)
         let second = try #require(more).request
         #expect(second.url == mirror)
-        #expect(plan.didWrite(50, for: first.id, at: 2) == .stop)
+        let answer = ResponseHead(
+            url: mirror, statusCode: 206, headers: [("ETag", "\"1\""), ("Content-Range", "bytes 50-99/100")])
+        #expect(plan.evaluate(answer, for: second.id) == .goesOn)
+        #expect(bring(50, first.id, &plan, at: 2) == .stop)
         #expect(plan.didEnd(second.id, .failed, at: 3) == .more)
         let next = plan.didEnd(first.id, .complete, at: 4)
-        guard case .ask(let rest) = next else { return #expect(Bool(false), "nobody is asked: \(next)") }
+        guard case .ask(let rest) = next else { return #expect(Bool(false), "no source is asked: \(next)") }
         #expect(rest.url == url && rest.range?.first == 50)
     }
 
@@ -276,6 +304,7 @@ import Testing
         let begun = plan.begin()
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        #expect(!plan.exceeds(100, for: first.id) && plan.exceeds(101, for: first.id))
+        #expect(plan.claim(101, for: first.id) == .exceeds)
+        #expect(plan.claim(1, for: first.id) == .drop)
     }
 }

@@ -31,14 +31,10 @@ struct PlanRun {
     private let rightVersion: Int
     private let expectedLength: Int64?
     private var streams: [Int: Stream] = [:]
-    private var ends: [Int: DownloadPlan.End] = [:]
-    private var isRestarting = false
     private var isStopping = false
     private var isOver = false
     private var now: UInt64 = 1_000_000_000
     private var requests = 0
-    private var distrusts = 0
-    private var contributions: [Int: ByteRanges] = [:]
     // As in `DownloadFile`.
     private var file: [Byte?] = []
     private var written = ByteRanges()
@@ -80,7 +76,6 @@ struct PlanRun {
     private mutating func startAnew() {
         log.append("new process")
         plan = makePlan()
-        contributions = [:]
         if isPrepared, let representation, !written.isEmpty {
             plan.resume(representation, written)
         } else {
@@ -89,7 +84,7 @@ struct PlanRun {
     }
 
     private mutating func runTry() {
-        (streams, ends, isRestarting, isStopping, isOver, requests) = ([:], [:], false, false, false, 0)
+        (streams, isStopping, isOver, requests) = ([:], false, false, 0)
         guard let request = plan.begin() else {
             if plan.isComplete { finish() }
             return
@@ -136,36 +131,27 @@ struct PlanRun {
     private mutating func start(_ request: PartRequest) {
         requests += 1
         log.append("\(request.id) asks \(request.url.host ?? "") \(request.range.map { "\($0)" } ?? "whole")")
-        streams[request.id] = Stream(request: request, isCancelled: isStopping || isRestarting)
+        streams[request.id] = Stream(request: request, isCancelled: isStopping || plan.isRestarting)
     }
 
     private mutating func startMore() {
         for _ in 0..<100 {
-            guard !isStopping, !isRestarting, !isOver, let more = plan.more(at: now) else { return }
-            if let id = more.stops {
-                ends[id] = .complete
-                streams[id]?.isCancelled = true
-            }
+            guard !isStopping, !isOver, let more = plan.more(at: now) else { return }
+            if let id = more.stops { streams[id]?.isCancelled = true }
             start(more.request)
         }
         fault("more and more parts")
     }
 
     private mutating func receive(_ head: ResponseHead, _ id: Int) {
-        guard !isStopping, !isRestarting else { return }
+        guard !isStopping, !plan.isRestarting else { return }
         let isPart = plan.parts[id]?.asksForRange == true
         guard (200..<300).contains(head.statusCode) || isPart && head.statusCode == 416 else { return }
         let verdict = plan.evaluate(head, for: id)
         log.append("\(id) \(head.statusCode) \(head["Content-Range"] ?? "") \(head["ETag"] ?? ""): \(verdict)")
-        switch verdict {
-        case .startsOver:
+        if verdict == .startsOver {
             begin(plan.representation)
-            contributions = [:]
             plan.isVerified = knowsChecksum
-        case .useless: ends[id] = .useless
-        case .changed: ends[id] = .changed
-        case .disagrees: ends[id] = .disagrees
-        case .goesOn, .unrelated: break
         }
         switch verdict {
         case .useless, .changed, .disagrees: streams[id]?.isCancelled = true
@@ -179,57 +165,42 @@ struct PlanRun {
     private mutating func receive(_ received: Int, _ id: Int) {
         guard let answer = streams[id]?.answer else { return }
         streams[id]?.answer?.position += received
-        guard ends[id] == nil else { return }
-        if plan.exceeds(Int64(received), for: id) {
-            ends[id] = .changed
-            streams[id]?.isCancelled = true
-            return
-        }
-        plan.willWrite(Int64(received), for: id)
-        guard let part = plan.parts[id] else { return }
-        let count = min(Int64(received), part.remaining ?? .max)
+        let claim = plan.claim(Int64(received), for: id)
+        if claim == .exceeds { streams[id]?.isCancelled = true }
+        guard case .write(let range) = claim else { return }
         // While it is written, others may take over some of the part's work.
         if Int.random(in: 0..<20, using: &random) == 0 { startMore() }
-        for index in 0..<Int(count) {
-            write(Byte(version: answer.version, position: answer.position + index), at: Int(part.position) + index)
+        checkOwners()
+        for index in 0..<range.count {
+            write(Byte(version: answer.version, position: answer.position + index), at: Int(range.lowerBound) + index)
         }
-        let flow = plan.didWrite(count, for: id, at: now)
-        contributions[part.source, default: ByteRanges()].insert(part.position..<part.position + count)
-        log.append("\(id) writes \(count) of version \(answer.version) at \(part.position): \(flow)")
-        if case .stop = flow {
-            ends[id] = .complete
-            streams[id]?.isCancelled = true
-        }
+        let flow = plan.didWrite(for: id, at: now)
+        log.append("\(id) writes \(range) of version \(answer.version): \(flow)")
+        plan.endClaim(of: id)
+        if flow == .stop { streams[id]?.isCancelled = true }
     }
 
     private mutating func end(_ id: Int, isError: Bool, status: Int?) {
         streams[id] = nil
-        let end: DownloadPlan.End =
-            ends.removeValue(forKey: id) ?? (!isError ? .complete : status.map { $0 >= 300 } == true ? .refused : .failed)
-        let goesOn = !isStopping && !isRestarting
-        if !goesOn { plan.drop(id, at: now) }
-        let replaces = plan.replaced != nil
-        var next = goesOn ? plan.didEnd(id, end, at: now) : .more
-        log.append("\(id) ends \(end)\(isStopping || isRestarting ? "" : ": \(next)")")
+        let end: DownloadPlan.End = !isError ? .complete : status.map { $0 >= 300 } == true ? .refused : .failed
+        let ending = plan.parts[id]?.ending ?? end
+        if isStopping { plan.drop(id, at: now) }
+        let replaces = plan.isReplacing
+        let next = isStopping ? .more : plan.didEnd(id, end, at: now)
+        log.append("\(id) ends \(ending)\(isStopping ? "" : ": \(next)")")
         let isLast = streams.isEmpty && plan.parts.isEmpty
         if isStopping {
             if isLast { isOver = true }
             return
-        }
-        if next == .stopAll { isRestarting = true }
-        if isRestarting {
-            guard isLast else { return cancelAll() }
-            isRestarting = false
-            next = plan.restart()
         }
         switch next {
         case .more: startMore()
         case .finished:
             if isLast { finish() } else { cancelAll() }
         case .ask(let request):
-            if replaces, plan.replaced == nil { begin(plan.representation, keeping: plan.done) }
+            if replaces, !plan.isReplacing { begin(plan.representation, keeping: plan.done) }
             start(request)
-        case .stopAll: break
+        case .stopAll: cancelAll()
         case .failed:
             isOver = true
             if !streams.isEmpty { fault("failed with \(streams.count) parts under way") }
@@ -247,11 +218,8 @@ struct PlanRun {
         }
         let found = Set(bytes.map { $0?.version ?? -1 })
         if knowsChecksum, total > 0, found != [rightVersion] {
-            distrusts += 1
-            let contributors = Set(contributions.keys)
-            let isWhole = contributions.values.reduce(0) { $0 + $1.count } >= total
-            contributions = [:]
-            if distrusts <= urls.count + 1, case .ask(let request) = plan.distrust(isWhole ? contributors : []) {
+            _ = plan.takeBack(nil)
+            if case .ask(let request) = plan.goOn() {
                 isOver = false
                 start(request)
             }
@@ -274,6 +242,18 @@ struct PlanRun {
         while file.count <= position { file.append(nil) }
         file[position] = byte
         written.insert(Int64(position)..<Int64(position) + 1)
+    }
+
+    /// Each byte that lacks is one part's at most.
+    private mutating func checkOwners() {
+        var owned = plan.done
+        for (id, part) in plan.parts {
+            guard let end = part.end, part.position < end else { continue }
+            guard owned.intersection(ByteRanges([part.position..<end])).isEmpty else {
+                return fault("\(id) has what another has, or what is there: \(part.position)..<\(end)")
+            }
+            owned.insert(part.position..<end)
+        }
     }
 
     /// What is claimed was written, to its place, and is of one version.

@@ -1,6 +1,7 @@
 import ConvoySecurity
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 /// What a download that was stopped has left: enough to go on with it later, in this process or another one. The counterpart
 /// of the resume data of `URLSession`.
@@ -11,7 +12,7 @@ import Foundation
 ///
 /// `file` is the name of the partial file in the directory of a session's downloads, and never a path. `journal` is what the
 /// ``DownloadOperation``'s own journal says: what the bytes are bytes of, and which of them are there. `url` is that of the
-/// request, with its query: whoever may read the one may read the other. `digest` is the SHA-256 digest of the other
+/// request, with its query: a reader of the one may read the other. `digest` is the SHA-256 digest of the other
 /// members, by which damage is found.
 ///
 /// It holds no header fields, and no secrets but those of the URL.
@@ -63,7 +64,7 @@ public struct ResumeData: Sendable, Hashable {
         // Which file has them, its journal says.
         let entry = JournalEntry(number: 1, mark: "", representation: representation, bytes: bytes)
         guard let text = entry.text, !bytes.isEmpty, ResourcePlace(url) == representation.place,
-            let data = try? Content(version: Self.currentVersion, url: url.absoluteString, file: name, journal: text)
+            let data = try? Members(version: Self.currentVersion, url: url.absoluteString, file: name, journal: text)
         else { return nil }
         guard let made = try? Self(data), made.data.count <= Self.maximumSize else { return nil }
         self = made
@@ -81,18 +82,18 @@ public struct ResumeData: Sendable, Hashable {
         self.init(url: url.absoluteURL, name: name, entry.representation, bytes)
     }
 
-    private init(_ content: Content) throws(ResumeDataError) {
-        guard content.file.utf8.count == 32, content.file.utf8.allSatisfy(Self.isHexadecimal) else {
+    private init(_ members: Members) throws(ResumeDataError) {
+        guard members.file.utf8.count == 32, members.file.utf8.allSatisfy(Self.isHexadecimal) else {
             throw .malformed("It names no partial file.")
         }
-        guard let url = URL(string: content.url), url.absoluteString == content.url,
-            let address = HTTPAddress(content.url), !address.hasUserInfo
+        guard let url = URL(string: members.url), url.absoluteString == members.url,
+            let address = HTTPAddress(members.url), !address.hasUserInfo
         else { throw .malformed("Its URL is none of HTTP.") }
-        guard let entry = JournalEntry(text: Array(content.journal.utf8)[...]) else {
+        guard let entry = JournalEntry(text: Array(members.journal.utf8)[...]) else {
             throw .malformed("Its journal is none.")
         }
         guard ResourcePlace(url) == entry.representation.place else { throw .otherURL }
-        (self.url, name, journal) = (url, content.file, content.journal)
+        (self.url, name, journal) = (url, members.file, members.journal)
         (byteCount, expectedByteCount) = (entry.bytes.count, entry.representation.total)
     }
 
@@ -109,7 +110,7 @@ public struct ResumeData: Sendable, Hashable {
 
 extension ResumeData: Codable {
     /// As it is written.
-    fileprivate struct Content: Codable {
+    fileprivate struct Members: Codable {
         var version: Int
         var url: String
         var file: String
@@ -142,17 +143,17 @@ extension ResumeData: Codable {
     public init(from decoder: any Decoder) throws {
         let version = try Version(from: decoder).version
         guard version == Self.currentVersion else { throw ResumeDataError.unsupportedVersion(version) }
-        let content = try Content(from: decoder)
-        let digest = Content.digest(content.version, content.url, content.file, content.journal)
-        guard let digest, digest.utf8.elementsEqual(content.digest.utf8) else {
+        let members = try Members(from: decoder)
+        let digest = Members.digest(members.version, members.url, members.file, members.journal)
+        guard let digest, digest.utf8.elementsEqual(members.digest.utf8) else {
             throw ResumeDataError.malformed("It was changed or damaged.")
         }
-        try self.init(content)
+        try self.init(members)
     }
 
     /// Encodes the members that are listed above.
     public func encode(to encoder: any Encoder) throws {
-        try Content(Self.currentVersion, url.absoluteString, name, journal).encode(to: encoder)
+        try Members(Self.currentVersion, url.absoluteString, name, journal).encode(to: encoder)
     }
 }
 
@@ -166,4 +167,42 @@ extension ResumeData: CustomStringConvertible {
 extension ResumeData: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Why resume data cannot be used.
+public enum ResumeDataError: Error, Equatable, Sendable {
+    /// It is none, or was changed: why, as a sentence.
+    case malformed(String)
+    /// A later version of this library has written it.
+    case unsupportedVersion(Int)
+    /// It is about another URL than the request, or than its own journal.
+    case otherURL
+}
+
+extension ResumeDataError: LocalizedError, CustomStringConvertible {
+    /// What is wrong, in a sentence.
+    public var errorDescription: String? { description }
+
+    /// What is wrong, in a sentence.
+    public var description: String {
+        switch self {
+        case .malformed(let reason): "The resume data cannot be read. \(reason)"
+        case .unsupportedVersion(let version):
+            "The resume data has version \(version), and this library knows \(ResumeData.currentVersion)."
+        case .otherURL: "The resume data is that of another URL."
+        }
+    }
+}
+
+extension DownloadOperation {
+    /// What the operation, which has finished, has left beside a destination whose name is made for that; nil where there
+    /// is nothing to go on from: no bytes, none that anything could be added to, or the whole file.
+    package final var resumeData: ResumeData? {
+        guard isFinished, outcome == nil, let url = request.url?.absoluteURL, let destination,
+            let download = download.withLock({ $0 })
+        else { return nil }
+        let (representation, done) = download.state.withLock { ($0.plan.representation, $0.plan.done) }
+        guard let representation else { return nil }
+        return ResumeData(url: url, name: PathText.name(of: destination.path), representation, done)
+    }
 }
