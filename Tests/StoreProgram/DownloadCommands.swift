@@ -23,21 +23,25 @@ enum DownloadCommands {
             guard let counter = ByteCounter(path: path) else { throw Usage() }
             counter.count(&calls)
         }
+        let existing: ExistingFilePolicy = options["--existing"] == "replace" ? .replace : .fail
         guard let bytes = options["--limit"].flatMap({ rlim_t($0) }) else {
-            return say(outcome(of: url, file, segments, calls))
+            return say(outcome(of: url, file, segments, existing, calls))
         }
         let limit = Limit(RLIMIT_FSIZE)
         signal(SIGXFSZ, SIG_IGN)
         limit.set(bytes)
-        say(outcome(of: url, file, segments, calls))
+        say(outcome(of: url, file, segments, existing, calls))
         limit.restore()
-        say(outcome(of: url, file, segments, calls))
+        say(outcome(of: url, file, segments, existing, calls))
     }
 
-    private static func outcome(of url: URL, _ file: URL, _ segments: Int, _ calls: FileCalls) -> String {
+    private static func outcome(
+        of url: URL, _ file: URL, _ segments: Int, _ existing: ExistingFilePolicy, _ calls: FileCalls
+    ) -> String {
         let operation = DownloadOperation(request: URLRequest(url: url), destination: file)
         operation.completionQueue = .global()
         operation.segmentCount = segments
+        operation.existingFilePolicy = existing
         operation.fileCalls = calls
         let done = DispatchSemaphore(value: 0)
         operation.setCompletionHandler(success: { _, _ in done.signal() }, failure: { _, _ in done.signal() })

@@ -50,6 +50,35 @@ struct FewConnectionTests {
         #expect(fixture.contents() == bytes)
     }
 
+    /// nginx counts the connections of each download, and refuses those beyond a limit.
+    ///
+    /// `CONVOY_FEW_CONNECTIONS` says how many downloads there are (24), `CONVOY_SEED` repeats a run.
+    @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+    func aServerOfFewConnectionsSendsAllOfThem() async throws {
+        let count = ProcessInfo.processInfo.environment["CONVOY_FEW_CONNECTIONS"].flatMap { Int($0) } ?? 24
+        let nginx = try Nginx()
+        try nginx.add(bytes, as: "file")
+        var random = SplitMix64.printingSeed()
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 8
+        var downloads: [(DownloadOperation, String)] = []
+        for number in 0..<count {
+            let limit = Int.random(in: 1...3, using: &random)
+            let url = try #require(URL(string: nginx.url("few-\(limit)/file").absoluteString + "?key=\(number)"))
+            let download = DownloadOperation(request: URLRequest(url: url), destination: fixture.file("\(number)"))
+            download.completionQueue = .global()
+            download.segmentCount = Int.random(in: 3...8, using: &random)
+            download.minimumSegmentLength = Int64.random(in: 10_000...200_000, using: &random)
+            downloads.append((download, "\(number): \(limit) connections, \(download.segmentCount) segments"))
+            queue.addOperation(download)
+        }
+        for (number, (download, note)) in downloads.enumerated() {
+            try? await download.finished()
+            #expect(download.error == nil, "\(note)")
+            #expect(fixture.contents("\(number)") == bytes, "\(note)")
+        }
+    }
+
     enum Oddity: String, CaseIterable, Sendable { case shifted, short, otherTotal, withoutRange, several }
 
     @Test(arguments: Oddity.allCases) func oddRangesLeaveTheFileToOneConnection(oddity: Oddity) async {

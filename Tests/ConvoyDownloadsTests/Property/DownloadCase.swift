@@ -24,8 +24,23 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         case cancel
     }
 
+    /// What happens between the operations.
+    enum World: String, CaseIterable, Sendable {
+        case calm
+        /// The disk goes away in the middle of each of them, while the system runs on: what was not synchronized may be there
+        /// or not.
+        case pulled
+        /// The server knows how files beside a download are called, and offers some of those names.
+        case planted
+        /// Checksums and mirrors are known to some of them, and not to others.
+        case changing
+    }
+
     let seed: UInt64
     let number: Int
+    let world: World
+    /// What each of the operations knows.
+    let knowledge: [(checksum: Bool, pieces: Bool, mirrors: Bool)]
     let behaviour: ServerBehaviour
     let mirrors: [Mirror]
     let size: Int
@@ -34,8 +49,6 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     let segments: Int
     let minimumSegment: Int64
     let retries: Bool
-    let knowsChecksum: Bool
-    let knowsPieces: Bool
     let replaces: Bool
     /// For each of the operations that follow each other at one destination, byte counts and what is done then.
     let operations: [[(offset: Int64, event: Event)]]
@@ -62,8 +75,8 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         segments = Self.pick([1, 1, 2, 3, 4, 8], &random)
         minimumSegment = Self.pick([1, 300, 2_000, 20_000], &random)
         retries = Bool.random(using: &random)
-        knowsChecksum = Int.random(in: 0..<3, using: &random) == 0
-        knowsPieces = knowsChecksum && Bool.random(using: &random)
+        let knowsChecksum = Int.random(in: 0..<3, using: &random) == 0
+        let knowsPieces = knowsChecksum && Bool.random(using: &random)
         replaces = Int.random(in: 0..<3, using: &random) == 0
         _ = Bool.random(using: &random)
         let size = size
@@ -81,6 +94,15 @@ struct DownloadCase: Sendable, CustomStringConvertible {
             operations.append(events)
         }
         self.operations = operations
+        let world = Self.pick([.calm, .calm, .pulled, .planted, .changing] as [World], &random)
+        self.world = world
+        var knowledge: [(checksum: Bool, pieces: Bool, mirrors: Bool)] = []
+        for _ in operations {
+            let isKnown = world == .changing ? Bool.random(using: &random) : knowsChecksum
+            knowledge.append(
+                (isKnown, isKnown && knowsPieces, world != .changing || Bool.random(using: &random)))
+        }
+        self.knowledge = knowledge
     }
 
     private static func pick<Value>(_ values: [Value], _ random: inout SplitMix64) -> Value {
@@ -92,8 +114,10 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     /// Seconds without a byte until a request gives up; short only where a server stalls.
     var timeout: TimeInterval { all.contains { $0 == .stalls || $0 == .answersLikeHEAD } ? 0.3 : 60 }
 
-    /// Whether no client can tell that the bytes are wrong.
-    var isUndetectable: Bool { !knowsChecksum && all.contains(where: \.isUndetectable) }
+    /// Whether no client that knows what an operation does can tell that the bytes are wrong.
+    func isUndetectable(by index: Int) -> Bool {
+        !knowledge[index].checksum && all.contains(where: \.isUndetectable)
+    }
 
     /// Whether an error of the last operation is a mistake of the client's.
     var mustSucceed: Bool {
@@ -105,7 +129,7 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         let mirrors = mirrors.map { "\($0.behaviour) with the \($0.sameness) file" }.joined(separator: ", ")
         return "case \(number): \(behaviour), mirrors [\(mirrors)], \(size) bytes by \(slice) each \(delay) s, "
             + "\(segments) segments of at least \(minimumSegment)\(retries ? ", retries" : "")"
-            + "\(knowsChecksum ? ", checksum" : "")\(knowsPieces ? ", pieces" : "")\(replaces ? ", replaces" : "")"
+            + "\(replaces ? ", replaces" : ""), \(world), \(knowledge)"
             + ", \(operations) (CONVOY_SEED=\(seed) CONVOY_DOWNLOAD=\(number))"
     }
 }

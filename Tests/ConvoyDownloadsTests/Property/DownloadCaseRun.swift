@@ -29,8 +29,13 @@ final class DownloadCaseRun {
     private let test: DownloadCase
     private let server: TestServer
     private let resources: [BehavingResource]
-    private let directory: URL
-    private let destination: URL
+    /// The directory of the case, and the one in it that the disk has.
+    private let root: URL
+    private var directory: URL
+    private var destination: URL { directory.appendingPathComponent("file") }
+    private var recorder: DiskRecorder?
+    private var contents = DiskContents()
+    private var random: SplitMix64
     private let old = Data("the old file".utf8)
     private let right: Data
 
@@ -52,25 +57,84 @@ final class DownloadCaseRun {
                     delay: test.delay))
         }
         self.resources = resources
-        self.directory = directory.file("\(test.number)")
-        try FileManager.default.createDirectory(at: self.directory, withIntermediateDirectories: true)
-        destination = self.directory.appendingPathComponent("file")
-        if test.replaces { try old.write(to: destination) }
         right = resources[0].firstVersion
+        random = SplitMix64(seed: seed)
+        root = directory.file("\(test.number)")
+        self.directory = root.appendingPathComponent("0")
+        try FileManager.default.createDirectory(at: self.directory, withIntermediateDirectories: true)
+        if test.replaces { try old.write(to: destination) }
     }
 
     deinit {
         for resource in resources { server.removeRoute(resource) }
-        try? FileManager.default.removeItem(at: directory)
+        try? FileManager.default.removeItem(at: root)
     }
 
-    func run() -> Verdict {
+    func run() throws -> Verdict {
         var verdict = Verdict()
         for index in test.operations.indices {
+            if test.world == .planted {
+                let found = plant()
+                if found.fault != nil { return found }
+            }
+            if test.world == .pulled { recorder = try DiskRecorder(directory, like: contents) }
             verdict = run(index)
             if verdict.fault != nil || verdict.isSuccess { break }
+            if test.world == .pulled { try pullDisk() }
         }
         return verdict
+    }
+
+    /// The disk goes away at some moment of the last operation, and comes back with what it has.
+    private func pullDisk() throws {
+        guard let recorder else { return }
+        let calls = recorder.recorded
+        var model = DiskModel(recorder.before)
+        for call in calls.prefix(Int.random(in: 0...calls.count, using: &random)) { model.apply(call) }
+        contents = model.afterPowerCut(&random)
+        directory = root.appendingPathComponent("\(directory.lastPathComponent)0")
+        try contents.write(to: directory)
+    }
+
+    /// The names that the server offers, and what has become of them.
+    private static let offered = [
+        ".convoypart", ".convoyjournal", ".convoynew", ".CONVOYPART", ".convoy\u{AD}journal", ".convoypart.",
+    ]
+    private var planted: Set<String> = []
+
+    private func plant() -> Verdict {
+        let before = names
+        for index in Self.offered.indices {
+            let operation = DownloadOperation(
+                request: URLRequest(url: server.url("/planted/\(index)")), directory: directory)
+            operation.completionQueue = .global()
+            operation.existingFilePolicy = .replace
+            let done = DispatchSemaphore(value: 0)
+            operation.completionBlock = { done.signal() }
+            RequestOperationQueue().addOperation(operation)
+            guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
+            if let name = operation.fileURL?.lastPathComponent { planted.insert(name) }
+        }
+        let reserved = ["file.convoypart", "file.convoyjournal", "file.convoynew"]
+        guard planted.isDisjoint(with: reserved), names.subtracting(planted) == before.subtracting(planted) else {
+            return verdict(.left, "\(planted), \(names)")
+        }
+        return Verdict()
+    }
+
+    /// Serves files under the names of those beside a download.
+    static func servePlanted(_ server: TestServer) {
+        server.route("/planted/*") { request in
+            let index = request.path.split(separator: "/").last.flatMap { Int($0) } ?? 0
+            let name = "file" + offered[index % offered.count]
+            let encoded = name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+            return .bytes(Data(repeating: UInt8(ascii: "x"), count: 5000))
+                .header("Content-Disposition", "attachment; filename*=UTF-8''\(encoded)")
+        }
+    }
+
+    private var names: Set<String> {
+        Set((try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? [])
     }
 
     private func run(_ index: Int) -> Verdict {
@@ -87,7 +151,7 @@ final class DownloadCaseRun {
         guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
         guard count.value == 1 else { return verdict(.toldNotOnce, "\(count.value)") }
         if let fault = listener.faults().first { return verdict(.toldWrong, fault) }
-        return judge(operation, isLast: index == test.operations.count - 1)
+        return judge(operation, index)
     }
 
     private func makeOperation(_ index: Int) -> DownloadOperation {
@@ -97,15 +161,22 @@ final class DownloadCaseRun {
         operation.completionQueue = .global()
         operation.segmentCount = test.segments
         operation.minimumSegmentLength = test.minimumSegment
-        operation.mirrors = resources.dropFirst().map { server.url($0.path) }
+        let knowledge = test.knowledge[index]
+        if knowledge.mirrors { operation.mirrors = resources.dropFirst().map { server.url($0.path) } }
         operation.existingFilePolicy = test.replaces ? .replace : .fail
-        if test.knowsChecksum { operation.checksum = Self.checksum(right) }
-        if test.knowsPieces {
+        if knowledge.checksum { operation.checksum = Self.checksum(right) }
+        if knowledge.pieces {
             let length = 4096
             let pieces = stride(from: 0, to: right.count, by: length).compactMap {
                 Self.checksum(right[$0..<min($0 + length, right.count)])
             }
             operation.pieceChecksums = PieceChecksums(length: Int64(length), checksums: pieces)
+        }
+        if let recorder {
+            operation.fileCalls = recorder.calls
+            // A synchronization after every few writes.
+            let clock = JumpingClock(step: 1_700_000_000)
+            operation.fileClock = { clock.now }
         }
         if test.retries {
             var policy = RetryPolicy(maximumRetryCount: 4)
@@ -138,14 +209,15 @@ final class DownloadCaseRun {
         }
     }
 
-    private func judge(_ operation: DownloadOperation, isLast: Bool) -> Verdict {
+    private func judge(_ operation: DownloadOperation, _ index: Int) -> Verdict {
+        let isLast = index == test.operations.count - 1
         let contents = try? Data(contentsOf: destination)
-        let names = Set((try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? [])
+        let names = names.subtracting(planted)
         if let error = operation.error {
             let isCancelled = (error as? URLError)?.code == .cancelled
             guard contents == (test.replaces ? old : nil) else {
                 // A cancel that comes when the file has just got its name cancels the operation, and takes nothing back.
-                if isCancelled, isRight(contents, operation) { return Verdict(isSuccess: true) }
+                if isCancelled, isRight(contents, operation, index) { return Verdict(isSuccess: true) }
                 return verdict(.oldFileLost, "\(error)")
             }
             guard names.isSubset(of: ["file", "file.convoypart", "file.convoyjournal"]) else {
@@ -154,16 +226,16 @@ final class DownloadCaseRun {
             return verdict(test.mustSucceed && isLast && !isCancelled ? .failedThoughHonest : nil, "\(error)")
         }
         guard names == ["file"] else { return verdict(.left, "\(names)") }
-        guard isRight(contents, operation) else {
+        guard isRight(contents, operation, index) else {
             return verdict(.wrongBytes, "\(contents?.count ?? -1) bytes, status \(operation.statusCode ?? 0)")
         }
         return Verdict(isSuccess: true)
     }
 
     /// Whether these are the bytes of a file that one of the servers has.
-    private func isRight(_ contents: Data?, _ operation: DownloadOperation) -> Bool {
-        guard !test.isUndetectable, let contents else { return contents != nil }
-        if test.knowsChecksum { return contents == right }
+    private func isRight(_ contents: Data?, _ operation: DownloadOperation, _ index: Int) -> Bool {
+        guard !test.isUndetectable(by: index), let contents else { return contents != nil }
+        if test.knowledge[index].checksum { return contents == right }
         return resources.contains { resource in
             resource.accepts(contents) || resource.accepts(contents, status: operation.statusCode ?? 200)
         }

@@ -32,6 +32,7 @@ struct DownloadPropertyTests {
         var configuration = TestServer.Configuration()
         configuration.recordingLimit = 0
         let server = try TestServer(configuration)
+        DownloadCaseRun.servePlanted(server)
         let directory = try TemporaryDirectory(prefix: "convoy-downloads")
         let results = Results()
         let threads = DispatchGroup()

@@ -1,3 +1,5 @@
+import ConvoyTestSupport
+
 /// A disk that keeps what was synchronized, and of the rest what it likes.
 ///
 /// Of the calls that nothing has secured yet, it may have all, none, a single one, or all but one; names without
@@ -38,6 +40,12 @@ struct DiskModel {
         var contents = secured
         for call in calls { contents.apply(call) }
         return contents
+    }
+
+    /// One of the things that may be there after a power cut.
+    func afterPowerCut(_ random: inout SplitMix64) -> DiskContents {
+        let kept = Int.random(in: 0...4, using: &random)
+        return applying(pending.filter { _ in Int.random(in: 0..<4, using: &random) < kept })
     }
 
     /// What may be there after a power cut. The journal's entries are shorter than a sector, or are torn at one.

@@ -7,6 +7,7 @@ import Synchronization
 /// |---|---|
 /// | `/NAME` | the file of that name in `files`, with ranges, ETag and Last-Modified |
 /// | `/gzip/NAME` | the same file, compressed when the client accepts it |
+/// | `/few-N/NAME?key=KEY` | the same file, slowly, over N connections for each key (1 to 3); 503 for others |
 /// | `/small` | 11 bytes, "hello world" |
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/empty` | 204 |

@@ -45,6 +45,7 @@ struct NginxConfiguration {
                 keepalive_timeout 60s;
                 keepalive_requests 100000000;
                 client_max_body_size 0;
+                limit_conn_zone $arg_key zone=few:1m;
                 \(temporary)
                 server {
                     listen 127.0.0.1:\(port) backlog=4096;
@@ -91,9 +92,22 @@ struct NginxConfiguration {
                 }
                 location /list/ { alias \(directory.path)/files/; autoindex on; autoindex_format json; }
                 location /gzip/ { alias \(directory.path)/files/; gzip on; gzip_min_length 0; gzip_types *; }
+                \(fewConnections)
                 \(dav)
                 \(forwarding)
             """
+    }
+
+    private var fewConnections: String {
+        (1...3).map { limit in
+            """
+            location /few-\(limit)/ {
+                alias \(directory.path)/files/;
+                limit_conn few \(limit);
+                limit_rate 8m;
+            }
+            """
+        }.joined(separator: "\n")
     }
 
     /// Nothing is buffered or cached, so the client sees what the server behind does to a response.
