@@ -65,7 +65,7 @@ import Testing
         one.setCookie(cookie("a", "old"))
         other.setCookie(cookie("b"))
         other.setCookie(cookie("a", "new"))
-        // Whoever writes first.
+        // Whichever process writes first.
         try other.flush()
         try one.flush()
         #expect(names(one) == ["a", "b"])
@@ -183,7 +183,7 @@ import Testing
         #expect(opened > 0)
     }
 
-    @Test("A full disk is told, the cookies stay in memory, and are written when there is space again")
+    @Test("A full disk is reported, the cookies stay in memory, and are written when there is space again")
     func fullDisk() throws {
         // In a process of its own, as the limit is for the whole process.
         let result = try ProcessRunner.run(try Self.program(), ["cookies", file.path, "full"])

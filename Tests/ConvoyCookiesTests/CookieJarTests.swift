@@ -48,7 +48,7 @@ import Testing
         #expect(late.evicted.map(\.name) == [Array("ends".utf8)])
     }
 
-    @Test("Nobody with many names has the cookies of others dropped", arguments: [true, false])
+    @Test("No domain with many names has the cookies of others dropped", arguments: [true, false])
     func hostileServer(_ hasManyHosts: Bool) throws {
         var jar = CookieJar(limits: CookieLimits(cookiesPerSite: 300, cookies: 200))
         for number in 0..<20 { try insert(cookie("a", "host.site\(number).example", used: 0), &jar) }

@@ -48,7 +48,7 @@ import Testing
         #expect(try Database.setAside(file, at: path))
         #expect(try readAll() == 0)
         #expect(try Data(contentsOf: directory.file("store.db.damaged")) == bytes)
-        // Whoever found the old one damaged, but comes later, does not take away the new one.
+        // A process that found the old one damaged, but is later, does not take away the new one.
         #expect(try !Database.setAside(file, at: path))
         #expect(try readAll() == 0)
     }

@@ -122,7 +122,7 @@ extension DatabaseSchema {
         #expect(error?.code == .foreign)
     }
 
-    @Test("Two connections see each other's changes, and are told that there are some")
+    @Test("Two connections see each other's changes, and are notified")
     func twoConnections() throws {
         let (one, other) = (try database(), try database())
         let before = try one.dataVersion()
@@ -131,7 +131,7 @@ extension DatabaseSchema {
         #expect(try one.integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("Whoever waits too long for another's transaction gets a typed error")
+    @Test("A process that waits too long for another's transaction gets a typed error")
     func busy() throws {
         let (one, other) = (try database(), try database(timeout: 0.05))
         try one.transaction { () throws(DatabaseError) in
@@ -147,7 +147,7 @@ extension DatabaseSchema {
         let failures = Locked<[String]>([])
         DispatchQueue.concurrentPerform(iterations: 4) { thread in
             do throws(DatabaseError) {
-                // The database is created by whoever comes first.
+                // The database is created by the first process.
                 let database = try Database(path: path, schema: .notes, busyTimeout: 60)
                 for number in 0..<25 {
                     try database.transaction { () throws(DatabaseError) in

@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Dispatch
 import Synchronization
 
-/// A monitor that checks what it hears.
+/// A monitor that checks its events.
 public final class StoryListener: Sendable {
     private let checker = Mutex(StoryChecker())
     private let heard: HeardMonitor
@@ -26,7 +26,7 @@ public final class StoryListener: Sendable {
 
     /// Waits until everything has been heard, and returns what was wrong. To be called when all operations have finished.
     ///
-    /// The end may be told a moment after it has come: when a thread that has made an earlier change has told of that.
+    /// The end may be reported a moment later: after a thread has reported an earlier change.
     public func faults() -> [String] {
         try? eventually("the end of each story") {
             catchUp()

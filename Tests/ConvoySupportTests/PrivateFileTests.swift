@@ -110,7 +110,7 @@ import Testing
         try #require(symlink("file.target", path) == 0)
         #expect(opening() == .link)
         try #require(unlink(path) == 0 && mkfifo(path, 0o600) == 0)
-        // It waits for nobody.
+        // It does not wait.
         #expect(opening(O_RDWR) == .notRegularFile)
         #expect(opening() == .notRegularFile)
         try #require(unlink(path) == 0 && mkdir(path, 0o700) == 0)

@@ -80,7 +80,7 @@ struct TargetTests {
         #expect(HTTPAddress(text) == nil)
     }
 
-    @Test func `what is wrong with a URL is told`() {
+    @Test func `what is wrong with a URL is reported`() {
         func problem(_ text: String) -> HTTPAddress.Problem? {
             do throws(HTTPAddress.Problem) {
                 _ = try HTTPAddress.reading(text)

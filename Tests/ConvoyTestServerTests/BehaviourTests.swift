@@ -35,7 +35,7 @@ struct BehaviourTests {
         #expect(server.unexpectedRequests.isEmpty)
     }
 
-    @Test func `is told apart from a client's mistake: who gets the right bytes and who cannot`() {
+    @Test func `is distinguished from a client's mistake: who gets the right bytes and who cannot`() {
         for behaviour in ServerBehaviour.allCases {
             #expect(behaviour.isUndetectable == behaviour.outcomes.isEmpty, "\(behaviour)")
             #expect(!behaviour.isHonest || !behaviour.outcomes.contains(.failed), "\(behaviour)")

@@ -29,7 +29,7 @@ final class EffectTests {
         #expect(String(decoding: try literal.readToEnd(), as: UTF8.self).hasSuffix("2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"))
     }
 
-    @Test func `frames the body as it is told: by length, in chunks, or by the end of the connection`() throws {
+    @Test func `frames the body as the test says: by length, in chunks, or by the end of the connection`() throws {
         for framing in [TestServer.Response.Framing.automatic, .chunked, .closeDelimited] {
             let (_, client) = try client(.bytes(data).framed(framing))
             #expect(try client.response().body == data)
@@ -121,7 +121,7 @@ final class EffectTests {
         #expect(try silent.readToEnd().isEmpty)
     }
 
-    @Test func `announces a length for 204, 304 and 302 when it is told to, and none of its own`() throws {
+    @Test func `announces a length for 204, 304 and 302 when the test says so, and none of its own`() throws {
         for status in [204, 304] {
             let (_, client) = try client(.status(status).contentLength(5))
             #expect(try client.response()["Content-Length"] == "5")

@@ -110,7 +110,7 @@ struct EnduranceTests {
         #expect(throws: RawClient.Failure.self) { _ = try RawClient(port: free) }
     }
 
-    @Test func `closes every connection when it is told to, and goes on`() throws {
+    @Test func `closes every connection when the test says so, and goes on`() throws {
         let server = try TestServer()
         server.route("/", .text("x"))
         let client = try RawClient(port: server.port)

@@ -69,7 +69,7 @@ struct ServedFileTests {
         #expect(try answer(["If-None-Match: \"v1\"", "Range: bytes=0-1"]).status == 304)
     }
 
-    @Test func `misbehaves about ranges exactly as it is told to`() throws {
+    @Test func `misbehaves about ranges exactly as the test says`() throws {
         let range = ["Range: bytes=100-199"]
         #expect(try answer(range, ranges: .ignored).status == 200)
         let shifted = try answer(range, ranges: .wrongOffset(by: -50))

@@ -84,7 +84,7 @@ import Testing
         let result = try curl(tunnel + ["--proxy-\(scheme)", "-U", "ada:secret", url])
         #expect(result.hasSuffix(" 200"), "\(result)")
         #expect(try curl(tunnel + ["--proxy-\(scheme)", "-U", "ada:wrong", url]).hasSuffix(" 000"))
-        // Nobody listens there: it is squid that answers.
+        // No server listens there: it is squid that answers.
         let plain = "http://127.0.0.1:1/"
         #expect(try curl(["-x", proxy.address, plain]).hasSuffix(" 407"))
         #expect(try curl(["-x", proxy.address, "--proxy-\(scheme)", "-U", "ada:secret", plain]).hasSuffix(" 503"))

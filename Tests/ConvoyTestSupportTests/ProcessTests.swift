@@ -14,7 +14,7 @@ struct ProcessTests {
         #expect(result.text == "in\na b y\n\(directory.url.path)\n")
     }
 
-    @Test func `much output on both sides, and input that nobody reads, deadlock nothing`() throws {
+    @Test func `much output on both sides, and input that is not read, deadlock nothing`() throws {
         let script = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2"
         let result = try ProcessRunner.run("sh", ["-c", script], input: Data(count: 5_000_000))
         #expect(result.output.count == 3_000_000 && result.errors.count == 3_000_000)

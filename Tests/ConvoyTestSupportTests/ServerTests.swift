@@ -47,7 +47,7 @@ struct ServerTests {
     @Test(
         .enabled(if: OpenSSLServer.isInstalled, "not installed: \(OpenSSLServer.installHint)"),
         arguments: [OpenSSLServer.Version.tls12, .tls13])
-    func `openssl s_server speaks exactly the TLS version that it is told to`(version: OpenSSLServer.Version) throws {
+    func `openssl s_server speaks exactly the TLS version that the test sets`(version: OpenSSLServer.Version) throws {
         let server = try OpenSSLServer(version: version)
         let trust = ["--cacert", server.certificates.certificateAuthority.path, server.url.absoluteString]
         let result = try curl(trust)
@@ -57,7 +57,7 @@ struct ServerTests {
     }
 
     @Test(.enabled(if: OpenSSLServer.isInstalled, "not installed: \(OpenSSLServer.installHint)"))
-    func `openssl s_server serves files, and asks for a client certificate when it is told to`() throws {
+    func `openssl s_server serves files, and asks for a client certificate when the test says so`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(Data("HTTP/1.0 299 Odd\r\n\r\nodd".utf8), to: "odd")
         let server = try OpenSSLServer(.responses(directory.url), requiresClientCertificate: true)

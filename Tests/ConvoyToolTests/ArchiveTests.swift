@@ -81,7 +81,7 @@ import Testing
         #expect(result.status == 8 && result.errors.contains("--har: folder.har"), "\(result.errors)")
     }
 
-    @Test func `what a transfer waits for is told`() async throws {
+    @Test func `what a transfer waits for is reported`() async throws {
         let count = Mutex(0)
         bench.server.route("/late") { _ in
             let isFirst = count.withLock { count in

@@ -178,7 +178,7 @@ import Testing
         #expect(!terminal.text.contains("half"))
     }
 
-    @Test func `without a terminal nobody is asked, and that is a usage error`() async throws {
+    @Test func `without a terminal there is no question, and that is a usage error`() async throws {
         let (server, ada) = try members()
         let options = try encrypted(ada)
         let result = try await ToolProcess.run(
@@ -187,7 +187,7 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 0)
     }
 
-    @Test func `nobody is asked for a passphrase in vain: other mistakes are found first`() async throws {
+    @Test func `a passphrase is not asked for in vain: other mistakes are found first`() async throws {
         let options = try encrypted(root.issue(.client("ada")))
         try files.write("{", to: "m.json")
         for rest in [

@@ -104,7 +104,7 @@ import Testing
         #expect(kind[.type] as? FileAttributeType == .typeSymbolicLink)
     }
 
-    @Test func `lines that no server may set are told, and left out`() async throws {
+    @Test func `lines that no server may set are reported, and left out`() async throws {
         try scratch.write(".com\tTRUE\t/\tFALSE\t0\ta\t1\n127.0.0.1\tFALSE\t/\tFALSE\t0\tb\t2\n", to: "jar")
         let result = try await get("/report", "--cookie-jar", "jar")
         #expect(result.status == 0 && result.errors.contains("left out what no server may set, in line 1"))

@@ -75,7 +75,7 @@ import Testing
         #expect(String(decoding: try bench.scratch.data("jar"), as: UTF8.self).contains("\ta\tb"))
     }
 
-    @Test func `output that nobody reads any more ends it`() async throws {
+    @Test func `output that is not read any more ends it`() async throws {
         bench.server.route(
             "/open", .chunked(Array(repeating: Data("data: x\n\n".utf8), count: 100_000), type: "text/event-stream"))
         let result = try await ToolProcess.run(

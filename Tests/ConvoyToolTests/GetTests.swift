@@ -119,7 +119,7 @@ import Testing
         #expect(scratch.names == ["file"])
     }
 
-    @Test func `two runs do not write the same file, not even when told to replace it`() async throws {
+    @Test func `two runs do not write the same file, not even when it may be replaced`() async throws {
         let gate = TestServer.Gate()
         server.route("/first/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
         server.route("/second/file", .text("second"))
@@ -233,7 +233,7 @@ import Testing
         #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
     }
 
-    @Test func `the user of a URL is told to that server only, and a header that is given comes first`() async throws {
+    @Test func `the user of a URL is sent to that server only, and a header that is given comes first`() async throws {
         let other = try TestServer()
         other.route("/b", .text("x"))
         let redirect = TestServer.Response.redirect(to: other.url("/b").absoluteString)

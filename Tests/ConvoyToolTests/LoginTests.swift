@@ -40,7 +40,7 @@ import Testing
         #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
-    @Test func `a server that asks is answered, and one that does not ask hears nothing`() async throws {
+    @Test func `a server that asks is answered, and one that does not ask receives nothing`() async throws {
         server.route("/open", .text("open"))
         let result = try await get(["--user", "ada:se:cret", url, server.url("/open").absoluteString])
         #expect(result.status == 0, "\(result.errors)")

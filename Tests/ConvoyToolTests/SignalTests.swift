@@ -61,7 +61,7 @@ import Testing
         #expect(try await tool.finished().status == 0)
     }
 
-    @Test func `a program whose output nobody reads can be stopped and ended`() async throws {
+    @Test func `a program whose output is not read can be stopped and ended`() async throws {
         bench.server.route("/*", .text("x"))
         // More lines than fit in a pipe.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }

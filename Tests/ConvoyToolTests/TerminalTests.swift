@@ -175,7 +175,7 @@ struct TerminalTests {
         try await tmux.waitFor("what is typed") { $0.suffix(3) == ["$ echo typed", "typed", "$"] }
     }
 
-    @Test func `an error is told above the bars, and after the last one nothing of them is left`() async throws {
+    @Test func `an error is printed above the bars, and after the last one nothing of them is left`() async throws {
         bench.server.route("/missing", .text("gone", status: 404))
         let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]) + " '\(bench.url("/missing"))'")

@@ -152,9 +152,9 @@ import Testing
             try await get("-k", "--crl-file", authority), "--crl-file and --insecure contradict each other")
     }
 
-    // MARK: Trusting anybody
+    // MARK: Trusting every server
 
-    @Test func `-k trusts anybody, and warns on standard error`() async throws {
+    @Test func `-k trusts every server, and warns on standard error`() async throws {
         let warning =
             "convoy: warning: -k: the servers' certificates are not checked; anybody could be in their place\n"
         let result = try await get("-k")
@@ -255,7 +255,7 @@ import Testing
         #expect(members.requests.map { $0.tls?.clientCertificateSubject } == ["CN=ada", "CN=ada"])
     }
 
-    @Test func `where run trusts nobody, nothing is sent and no file is left`() async throws {
+    @Test func `where run trusts no server, nothing is sent and no file is left`() async throws {
         for arguments in [["--pin", Self.otherPin, "--cacert", authority], []] {
             try files.write(
                 #"{"requests": [{"id": "a", "url": "\#(server.url("/file"))", "output": "file"}]}"#, to: "m.json")

@@ -45,7 +45,7 @@ import Testing
                 next.httpBodyStream = InputStream(data: Data("again".utf8))
                 let replaced = next
                 gate.signal()
-                // When the reading is over, and the network thread has been told. (The redirect may have come before
+                // When the reading is over, and the network thread knows. (The redirect may have come before
                 // libcurl asked for the body.)
                 if isBegun.wait(timeout: .now()) == .success { _ = isRead.wait(timeout: .now() + 30) }
                 DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }

@@ -98,7 +98,7 @@ import Testing
             from: .text("this is not gzip at all").header("Content-Encoding", "gzip"))
     }
 
-    @Test func `a port on which nobody listens`() throws {
+    @Test func `a port without a listener`() throws {
         let port = server.port
         server.stop()
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))

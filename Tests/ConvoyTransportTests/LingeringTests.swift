@@ -26,7 +26,7 @@ import Testing
         #expect((70_000...Lingering.limit).contains(long))
     }
 
-    @Test mutating func `where the answers take too long nobody looks, until they are quick again`() {
+    @Test mutating func `where the answers take too long the loop does not poll, until they are quick again`() {
         for _ in 0..<50 { _ = exchange(taking: 5_000_000) }
         let slow = exchange(taking: 5_000_000)
         #expect(slow == 0)

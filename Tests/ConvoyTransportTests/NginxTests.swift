@@ -117,7 +117,7 @@ struct NginxTests {
         keeper.cancel()
     }
 
-    @Test func `a certificate that nobody trusts is refused`() throws {
+    @Test func `a certificate that is not trusted is refused`() throws {
         let heard = try #require(load(nginx.secureURL("text.txt")))
         #expect(heard.error?.code == .serverCertificateHasUnknownRoot, "\(heard.ends)")
         #expect(heard.heads.isEmpty)

@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: ["ada:love%40@", "ada@", ":love%40@", "@", ":@", "a@b:love%40@"])
-    func `a URL with a user name or a password is refused, and neither is told`(login: String) throws {
+    func `a URL with a user name or a password is refused, and neither is shown`(login: String) throws {
         for scheme in ["http", "HTTP", "https"] {
             let url = try #require(URL(string: "\(scheme)://\(login)127.0.0.1:\(server.port)/echo"))
             let error = try #require(load(url)?.error)
@@ -180,7 +180,7 @@ import Testing
     }
 }
 
-/// Blocks in its first read until it is told to go on.
+/// Blocks in its first read until it may continue.
 private final class BlockingStream: InputStream {
     let isReading = DispatchSemaphore(value: 0)
     let mayGoOn = DispatchSemaphore(value: 0)

@@ -8,12 +8,12 @@ import Testing
 @Suite struct TransferStateTests {
     typealias State = TransferState
 
-    /// A source with blocks of bytes, a receiver, and the actions that nobody has carried out yet.
+    /// A source with blocks of bytes, a receiver, and the actions that were not carried out yet.
     private struct World: Hashable {
         var state = State()
         /// Blocks that the source still has.
         var blocks: Int
-        /// Whether the source waits until it is told to go on.
+        /// Whether the source waits until it may continue.
         var isPaused = false
         /// Whether the source has said that it has ended.
         var hasEnded = false
@@ -39,7 +39,7 @@ import Testing
             case .nothing: break
             case .run(let receiving, _): if receiving { isPaused = false }
             case .drain:
-                // Somebody may have put a hold since: then what is kept stays.
+                // There may be another hold since: then the bytes stay.
                 guard state.isFree, kept > 0 else { return }
                 delivered += kept
                 kept = 0
@@ -49,7 +49,7 @@ import Testing
             }
         }
 
-        /// The source passes a block on, or is told to keep it.
+        /// The source passes a block on, or keeps it.
         mutating func deliver(keeping: Bool) {
             guard !isPaused, blocks > 0, !hasEnded, !state.isOver else { return }
             guard state.isFree, !state.hasKept else {
@@ -93,7 +93,7 @@ import Testing
         if world.ends == 1, !world.isStopped {
             #expect(world.delivered == total && world.hasEnded, "it ended before its bytes had come: \(world)")
         }
-        // Whoever waits will be told: by an action that is on its way, or when a hold is lifted.
+        // Every wait ends: by an action that is on its way, or when a hold is removed.
         if !world.state.isOver, world.state.isFree, world.isPaused || world.kept > 0 || world.hasEnded {
             #expect(!world.pending.isEmpty, "nobody tells the source to go on: \(world)")
         }
@@ -124,7 +124,7 @@ import Testing
             var frontier = [World(blocks: total)]
             while !frontier.isEmpty {
                 var next: [World] = []
-                // Late actions pile up without end where nobody carries any out.
+                // Late actions pile up without end if none is carried out.
                 for world in frontier where world.pending.count <= 3 {
                     func add(_ change: (inout World) -> Void) {
                         var changed = world
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test func `a million random events lose no bytes, and lift nobody else's hold`() {
+    @Test func `a million random events lose no bytes, and remove no other hold`() {
         var random = SplitMix64.printingSeed()
         var events = 0
         while events < 1_000_000 {
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test func `the end waits for a sink, a decision and cookies, and for nobody who only slows bytes down`() {
+    @Test func `the end waits for a sink, a decision and cookies, and not for holds that only delay bytes`() {
         for hold in Self.holders {
             var state = State()
             _ = state.handle(.hold(hold))

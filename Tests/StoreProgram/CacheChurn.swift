@@ -79,7 +79,7 @@ struct CacheChurn {
             hasBody: false)
     }
 
-    /// A value that somebody waits for.
+    /// A value that is waited for.
     private final class Box<Value: Sendable>: Sendable {
         private let value: Mutex<Value>
         private let isSet = DispatchSemaphore(value: 0)

@@ -33,7 +33,7 @@ import Testing
             else { return nil }
             var body = Array(reply.body.utf8)
             let length = reply.fields.first { $0.name.lowercased() == "content-length" }.flatMap { Int($0.value) }
-            // A client takes as many bytes as it was told of.
+            // A client takes as many bytes as were announced.
             if let length, length < body.count { body = Array(body.prefix(length)) }
             return CacheClient.Reply(status: reply.status, fields: reply.fields, body: body)
         }

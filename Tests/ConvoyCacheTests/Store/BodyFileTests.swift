@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// Files of bodies that somebody has changed.
+/// Files of bodies that were changed.
 @Suite struct BodyFileTests {
     enum Attack: CaseIterable {
         case gone, first, middle, last, cut, emptied, grown, link, directory, fullDirectory, pipe
@@ -44,7 +44,7 @@ import Testing
         #expect(await CacheDisk.has(cache, 1))
         let name = try #require(try disk.files().first)
         try attack.perform(on: "\(disk.bodies)/\(name)")
-        // A changed byte is noticed when it is read: whoever has the beginning already gets an error.
+        // A changed byte is noticed when it is read: a reader that has the beginning gets an error.
         do throws(CacheClient.Failure) {
             #expect(try await !CacheDisk.isHit(client.get(CacheDisk.address(1)), 1))
         } catch {

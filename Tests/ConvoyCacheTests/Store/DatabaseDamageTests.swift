@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyCache
 @testable import ConvoyDatabase
 
-/// An index that somebody has damaged, replaced or removed.
+/// An index that was damaged, replaced or removed.
 @Suite struct DatabaseDamageTests {
     private static let numbers: [UInt64] = Array(0..<60)
 

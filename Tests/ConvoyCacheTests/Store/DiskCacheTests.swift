@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// A cache in a directory, with nobody disturbing it.
+/// A cache in a directory, without disturbance.
 @Suite struct DiskCacheTests {
     @Test("All of a response is found by the next process", arguments: [0, 100, 32 << 10, (32 << 10) + 1, 1 << 16, 300_000])
     func reopened(_ length: Int) async throws {
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("The files tell nothing of what is stored to other users, and have names that tell nothing to anybody")
+    @Test("The files tell nothing of what is stored to other users, and have names that show nothing")
     func modes() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -51,7 +51,7 @@ import Testing
         #expect(!names.contains { $0.contains("origin") })
     }
 
-    @Test("A body that is cut off, or does not have the length that was told, leaves nothing")
+    @Test("A body that is cut off, or does not have the announced length, leaves nothing")
     func incomplete() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

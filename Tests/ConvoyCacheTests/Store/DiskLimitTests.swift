@@ -74,7 +74,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("A body of more than an eighth of the disk is not stored, told or not")
+    @Test("A body of more than an eighth of the disk is not stored, announced or not")
     func tooLarge() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(diskCapacity: 800_000)

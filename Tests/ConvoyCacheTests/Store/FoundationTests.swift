@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "A response to a request that says who sends it is not put in, as it would be for everybody",
+        "A response to a request that says who sends it is not put in, as it would be for every user",
         arguments: [
             "Authorization", "Cookie", "X-Api-Key",
         ])

@@ -25,7 +25,7 @@ enum CacheChurnReader {
                 }
             }
             done.wait()
-            // Whoever could open a file must be able to read it: nothing damages files here.
+            // A process that could open a file must be able to read it: nothing damages files here.
             switch body.withLock({ $0 }) {
             case nil: continue
             case .success(let bytes):

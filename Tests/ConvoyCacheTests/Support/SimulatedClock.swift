@@ -1,7 +1,7 @@
 @testable import ConvoyCache
 import ConvoySupport
 
-/// A clock that goes when it is told to.
+/// A clock that is advanced by the test.
 final class SimulatedClock: Sendable {
     private let time: Locked<CacheTime>
 

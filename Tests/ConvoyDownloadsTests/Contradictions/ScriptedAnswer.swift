@@ -81,7 +81,7 @@ struct ScriptedAnswer: Sendable {
         }
     }
 
-    /// What the ``FrameServer`` is told.
+    /// The script of the ``FrameServer``.
     func plan(_ pace: Pace) throws -> TestServer.Response {
         var fields = fields.map { [$0.0.lowercased(), $0.1] }
         if let length, !hasNoBody { fields.append(["content-length", "\(length)"]) }

@@ -52,7 +52,7 @@ final class PowerCutScene: Sendable {
 
     let kind: Kind
     let server: TestServer
-    /// A URL at which nobody answers.
+    /// A URL at which no server answers.
     let deadURL: URL
     let old: [UInt8]?
     /// What the server has, by entity tags; the last one is what is right in the end.

@@ -59,7 +59,7 @@ struct DownloadContentsTests {
         let second = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
         #expect(second.outcome == .notModified)
         #expect(fixture.server.requests("/file").last?.headers["If-None-Match"] == "\"1\"")
-        // Of a file that somebody has changed, nothing is known.
+        // Of a file that was changed, nothing is known.
         try Data("changed".utf8).write(to: fixture.file())
         let third = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
         #expect(fixture.server.requests("/file").last?.headers["If-None-Match"] == nil)

@@ -103,7 +103,7 @@ import Testing
         #expect(download.computedChecksums.isEmpty)
     }
 
-    @Test func `pieces that nobody has right are told`() async throws {
+    @Test func `pieces that no mirror has right are reported`() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let wrong = try Checksum(parsing: "sha-256=\(String(repeating: "0", count: 64))")
         let download = await fixture.run(

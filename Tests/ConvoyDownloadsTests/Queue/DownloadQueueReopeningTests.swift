@@ -194,7 +194,7 @@ struct DownloadQueueReopeningTests {
         try await queue.enqueue([lost, again, refused])
         try await queue.waitUntilAllFinished()
         #expect(queue.states == [.outcomeUnknown, .failed, .failed])
-        // And an operation that is told to pause goes on.
+        // And an operation that must pause goes on.
         #expect(queue.entries.allSatisfy { $0.errorDescription != nil })
     }
 

@@ -136,7 +136,7 @@ struct QueueTablePropertyTests {
                 #expect(table[id]?.state == model.state(entry))
                 #expect(shown[id] == model.state(entry))
                 #expect(table.fate(of: id) == model.fate(entry))
-                // Whoever can do something now that could not before is named.
+                // Every entry that can do something now that could not before is named.
                 if model.fate(entry) != .waits, old[id] == .waits { #expect(waiting.contains(id)) }
             }
             #expect(table.pendingCount == model.pending)

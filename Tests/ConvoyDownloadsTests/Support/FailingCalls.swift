@@ -101,7 +101,7 @@ final class FailingCalls: Sendable {
     }
 }
 
-/// A clock that goes by this many nanoseconds whenever somebody looks at it.
+/// A clock that goes by this many nanoseconds whenever it is read.
 final class JumpingClock: Sendable {
     private let time = Locked<UInt64>(1 << 40)
     private let step: UInt64

@@ -52,7 +52,7 @@ import Testing
         #expect(spinner.calls.all == ["stop", "start", "stop", "start", "stop"])
     }
 
-    @Test func `a view that shows another operation, or nothing any more, hears no more of the first`() {
+    @Test func `a view that shows another operation, or nothing any more, is not called for the first any more`() {
         let (spinner, first, second) = (Spinner(key), operation(), operation())
         let earlier = spinner.setAnimatingWithState(of: first, on: queue)
         let later = spinner.setAnimatingWithState(of: second, on: queue)
@@ -92,7 +92,7 @@ import Testing
         #expect(eventually { operation.isFinished } && eventually { binding == nil })
     }
 
-    @Test func `a view that comes after the end is told of it`() {
+    @Test func `a view that comes after the end is called with it`() {
         network.serve()
         let (spinner, bar, operation) = (Spinner(key), Bar(), operation())
         operation.start()
@@ -105,7 +105,7 @@ import Testing
         #expect(spinner.calls.all == ["stop"] && bar.all.last == 1)
     }
 
-    @Test func `a bar moves to its end, which it hears before the handlers, and skips what its queue has no time for`()
+    @Test func `a bar moves to its end, which comes before the handlers, and skips what its queue has no time for`()
         throws
     {
         let server = try TestServer()
@@ -116,7 +116,7 @@ import Testing
         let seen = Log()
         operation.completionBlock = { seen.add(bar.all.last == 1 ? "whole" : "not whole") }
         bar.setProgressWithDownloadProgress(of: operation, on: queue)
-        // Later it would be told the newest only.
+        // Later it would be called with the newest only.
         #expect(eventually { bar.all == [nil] })
         operation.start()
         #expect(eventually { bar.all.contains { ($0 ?? 0) > 0 && ($0 ?? 0) < 1 } })
@@ -141,7 +141,7 @@ import Testing
         let (bar, operation) = (Bar(), HTTPRequestOperation(request: request))
         operation.completionQueue = queue
         let binding = bar.setProgressWithUploadProgress(of: operation, on: queue)
-        // Later it would be told the newest only.
+        // Later it would be called with the newest only.
         #expect(eventually { bar.all == [nil] })
         operation.start()
         #expect(eventually { binding.isOver })

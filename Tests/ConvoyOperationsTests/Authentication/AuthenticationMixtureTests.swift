@@ -79,7 +79,7 @@ import Testing
         #expect(operations.allSatisfy { $0.responseString == "shared" } && open.requests("/shared").count == 1)
     }
 
-    @Test func `whoever shares a transfer gets no other user's response`() async throws {
+    @Test func `an operation that shares a transfer gets no other user's response`() async throws {
         let asking = try AskingServer()
         asking.route("/me") { request, _ in
             guard let value = request.authorizations.first else { return .asking("Basic realm=\"a\"").delayed(0.05) }

@@ -99,7 +99,7 @@ import Testing
         let urls = servers.map { $0.url("/").absoluteString }
         for (index, asking) in servers.enumerated() {
             let next = urls[1 - index]
-            // Each page has a nonce of its own, and sends whoever has it to the next page, at the other server.
+            // Each page has a nonce of its own, and sends a client with it to the next page, at the other server.
             asking.route("/*") { request, _ in
                 let page = Int(request.path.dropFirst()) ?? 0
                 return request.authorizations.first?.contains("nonce=\"page\(page)\"") == true

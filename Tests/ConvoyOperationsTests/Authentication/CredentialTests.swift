@@ -134,7 +134,7 @@ import Testing
     // MARK: The handler
 
     @Test(arguments: [false, true])
-    func `the handler answers, at once or later, and is told how often it was wrong`(isLate: Bool) async throws {
+    func `the handler answers, at once or later, and learns how often it was wrong`(isLate: Bool) async throws {
         let operation = operation(server.url("/private/"))
         let failures = Mutex<[Int]>([])
         operation.authenticationChallengeHandler = { operation, challenge, answer in
@@ -143,7 +143,7 @@ import Testing
             let password = challenge.previousFailureCount < 2 ? "wrong" : "secret"
             let credential = URLCredential(user: "ada", password: password, persistence: .forSession)
             if isLate {
-                // The slot was given back before anybody was asked.
+                // The slot was given back before the handler was asked.
                 testQueue.async {
                     #expect(!operation.isExecuting)
                     answer(.useCredential(credential))

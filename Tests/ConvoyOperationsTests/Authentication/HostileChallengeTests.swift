@@ -17,7 +17,7 @@ import Testing
         #expect(operation.statusCode == 401 && asking.server.requests.count <= 4)
     }
 
-    @Test func `a handler is told that it failed, even if the realm is another each time`() async throws {
+    @Test func `a handler learns that it failed, even if the realm is another each time`() async throws {
         let asking = try AskingServer()
         asking.route("/") { _, number in .asking("Basic realm=\"\(number)\"") }
         let operation = AskingServer.operation(asking.url("/"), credential: nil)

@@ -31,7 +31,7 @@ import Testing
         #expect(begins(after) == 1)
     }
 
-    @Test func `whoever comes during a refresh waits for it, and an older token is only replaced`() {
+    @Test func `a request during a refresh waits for it, and an older token is only replaced`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
         let refused = state.refused(first, 0)

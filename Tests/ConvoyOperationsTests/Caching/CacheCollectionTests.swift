@@ -22,7 +22,7 @@ struct CacheCollectionTests {
 
     /// The required tests that pass in the cache alone, each with the reason why they cannot on the wire.
     static let deviations: [String: String] = [
-        "headers-store-Transfer-Encoding": "a transfer coding that nobody knows is no response (RFC 9112, section 6.1)"
+        "headers-store-Transfer-Encoding": "an unknown transfer coding is no response (RFC 9112, section 6.1)"
     ]
 
     @Test("the required tests pass as in the cache alone", arguments: Place.allCases)

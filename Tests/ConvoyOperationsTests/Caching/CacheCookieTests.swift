@@ -18,7 +18,7 @@ import Testing
 
     init() throws { fixture = try CachingFixture() }
 
-    /// Makes all requests those of the store: what it was given before it had any cookie is for everybody.
+    /// Makes all requests those of the store: what it was given before it had any cookie is for every user.
     private func begin() { manager.cookieStore?.setCookies(["s=1; Path=/"], from: server.url) }
 
     // MARK: Cookies

@@ -85,7 +85,7 @@ import Testing
 
     // MARK: Releasing
 
-    @Test func `what is asked for in the background arrives when the manager is gone, and hurts nobody if the cache is`()
+    @Test func `what is asked for in the background arrives when the manager is gone, and does no harm if the cache is`()
         async throws
     {
         for keepsCache in [true, false] {

@@ -50,13 +50,13 @@ import Testing
         #expect(try await get("/x").responseData == body)
         let plain = try await get("/x") { $0.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
         #expect(plain.responseData == body && plain.cacheUse == nil)
-        // What is not encoded is for everybody.
+        // What is not encoded is for every user.
         #expect(try await get("/x").responseData == body)
     }
 
     // MARK: Who the client is
 
-    @Test func `a stored 401 with a used nonce does not keep anybody out`() async throws {
+    @Test func `a stored 401 with a used nonce does not keep a valid user out`() async throws {
         let nonces = Locked<(made: Int, used: Set<String>)>((0, []))
         server.route("GET", "/in") { request in
             let sent = request.headers["Authorization"].flatMap { value in

@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What somebody was given for his credentials is served to nobody else.
+/// What a user was given for his credentials is served to no other user.
 @Suite struct CachePartitionTests {
     let server: TestServer
     let cache = HTTPCache()

@@ -11,7 +11,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The cache is no way around what decides about servers, and shows nobody who the client is.
+/// The cache is no way around what decides about servers, and shows no other server who the client is.
 @Suite struct CacheTrustTests {
     let cache = HTTPCache()
 
@@ -99,7 +99,7 @@ import Testing
         #expect(third.responseString == "second")
     }
 
-    @Test func `a passphrase is asked for once, and holds nobody up who does not need it`() async throws {
+    @Test func `a passphrase is asked for once, and delays no request that does not need it`() async throws {
         let root = try TestCertificate.root()
         let ada = try root.issue(.client("ada"))
         var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))
@@ -130,7 +130,7 @@ import Testing
         #expect(try await get(other, plain.url("/x")).responseString == "body")
         #expect(!held.isFinished)
         opened.signal()
-        // It is known by now: whoever asks again waits for what nobody signals.
+        // It is known by now: another request waits for what is never signalled.
         try await held.finished()
         #expect(try await get(secret, secure.url("/x")).cacheUse == .fresh)
         #expect(try await get(other, plain.url("/x")).cacheUse == .fresh)

@@ -82,7 +82,7 @@ import Testing
         let second = try await get("/gzip")
         #expect(second.responseString == text && second.cacheUse == .fresh)
         #expect(second.transferProgress.bytesReceived == Int64(text.utf8.count))
-        // Whoever decodes it himself gets what is his.
+        // A client that decodes it itself gets its own.
         let own = try await get("/gzip") { $0.setValue("gzip", forHTTPHeaderField: "Accept-Encoding") }
         #expect(own.responseData == packed)
     }

@@ -14,7 +14,7 @@ import Testing
 @Suite struct DiskReplayTests {
     private static let count = 8_000_000
 
-    /// What somebody does to the file of a body.
+    /// What happens to the file of a body.
     enum Damage: CaseIterable {
         case changed
         case truncated
@@ -89,7 +89,7 @@ import Testing
             #expect((operation.error as? URLError)?.code == .networkConnectionLost)
         }
         if operation.error == nil { #expect(stream.bytes == PatternBytes.data(count: Self.count)) }
-        // Nobody meets it twice.
+        // It is met once.
         let next = try await get("large")
         #expect(next.responseData == PatternBytes.data(count: Self.count))
         #expect(next.cacheUse == nil || damage == .removed)
@@ -154,7 +154,7 @@ import Testing
     func pause(isEncoded: Bool) async throws {
         var body = PatternBytes.data(count: 3_000_000)
         if isEncoded {
-            // What packs well is over before anybody can pause it.
+            // What packs well is over before it can be paused.
             var generator = SplitMix64(seed: 7)
             body = Data((0..<400_000).flatMap { _ in withUnsafeBytes(of: generator.next()) { Array($0.prefix(7)) + [0] } })
             let packed = try ProcessRunner.run("/bin/gzip", ["-1", "-c"], input: body).output

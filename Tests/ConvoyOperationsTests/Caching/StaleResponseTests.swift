@@ -44,7 +44,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `nobody waits behind an operation's back for what is not stored`() async throws {
+    @Test func `no transfer goes on behind an operation for a response that is not stored`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/swr",

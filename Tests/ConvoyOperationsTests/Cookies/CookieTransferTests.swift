@@ -166,7 +166,7 @@ import Testing
         #expect(server.requests("/echo").first?.headers["Cookie"]?.unicodeScalars.map(\.value) == [0x6E, 0x3D, 0xE9, 0xFF])
     }
 
-    @Test func `what somebody says with 407 is a proxy's, and no cookie`() async throws {
+    @Test func `what a response with 407 says is a proxy's, and no cookie`() async throws {
         server.route("/407", .text("").status(407).header("Set-Cookie", "p=1; Path=/"))
         _ = try? await get("/407")
         #expect(manager.cookieStore?.cookies.isEmpty == true)

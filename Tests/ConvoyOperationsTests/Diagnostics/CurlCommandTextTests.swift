@@ -82,7 +82,7 @@ import Testing
         #expect(!command.contains("insecure") && !command.contains("s3cret"))
     }
 
-    @Test func `a command trusts nobody whom the operation does not trust`() throws {
+    @Test func `a command trusts no server that the operation does not trust`() throws {
         let operation = try operation("https://api.example/")
         let pin = Data(repeating: 1, count: 32).base64EncodedString()
         func command(_ change: (inout SecurityPolicy) throws -> Void) rethrows -> String {
@@ -95,7 +95,7 @@ import Testing
             (policy.allowInvalidCertificates, policy.validatesDomainName) = (true, false)
         }
         #expect(command(trustAnybody).contains(" --insecure "))
-        // Without pins nobody is trusted who is not named; and a name alone is no reason to trust.
+        // Without pins no server is trusted that is not named; and a name alone is no reason to trust.
         #expect(!command { $0.allowInvalidCertificates = true }.contains("--insecure"))
         #expect(!command { $0.validatesDomainName = false }.contains("--insecure"))
         let pinned = try SecurityPolicy(publicKeyPins: ["sha256/\(pin)"])
@@ -119,7 +119,7 @@ import Testing
             try $0.setPolicy(lax, forHosts: "other.example")
         }
         #expect(!elsewhere.contains("--insecure"))
-        // A mode without pins trusts nobody, and so does the command.
+        // A mode without pins trusts no server, and neither does the command.
         let empty = command {
             $0.pinningMode = .publicKey
             trustAnybody(&$0)

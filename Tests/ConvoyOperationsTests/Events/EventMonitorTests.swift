@@ -62,7 +62,7 @@ import Testing
         return operation
     }
 
-    @Test func `a request is told from its making to its end`() async throws {
+    @Test func `a request is reported from its making to its end`() async throws {
         let first = try await run("quick")
         #expect(
             try story(of: first) == [
@@ -87,7 +87,7 @@ import Testing
         #expect(events.allSatisfy { $0.time >= 0 && $0.date <= Date() })
     }
 
-    @Test func `nobody hears of operations that nobody monitors`() async throws {
+    @Test func `operations without monitors are not reported`() async throws {
         manager.eventMonitors = []
         let operation = try await run("quick")
         #expect(operation.story == nil && listener.operationCount == 0)
@@ -96,7 +96,7 @@ import Testing
         #expect(try story(of: monitored).last == "succeeded")
     }
 
-    @Test func `the head of a request is told as it is sent`() async throws {
+    @Test func `the head of a request is reported as it is sent`() async throws {
         let operation = try await run("quick") { $0.connectionConfiguration.sensitiveHeaders = ["X-Mine"] }
         #expect(try story(of: operation).contains("request1"))
         let heads = listener.events(of: try #require(operation.operationNumber)).compactMap { event -> RequestHead? in
@@ -109,7 +109,7 @@ import Testing
         #expect(head["host"] == "127.0.0.1:\(server.port)")
     }
 
-    @Test func `a redirect is another request, and why is told`() async throws {
+    @Test func `a redirect is another request, and its reason is reported`() async throws {
         server.route("/there") { _ in .redirect(to: "/quick", status: 302) }
         let operation = try await run("there")
         let story = try story(of: operation)
@@ -121,7 +121,7 @@ import Testing
             ])
     }
 
-    @Test func `a retry and its reason are told, and the wait for it`() async throws {
+    @Test func `a retry and its reason are reported, and the wait for it`() async throws {
         let count = Mutex(0)
         server.route("/late") { _ in
             count.withLock { count in
@@ -153,7 +153,7 @@ import Testing
         #expect((error as? URLError)?.code == (operation.error as? URLError)?.code)
     }
 
-    @Test func `what an operation waits for is told, and a cancellation`() async throws {
+    @Test func `what an operation waits for is reported, and a cancellation`() async throws {
         let first = try bench.operation("quick"), second = try bench.operation("quick")
         second.addDependency(first)
         manager.operationQueue.addOperation(second)
@@ -186,7 +186,7 @@ import Testing
         #expect(story.suffix(3) == ["end2", "ended2", "succeeded"])
     }
 
-    @Test func `requests that share a transfer are told to all of them`() async throws {
+    @Test func `requests that share a transfer are reported to all of them`() async throws {
         manager.coalescesIdenticalRequests = true
         let operations = try (0..<4).map { _ in try bench.operation("quick") }
         manager.enqueue(operations)
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test func `a monitor that does not keep up is told what it has lost`() async throws {
+    @Test func `a slow monitor learns what it has lost`() async throws {
         let heard = Mutex<[OperationEvent]>([])
         let gate = DispatchSemaphore(value: 0)
         let isFirst = Mutex(true)

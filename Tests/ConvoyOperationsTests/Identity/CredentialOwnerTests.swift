@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What one manager was told, no other one says.
+/// What one manager was given, no other one sends.
 @Suite struct CredentialOwnerTests {
     let asking: AskingServer
 

@@ -91,7 +91,7 @@ import Testing
             ("session=ada", { try await get(one) }), ("a=1", { try await get(one, headers: ["Cookie": "a=1"]) }),
             ("a=2", { try await get(one, headers: ["Cookie": "a=2"]) }),
         ])
-        // One more cookie makes nobody else of the one whose store it is.
+        // One more cookie leaves the identity of the store unchanged.
         one.cookieStore?.setCookies(["theme=dark"], from: server.url)
         #expect(try await get(one).cacheUse == .fresh)
         // The same value, written by hand, is not the store's.

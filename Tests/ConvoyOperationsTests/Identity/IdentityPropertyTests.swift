@@ -245,7 +245,7 @@ import Testing
             let other = one.neighbour(&random)
             func key(_ spec: Spec) throws -> CoalescingTransport.Key {
                 var configuration = try configuration(spec)
-                // Each operation that somebody has asked who it is has a record of its own.
+                // Each operation that was challenged has a record of its own.
                 if spec.user != nil {
                     configuration.authorizer = AuthorizerReference(AuthenticationRecord(CredentialSource()))
                 }

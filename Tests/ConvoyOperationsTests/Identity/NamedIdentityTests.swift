@@ -189,7 +189,7 @@ import Testing
 
     // MARK: What changes without being stored
 
-    @Test func `what a connection's user changes is no longer stored for anybody`() async throws {
+    @Test func `what a connection's user changes is no longer stored`() async throws {
         server.route("PUT", "/account", .status(204))
         let manager = manager(nil)
         #expect(try await get(manager).responseString == "nobody")

@@ -130,7 +130,7 @@ import Testing
                     if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
                 }
             }
-        // The code of somebody returns, or does not: nobody who ends waits for it.
+        // User code returns, or does not: the end does not wait for it.
         case .calling:
             if mayBother || !world.life.isEnding {
                 add { next in

@@ -184,7 +184,7 @@ import Testing
         #expect(scene.operation.isFinished && scene.network.connectionCount == 0)
     }
 
-    @Test func `a connection that is cancelled by nobody is a failure`() {
+    @Test func `a connection that ends as cancelled by itself is a failure`() {
         let scene = Scene(in: .alone)
         scene.operation.retryPolicy = nil
         scene.reach(.executing)
@@ -193,7 +193,7 @@ import Testing
         #expect((scene.operation.error as? URLError)?.code == .networkConnectionLost)
     }
 
-    @Test func `a started operation that nobody holds is not lost while it waits for its retry`() {
+    @Test func `a started operation without a reference is not lost while it waits for its retry`() {
         let network = ThreadedTransport()
         let clock = ManualClock()
         let finished = Signal()

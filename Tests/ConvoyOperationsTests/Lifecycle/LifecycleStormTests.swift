@@ -93,7 +93,7 @@ import Testing
                 let isOver = eventually {
                     // All of them: in a queue of Foundation's a paused one keeps its slot, which this one may need.
                     for subject in subjects { subject.operation.resume() }
-                    // In no queue, one that was cancelled before its start has nobody else to start it.
+                    // In no queue, one that was cancelled before its start is not started otherwise.
                     if queue == nil, operation.isCancelled { operation.start() }
                     return subject.finishes.load(ordering: .relaxed) > 0
                 }

@@ -80,7 +80,7 @@ import Testing
         }
         #expect((old.work != .committing && new.work == .committing) == (action == .commit(old.tryNumber)))
         if old.work == .committing, new.state == .finished {
-            // What is told is what is: the outcome of the commit, unless it is not waited for.
+            // What is reported is true: the outcome of the commit, unless it is not waited for.
             let isAbandoned = event == .commitTakesTooLong(old.tryNumber)
             #expect(new.hasOutcome != isAbandoned && new.isEnding == isAbandoned, "\(old) \(event)")
         }
@@ -112,7 +112,7 @@ import Testing
         #expect(sequences == (1...8).reduce(0) { sum, length in sum + (0..<length).reduce(1) { n, _ in n * events } })
     }
 
-    /// Whatever has happened: if the work ends, whoever paused resumes, and the queue starts what is ready, it finishes.
+    /// Whatever has happened: if the work ends, pauses end, and the queue starts what is ready, it finishes.
     private func expectItCanArrive(from start: Point) {
         var point = start
         for _ in 0..<6 where point.life.state != .finished {

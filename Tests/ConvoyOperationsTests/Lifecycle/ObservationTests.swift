@@ -35,7 +35,7 @@ import Testing
         return operation
     }
 
-    @Test func `the last change is told though an earlier one is reported after it`() {
+    @Test func `the last change is reported though an earlier one is reported after it`() {
         let operation = operation()
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(arguments: [UInt32(0), 7, 1 << 31, .max - 1, .max])
-    func `changes are told in their order where their numbers wrap around`(number: UInt32) {
+    func `changes are reported in their order where their numbers wrap around`(number: UInt32) {
         #expect(TransitionLog.comes(number &+ 1, after: number))
         #expect(!TransitionLog.comes(number, after: number) && !TransitionLog.comes(number, after: number &+ 1))
     }
@@ -177,7 +177,7 @@ import Testing
     }
 
     /// Fifteen hundred operations, which four threads push through all their states.
-    @Test func `in a storm the changes told are a chain from the first to the last`() {
+    @Test func `in a storm the reported changes are a chain from the first to the last`() {
         network.serve()
         let all = (0..<1_500).map { number in
             let operation = operation()

@@ -18,7 +18,7 @@ import Testing
 
     init() throws { bench = try MetricsBench() }
 
-    @Test func `nobody who has not asked gets any`() async throws {
+    @Test func `without collectsMetrics there are none`() async throws {
         manager.collectsMetrics = false
         let operation = try bench.operation("quick")
         manager.enqueue(operation)
@@ -197,7 +197,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `the last that leaves a shared request hears how it ended, those before it not`() async throws {
+    @Test func `the last that leaves a shared request learns how it ended, those before it not`() async throws {
         manager.coalescesIdenticalRequests = true
         let gate = TestServer.Gate()
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 10_000))

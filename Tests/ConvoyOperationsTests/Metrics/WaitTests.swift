@@ -25,7 +25,7 @@ import Testing
 
     private func pair() throws -> [HTTPRequestOperation] { [try bench.operation("slow"), try bench.operation("quick")] }
 
-    @Test func `one that nobody starts waits for a start`() async throws {
+    @Test func `one that is not started waits for a start`() async throws {
         let operation = try bench.operation("quick")
         try await Task.sleep(for: .seconds(delay))
         manager.enqueue(operation)

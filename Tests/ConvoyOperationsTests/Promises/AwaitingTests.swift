@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// `finished()` starts what nobody has enqueued, once, whatever else happens to it.
+/// `finished()` starts what is not enqueued, once, whatever else happens to it.
 @Suite(.timeLimit(.minutes(2))) struct AwaitingTests {
     private let network = ThreadedTransport()
 
@@ -39,7 +39,7 @@ import Testing
 
     // MARK: One operation
 
-    @Test func `one that nobody has enqueued is started`() async throws {
+    @Test func `one that is not enqueued is started`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .text("x"))
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/x")))

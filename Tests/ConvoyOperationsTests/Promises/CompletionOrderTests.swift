@@ -173,7 +173,7 @@ import Testing
         try eventually(timeout: 20, "the queue to be let go of") { left == nil }
     }
 
-    // MARK: Others that are told of the end
+    // MARK: Others that learn of the end
 
     /// The handlers may run while the queue is still removing the operation. Waiting for the handlers waits for both.
     @Test func `after the handlers have run the operation is gone from its queue`() throws {

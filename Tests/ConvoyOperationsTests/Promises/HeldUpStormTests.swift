@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 
 /// Operations that are held up by everything that can hold one up, all at once: shared transfers, handlers of cookies,
-/// pipes that nobody reads, a user's code that does not return.
+/// pipes that are not read, a user's code that does not return.
 ///
 /// `CONVOY_STORM_OPERATIONS` sets how many, by default 1,000.
 @Suite struct HeldUpStormTests {
@@ -251,7 +251,7 @@ private final class ObstinateStream: OutputStream, RewindableOutputStream {
     func rewind() { state.withLock { $0.bytes = Data() } }
 }
 
-/// A connection that nobody reads: a write blocks in the kernel once its buffer is full, until the reader hangs up.
+/// A connection that is not read: a write blocks in the kernel once its buffer is full, until the reader hangs up.
 private final class DeafPipe: Sendable {
     private let ends: [Int32]
 

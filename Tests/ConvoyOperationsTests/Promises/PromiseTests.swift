@@ -233,7 +233,7 @@ import Testing
             }
         }
         #expect(group.wait(timeout: .now() + 100) == .success)
-        // One that nobody ever starts holds nothing back, and gives no trouble when it goes.
+        // One that is never started holds nothing back, and gives no trouble when it goes.
         do {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
             operation.completionGroup = group

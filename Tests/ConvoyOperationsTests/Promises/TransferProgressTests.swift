@@ -52,7 +52,7 @@ import Testing
         #expect(all.last.map(numbers) == [70_000, 70_000, 0, nil])
     }
 
-    @Test func `a snapshot tells in the middle though nobody has asked before`() async throws {
+    @Test func `a snapshot is right in the middle though it was never asked before`() async throws {
         server.route("GET", "/x", .bytes(PatternBytes.data(count: 100_000)).heldBody(by: gate, afterBytes: 40_000))
         let operation = operation("/x")
         async let done: Void = operation.finished()
@@ -63,7 +63,7 @@ import Testing
         try await done
     }
 
-    @Test func `what was sent is told too, also after a failure`() async throws {
+    @Test func `what was sent is reported too, also after a failure`() async throws {
         server.route("POST", "/x", .text("no", status: 500))
         let operation = operation("/x", "POST")
         operation.prepare = { $0.httpBody = Data(count: 50_000) }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Cancelling an operation that nobody has started marks it, as in Foundation; it finishes, as cancelled, when it is
+/// Cancelling an operation that was not started marks it, as in Foundation; it finishes, as cancelled, when it is
 /// started. So no finished operation is ever added to a Foundation queue, which would crash the program.
 @Suite struct UnstartedCancelTests {
     private let network = ThreadedTransport()
@@ -230,7 +230,7 @@ import Testing
 
     // MARK: A batch
 
-    @Test func `a cancelled batch that nobody has started finishes in its start`() throws {
+    @Test func `a cancelled batch that was not started finishes in its start`() throws {
         let operations = URLConnectionOperation.batch(
             of: [operation()], completionQueue: testQueue, completion: { _ in Issue.record("it was cancelled") })
         let batch = try #require(operations.last)

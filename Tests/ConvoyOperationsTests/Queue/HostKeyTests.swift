@@ -71,7 +71,7 @@ struct HostKeyTests {
         #expect(operation.hostKey(of: nil) == nil)
     }
 
-    @Test func `keys that nobody holds are forgotten, and one that is held stays the only one of its name`() {
+    @Test func `keys without a reference are forgotten, and one that is held stays the only one of its name`() {
         let held = (0..<100).map { HostKey.named("held-\($0).example") }
         for number in 0..<5_000 { _ = HostKey.named("loose-\(number).example") }
         #expect(HostKey.count < 2_000)

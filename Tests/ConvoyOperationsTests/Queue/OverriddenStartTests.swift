@@ -67,7 +67,7 @@ struct OverriddenStartTests {
 
     @Test(arguments: End.allCases, Starter.allCases)
     func `outside Convoy's queues, they let Convoy's operations that depend on them run`(end: End, by starter: Starter) {
-        // Then there is nothing that anybody could notice.
+        // Then there is nothing that could be noticed.
         guard end != .unposted || starter == .foundation else { return }
         let queue = RequestOperationQueue()
         let foundation = OperationQueue()
@@ -118,7 +118,7 @@ struct OverriddenStartTests {
     /// Blocks in `start()`, behind what the library does there.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         let door = Door()
-        /// Whether nobody has opened the door in time.
+        /// Whether the door was not opened in time.
         let wasForgotten = Mutex(false)
 
         override func start() {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a closed gate holds back, for how long, and which operations are told. In simulated time.
+/// What a closed gate holds back, for how long, and which operations are notified. In simulated time.
 struct QueueGateTests {
     let clock = ManualClock()
     let queue: RequestOperationQueue
@@ -249,7 +249,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `nobody is left to find out, and whoever comes later does not wait for it`() {
+    @Test func `no operation is left to find out, and a later one does not wait for it`() {
         let operation = waiting()
         queue.addOperation(operation)
         refuse(operation, until: 1)
@@ -276,7 +276,7 @@ struct QueueGateTests {
 
     // MARK: Telling
 
-    @Test func `operations that wait are told once until when, whether they came before or after the closing`() {
+    @Test func `operations that wait are notified once until when, whether they came before or after the closing`() {
         queue.maxConcurrentOperationCount = 1
         let blocker = PausableTestOperation()
         let (there, passing) = (waiting(), PausableTestOperation(host: "a"))
@@ -309,7 +309,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `every waiting operation is told, however many there are, and a cancelled one is not`() {
+    @Test func `every waiting operation is notified, however many there are, and a cancelled one is not`() {
         let operations = (0..<1_000).map { number in
             let operation = waiting()
             operation.queuePriority = number % 3 == 0 ? .low : .normal

@@ -159,7 +159,7 @@ struct QueueLengthTests {
         return (bound, waiters)
     }
 
-    @Test func `whoever leaves the line of waiters changes nothing for the others`() {
+    @Test func `a waiter that leaves the line changes nothing for the others`() {
         var (bound, waiters) = crowded(6)
         #expect([0, 3, 5, 3].map { bound.giveUp(waiters[$0]) } == [true, true, true, false])
         // One that takes the place of one that has gone is the last all the same.

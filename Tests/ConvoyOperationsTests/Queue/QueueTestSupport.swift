@@ -157,7 +157,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
         return (key, key != nil && waitsAtGate)
     }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
-    /// The deadlines that it was told of.
+    /// The deadlines that were reported to it.
     var gateDeadlines: [UInt64] { toldOfGates.withLock { $0 } }
     override var isAsynchronous: Bool { true }
     override var isExecuting: Bool { current == .executing }

@@ -142,7 +142,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test func `nobody else evaluates isReady: not dependents, not a barrier, not the operation itself`() {
+    @Test func `nothing else evaluates isReady: not dependents, not a barrier, not the operation itself`() {
         let queue = OperationQueue()
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
         let dependency = BlockOperation {}

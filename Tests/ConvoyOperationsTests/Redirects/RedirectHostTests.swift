@@ -70,7 +70,7 @@ import Testing
         #expect(queue.closedGates.isEmpty)
     }
 
-    @Test func `one that waits at the gate of the other host is told so, and holds no slot of a host`() throws {
+    @Test func `one that waits at the gate of the other host is notified, and holds no slot of a host`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
         let events = RetryEvents()

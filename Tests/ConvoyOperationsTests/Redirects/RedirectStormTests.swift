@@ -13,7 +13,7 @@ import Testing
     private final class Board: Sendable {
         private struct State {
             var active: [Int: Set<Int>] = [:]
-            /// Those that were stopped: a host does not know at once that nobody waits for its answer.
+            /// Those that were stopped: a host does not know at once that its answer is not awaited.
             var disturbed: Set<Int> = []
             var most = 0
         }

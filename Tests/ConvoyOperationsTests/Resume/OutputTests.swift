@@ -208,7 +208,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a pipe that nobody reads delays no other transfer, no timeout and no cancel`() throws {
+    @Test func `a pipe that is not read delays no other transfer, no timeout and no cancel`() throws {
         server.route("GET", "/big", .pattern(count: 4 << 20))
         server.route("GET", "/fine", .text("fine"))
         let pipe = directory.file("pipe")
@@ -240,7 +240,7 @@ import Testing
         unread.operation.cancel()
         #expect(unread.outcome() == Probe.cancelled)
         close(reader)
-        // Opening comes back when there is somebody at the other end.
+        // Opening comes back when there is a reader at the other end.
         unopened.operation.cancel()
         let opener = open(pipe.path, O_RDONLY)
         defer { close(opener) }

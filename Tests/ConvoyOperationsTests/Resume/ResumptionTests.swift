@@ -88,7 +88,7 @@ import Testing
         #expect(try tagged(length: nil).evaluate(right) == .append(total: 1000))
     }
 
-    @Test func `a total that an earlier answer told holds for the next`() throws {
+    @Test func `a total that an earlier answer stated holds for the next`() throws {
         let later = try #require(try resumption([("ETag", "\"a\"")], total: 1000))
         #expect(try later.evaluate(part("bytes 500-1999/2000")) == .askForWhole)
         #expect(try later.evaluate(part()) == .append(total: 1000))

@@ -58,7 +58,7 @@ import Testing
         #expect(busy.outcome() == Probe.succeeded)
     }
 
-    @Test func `the handler is told that the operation waits at the gate and until when`() throws {
+    @Test func `the handler learns that the operation waits at the gate and until when`() throws {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let events = RetryEvents()
         let other = Probe(server.url("/quick"))

@@ -74,7 +74,7 @@ import Testing
         #expect(events.decisions == [.giveUp(.bodyCannotBeSentAgain)])
     }
 
-    @Test func `the handler is told the reason`() throws {
+    @Test func `the handler receives the reason`() throws {
         server.route("GET", "/x", .status(502))
         let events = RetryEvents()
         let probe = Probe(server.url("/x"))

@@ -30,7 +30,7 @@ import Testing
         #expect(try lines("é\u{2028}😀\u{85}ü\nß", by: size) == ["é\u{2028}😀\u{85}ü", "ß"])
     }
 
-    @Test func `a CR ends its line before anybody knows what follows`() throws {
+    @Test func `a CR ends its line before the next byte is known`() throws {
         var splitter = LineSplitter(maximumLength: 10)
         splitter.add(Data("a\r".utf8))
         #expect(try splitter.next() == "a")

@@ -16,7 +16,7 @@ import Testing
         manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
     }
 
-    @Test func `leaving the loop ends the transfer, though somebody still has the sequence`() async throws {
+    @Test func `leaving the loop ends the transfer, though the sequence is still referenced`() async throws {
         let sender = try EndlessSender()
         defer { sender.stop() }
         let (bytes, _) = try await manager.bytes(.get, try #require(sender.url))
@@ -44,7 +44,7 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 2)
     }
 
-    @Test func `bytes that nobody reads are not fetched`() async throws {
+    @Test func `bytes that are not read are not fetched`() async throws {
         let sender = try EndlessSender()
         defer { sender.stop() }
         func operationOfDroppedBytes() async throws -> URLConnectionOperation {

@@ -79,7 +79,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func `what nobody has read yet may come from its start again`() async throws {
+    @Test func `what was not read yet may come from its start again`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "GET", "/x", inTurn: [.pattern(count: 50_000).heldBody(by: gate, afterBytes: 20_000), .pattern(count: 50_000)])
@@ -106,7 +106,7 @@ import Testing
         #expect(lines == ["now"])
     }
 
-    @Test func `a paused stream that nobody reads can be cancelled`() async throws {
+    @Test func `a paused stream that is not read can be cancelled`() async throws {
         let sender = try EndlessSender()
         defer { sender.stop() }
         let (bytes, _) = try await manager.bytes(.get, try #require(sender.url))

@@ -148,7 +148,7 @@ import Testing
         #expect(server.requests.map(\.path) == ["/first", "/second", "/third"])
     }
 
-    @Test func `an operation that nobody has started is started by its loop`() async throws {
+    @Test func `an operation that was not started is started by its loop`() async throws {
         server.route("GET", "/x", .text("a\nb"))
         let bytes = try HTTPRequestOperation(request: URLRequest(url: server.url("/x"))).bytes()
         var lines: [String] = []

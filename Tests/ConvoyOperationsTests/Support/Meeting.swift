@@ -10,7 +10,7 @@ final class Meeting: Sendable {
 
     init(of count: Int) { self.count = count }
 
-    /// Blocks until everybody is there. False if somebody has not come within a hundred seconds.
+    /// Blocks until all threads are there. False if one has not come within a hundred seconds.
     func arrive() -> Bool {
         let number = arrived.withLock { arrived in
             arrived += 1

@@ -28,14 +28,14 @@ final class ThreadedTransport: Transport, Sendable {
 
     func perform(_ block: @escaping @Sendable () -> Void) { queue.async(execute: block) }
 
-    /// Ends the transfer that is under way, if there is one, and returns when its delegate has been told.
+    /// Ends the transfer that is under way, if there is one, and returns when its delegate was called.
     func end(with error: URLError? = nil) {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finish(with: error) }
         }
     }
 
-    /// Ends a transfer as cancelled, though nobody cancelled it.
+    /// Ends a transfer as cancelled, though it was not cancelled.
     func cancelUnasked() {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finishAsCancelled() }

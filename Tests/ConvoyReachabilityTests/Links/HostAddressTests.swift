@@ -18,7 +18,7 @@ import Testing
         #expect(HostAddress(text) == nil)
     }
 
-    @Test func `loopback is told in all its forms`() throws {
+    @Test func `loopback is detected in all its forms`() throws {
         for text in ["127.0.0.1", "127.255.0.9", "::1", "[::1]", "::ffff:127.0.0.1"] {
             #expect(try #require(HostAddress(text)).isLoopback, "\(text)")
         }

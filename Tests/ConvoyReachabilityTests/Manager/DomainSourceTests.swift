@@ -48,7 +48,7 @@ import Testing
         try run(Resolver([Self.loopback])) { heard in try eventually { heard.all == [.reachableViaWire] } }
     }
 
-    @Test func `a name that does not exist, or that nobody knows, is not`() throws {
+    @Test func `a name that does not exist, or that is unknown, is not`() throws {
         for answer in [NameLookup.doesNotExist, .failure] {
             try run(Resolver([answer])) { heard in try eventually { heard.all.contains(.notReachable) } }
         }

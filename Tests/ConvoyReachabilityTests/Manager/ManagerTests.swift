@@ -38,7 +38,7 @@ import Testing
         #expect(NetworkReachabilityManager.statusUserInfoKey == "AFNetworkingReachabilityNotificationStatusItem")
     }
 
-    @Test func `the handler hears each change once and in order, on its queue`() throws {
+    @Test func `the handler is called with each change once and in order, on its queue`() throws {
         let manager = makeManager()
         let heard = Record<NetworkReachabilityStatus>()
         let key = DispatchSpecificKey<Bool>()
@@ -112,7 +112,7 @@ import Testing
         #expect(source.ends == 1)
     }
 
-    @Test func `after a stop nothing is told, and what is reported late is ignored`() throws {
+    @Test func `after a stop nothing is reported, and what is reported late is ignored`() throws {
         let manager = makeManager()
         let heard = Record<NetworkReachabilityStatus>()
         manager.reachabilityStatusChangeHandler = { heard.add($0) }

@@ -23,7 +23,7 @@ final class ScriptedSource: ReachabilitySource {
         return { [weak self] in self?.state.withLock { $0.ends += 1 } }
     }
 
-    /// Reports a status to whoever began as the given one; by default to the last.
+    /// Reports a status to the manager with this number; by default to the last.
     func report(_ status: NetworkReachabilityStatus, to number: Int? = nil) {
         let report = state.withLock { $0.reports[number ?? $0.reports.count - 1] }
         report(status)

@@ -41,7 +41,7 @@ final class EarlyRetryTests: NetworkTestCase {
         return server
     }
 
-    /// The name server knows no name before it is told to.
+    /// The name server knows no name before the test adds it.
     private func names(_ areKnown: Flag) throws -> ScriptedNameServer {
         try ScriptedNameServer { _, isIPv6, _ in areKnown.isSet && !isIPv6 ? ["127.0.0.1"] : [] }
     }
@@ -109,12 +109,12 @@ final class EarlyRetryTests: NetworkTestCase {
             try eventually { isInItsWait(operation, events) && NetworkReturn.shared.count == 1 }
             XCTAssertTrue(queue.closedGates.isEmpty)
             try ip("link set v0 up", "link set v1 up", "addr add 192.0.2.2/24 dev v0")
-            // It is this machine's own address now, at which somebody hangs up: that is a failure with a network.
+            // It is this machine's own address now, where the connection is refused: that is a failure with a network.
             try eventually { listener.takeCount() == 1 }
             try eventually { events.all.count == 2 && isInItsWait(operation, events) }
             XCTAssertEqual(events.all.map(\.retryCount), [0, 1])
             operation.pause()
-            try eventually("no wait that nobody needs") { NetworkReturn.shared.count == 0 }
+            try eventually("no needless wait") { NetworkReturn.shared.count == 0 }
             operation.resume()
             operation.cancel()
             try eventually { operation.isFinished && NetworkReturn.shared.count == 0 }

@@ -14,7 +14,7 @@ class NetworkTestCase: XCTestCase {
     /// others, `v0` and `v1`, which are the ends of one cable and down.
     func inNamespace(_ body: () throws -> Void, name: String = #function) throws {
         if ProcessInfo.processInfo.environment[Self.mark] != nil {
-            // What the links are made of is told for those of the namespace, where that may be mounted.
+            // What the links are made of is known for those of the namespace, where that may be mounted.
             _ = try? ProcessRunner.run("mount", ["-t", "sysfs", "sysfs", "/sys"])
             try ip("link set lo up", "link add v0 type veth peer name v1")
             return try body()

@@ -39,7 +39,7 @@ final class WaitingOperationTests: NetworkTestCase {
         return server
     }
 
-    /// The name server knows no name before it is told to.
+    /// The name server knows no name before the test adds it.
     private func names(_ areKnown: Flag) throws -> ScriptedNameServer {
         try ScriptedNameServer { _, isIPv6, _ in areKnown.isSet && !isIPv6 ? ["127.0.0.1"] : [] }
     }
@@ -85,7 +85,7 @@ final class WaitingOperationTests: NetworkTestCase {
             try other.hears(.reachableViaWire)
             XCTAssertEqual(NetworkReturn.shared.count, 1)
             try ip("addr add 192.0.2.2/24 dev v0")
-            // It is this machine's own address now, at which somebody hangs up.
+            // It is this machine's own address now, where the connection is refused.
             try eventually { listener.takeCount() == 1 }
             try eventually { operation.isFinished }
             XCTAssertEqual((operation.error as? URLError)?.code, .networkConnectionLost)
@@ -107,7 +107,7 @@ final class WaitingOperationTests: NetworkTestCase {
             try other.hears(.reachableViaWire)
             XCTAssertEqual(NetworkReturn.shared.count, 1)
             try ip("addr add 192.0.2.2/24 dev v0")
-            // It is this machine's own address now, at which somebody hangs up.
+            // It is this machine's own address now, where the connection is refused.
             try eventually { listener.takeCount() == 1 }
             try eventually { operation.isFinished }
             XCTAssertEqual((operation.error as? URLError)?.code, .networkConnectionLost)
@@ -172,7 +172,7 @@ final class WaitingOperationTests: NetworkTestCase {
             XCTAssertEqual((waiting[0].error as? URLError)?.code, .cancelled)
             XCTAssertEqual((waiting[2].error as? URLError)?.code, .timedOut)
             XCTAssertTrue(waiting[1].isPaused)
-            try eventually("no wait that nobody needs") { NetworkReturn.shared.count == 0 }
+            try eventually("no needless wait") { NetworkReturn.shared.count == 0 }
             waiting[1].resume()
             try eventually { NetworkReturn.shared.count == 1 }
             waiting[1].cancel()

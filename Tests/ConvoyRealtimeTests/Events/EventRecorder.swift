@@ -6,7 +6,7 @@ import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 
-/// Keeps what a source has told its handlers, in order.
+/// Records what a source has passed to its handlers, in order.
 final class EventRecorder: Sendable {
     private struct Record {
         var notes: [String] = []

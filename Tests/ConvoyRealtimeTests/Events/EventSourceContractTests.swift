@@ -13,7 +13,7 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    @Test func `comments are heard in order with the events, and from the moment somebody listens`() async throws {
+    @Test func `comments arrive in order with the events, and from the moment a handler is set`() async throws {
         server.route(
             "/",
             inTurn: [

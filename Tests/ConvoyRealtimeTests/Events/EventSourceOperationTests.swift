@@ -128,7 +128,7 @@ import Testing
         try await waitUntil { own.queuedOperationCount == 0 }
     }
 
-    @Test func `a source that nobody holds lives until it is closed, and is gone then`() async throws {
+    @Test func `a source without a reference lives until it is closed, and is gone then`() async throws {
         let gate = TestServer.Gate()
         server.route(
             "/",

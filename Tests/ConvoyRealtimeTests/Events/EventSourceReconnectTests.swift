@@ -98,7 +98,7 @@ import Testing
         server.route("/", inTurn: [.events("data: a\n\ndata: b").resets(afterBytes: 9), .noMore])
         isAway.withLock { $0 = false }
         returns.withLock { $0[0] }()
-        // It is lost with the network there, which then goes and comes back: nobody waits for a thousand seconds.
+        // It is lost with the network there, which then goes and comes back: no wait lasts a thousand seconds.
         try await waitUntil { returns.withLock { $0.count } == 2 }
         #expect(recorder.data == ["a"])
         try await waitUntil { recorder.interruptions.count == 2 }

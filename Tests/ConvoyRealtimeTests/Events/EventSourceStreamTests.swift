@@ -199,7 +199,7 @@ import Testing
         #expect(last < 20_000)
         slow.withLock { $0 = nil }
         try await waitUntil { count.withLock { $0 } > last + 20_000 }
-        // One that leaves its loop has nobody wait, though the sequence is still there.
+        // One that leaves its loop ends the wait, though the sequence is still there.
         let left = source.events
         for try await _ in left { break }
         try await task.value

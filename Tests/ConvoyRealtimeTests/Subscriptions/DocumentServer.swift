@@ -160,7 +160,7 @@ final class DocumentServer: Sendable {
             if rest.isEmpty, !isOver {
                 _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
                 changed.unlock()
-                // Without an event, a comment finds out whether anybody is there.
+                // Without an event, a comment finds out whether the client is still there.
                 text = ": still here\n\n"
                 continue
             }

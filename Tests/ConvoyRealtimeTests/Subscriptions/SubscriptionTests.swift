@@ -231,7 +231,7 @@ import Testing
         #expect(none.source.isFinished)
     }
 
-    @Test func `a loop starts a subscription that nobody has enqueued`() async throws {
+    @Test func `a loop starts a subscription that is not enqueued`() async throws {
         let server = try DocumentServer([1])
         defer { server.stop() }
         let subscription = try manager(server).makeSubscription("document")
@@ -276,7 +276,7 @@ import Testing
         #expect(try await values.next() == nil)
     }
 
-    @Test func `the handler hears of each change in order, and is released at the end`() async throws {
+    @Test func `the handler is called with each change in order, and is released at the end`() async throws {
         final class Token: Sendable {}
         let server = try DocumentServer([])
         defer { server.stop() }

@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong password, and an algorithm that nobody has defined, are a 401`() async throws {
+    @Test func `a wrong password, and an unknown algorithm, are a 401`() async throws {
         let manager = try manager()
         for path in ["digest-auth/auth/ada/other/MD5", "digest-auth/auth/ada/secret/SHA-512", "basic-auth/ada/other"] {
             let (refused, error) = try await manager.failure(.get, path)

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What proxies are told, and what they are not.
+/// What proxies receive, and what they are not.
 @Suite struct ProxyAuthenticationTests {
     @Test(
         .enabled(if: SquidProxy.isInstalled, "not installed: \(SquidProxy.installHint)"),
@@ -31,7 +31,7 @@ import Testing
                 #expect(await manager.status(secure.url("/")) == tunnelStatus, "\(user)")
             }
         }
-        // What the proxy is told is not passed on, nor told to the server in the tunnel.
+        // What the proxy receives is not passed on, nor sent to the server in the tunnel.
         for request in server.requests + secure.requests {
             #expect(request.headers["Proxy-Authorization"] == nil && request.headers["Authorization"] == nil)
         }
@@ -57,7 +57,7 @@ import Testing
         #expect(await manager.status(secure.url("/")) == 200)
     }
 
-    @Test func `a proxy hears nothing that is for the server, and an origin that plays the proxy nothing`() async throws {
+    @Test func `a proxy receives nothing that is for the server, and an origin that plays the proxy nothing`() async throws {
         // A server that answers CONNECT with 407 and keeps what it was sent.
         let proxy = try TestServer()
         proxy.route(nil, "*", .status(407).header("Proxy-Authenticate", "Basic realm=\"p\""))

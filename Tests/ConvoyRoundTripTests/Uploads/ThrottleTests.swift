@@ -38,7 +38,7 @@ struct ThrottleTests {
     }
 
     @Test func `other transfers go on while an upload waits`() async throws {
-        // It would take an hour, if nobody ended it.
+        // It would take an hour, if it were not ended.
         let slow = try upload(60_000, packetSize: 1_000, delay: 60)
         manager.enqueue(slow)
         _ = try await server.wait { $0.receivedBodyBytes > 0 }

@@ -93,7 +93,7 @@ import Testing
                 challenge.authorization(
                     user: "ada", password: "secret", method: method, uri: target, body: nil, count: 1,
                     cnonce: DigestNonce(challenge).makeCnonce()))
-            // Nobody listens there, which squid finds out after it has let the client in.
+            // No server listens there, which squid finds out after it has let the client in.
             let answer = try client.exchange(method, target, headers: ["Proxy-Authorization: \(value)"])
             #expect(asked.status == 407 && answer.status == 503, "\(method): \(answer.statusLine)")
         }

@@ -29,7 +29,7 @@ import Testing
         policy.evaluate(ServerTrust(certificates: sent), forDomain: "api.example.localhost").failure?.reason
     }
 
-    @Test func `a copy of the pinned certificate in the place of a root certifies nobody`() throws {
+    @Test func `a copy of the pinned certificate in the place of a root certifies no server`() throws {
         let attacker = try TestCertificate.selfSigned(SpecimenAuthorities.server)
         for pin in [victim, made.intermediate, made.root] {
             let sent = try [attacker, pin, pin, pin].map { try Certificate($0) }
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a certificate of somebody else's making for the pinned key certifies nobody`() throws {
+    @Test func `a certificate of another maker for the pinned key certifies no server`() throws {
         // It has the key, which is public, and names of the attacker's choice.
         let stolen = try TestCertificate.root(.authority("Mine")).issue(
             .authority("Stolen"), forKeyOf: made.intermediate)
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `nothing, or an empty policy, is trusted by nobody`() throws {
+    @Test func `nothing, or an empty policy, is not trusted`() throws {
         #expect(try reason(policy(.none, allowsInvalid: false), []) == .noCertificate)
         #expect(try reason(policy(.publicKey, victim), []) == .noCertificate)
         let good = try victim.chain.map { try Certificate($0) }

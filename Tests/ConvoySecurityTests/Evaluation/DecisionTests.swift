@@ -28,7 +28,7 @@ import Testing
             decision.chain == [try Certificate(server), try Certificate(made.intermediate), try Certificate(made.root)])
     }
 
-    @Test func `a backup pin is told where no other has served`() throws {
+    @Test func `a backup pin is reported where no other has served`() throws {
         let host = "api.example.localhost"
         #expect(try pins([], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
         #expect(try pins([made.otherRoot], backup: [made.root]).evaluate(trust, forDomain: host).usesBackupPin)
@@ -67,7 +67,7 @@ import Testing
         #expect(decision.isTrusted)
     }
 
-    @Test func `all that is wrong is told, the worst first, with the certificate`() throws {
+    @Test func `all faults are reported, the worst first, with the certificate`() throws {
         var profile = TestCertificate.Profile.server("other.test", "*.other.test")
         profile.notAfter = Date(timeIntervalSinceNow: -60)
         let bad = try Certificate(TestCertificate.selfSigned(profile))

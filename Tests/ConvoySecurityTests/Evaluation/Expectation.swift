@@ -100,7 +100,7 @@ struct Expectation {
     let specimen: Specimen
     let cell: PolicyCell
 
-    /// Which fault is told if there are several: what makes everything else meaningless.
+    /// Which fault is reported if there are several: what makes everything else meaningless.
     private static let worstFirst: [Reason] = [
         .badSignature, .unknownRoot, .invalidChain, .wrongUsage, .nameConstraints, .weakSignature, .weakKey, .wrongHost,
         .expired, .notYetValid,

@@ -87,7 +87,7 @@ import Testing
         #expect(try reason(permitted, ["*.example.com"], "evil.example.com") == nil)
     }
 
-    @Test func `a host that the certificate does not name is told as that`() throws {
+    @Test func `a host that the certificate does not name is reported as that`() throws {
         let excluded = Constraints(excludedDNSNames: ["evil.example.com"])
         #expect(try reason(excluded, ["*.example.org"], "evil.example.com") == .wrongHost)
         #expect(try reason(excluded, ["*.example.com"], "a.evil.example.com") == .wrongHost)

@@ -154,7 +154,7 @@ struct Specimens {
         return [unrelated, unordered, try made.specimen("chain of 20", of: long.issue(server))]
     }
 
-    /// What somebody presents who does not have the key that is pinned: the parts are the victim's.
+    /// What an attacker without the pinned key presents: the parts are the victim's.
     private func attacks() throws -> [Specimen] {
         let victim = try leaf { _ in }
         let parts: [Specimen.Part: TestCertificate] = [

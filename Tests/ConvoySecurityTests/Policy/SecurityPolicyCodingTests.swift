@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Policies as files of settings: all of them come back, and what is wrong is told.
+/// Policies as files of settings: all of them come back, and faults are reported.
 @Suite struct SecurityPolicyCodingTests {
     private func decode(_ json: String) throws -> SecurityPolicy {
         try JSONDecoder().decode(SecurityPolicy.self, from: Data(json.utf8))

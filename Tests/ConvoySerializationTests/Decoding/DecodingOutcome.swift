@@ -26,7 +26,7 @@ enum DecodingOutcome {
         }
     }
 
-    /// With zeros of both signs, and numbers that are none, told apart.
+    /// With zeros of both signs, and NaN, distinguished.
     static func text(of value: Any) -> String {
         switch value {
         case let value as Double: "\(value) \(value.bitPattern)"

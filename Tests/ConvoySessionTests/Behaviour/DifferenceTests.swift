@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Each request is sent by both managers in all forms: what the server has got, and what the caller was told, is the same.
+/// Each request is sent by both managers in all forms: what the server has got, and what the caller received, is the same.
 @Suite struct DifferenceTests {
     private struct Trial: Sendable {
         let name: String
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    /// What the caller was told and what the server has got, without what is the server's own.
+    /// What the caller received and what the server has got, without what is the server's own.
     private static func facts(_ trial: Trial, _ way: Way) async throws -> [String] {
         let server = try TestServer()
         defer { server.stop() }

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `a download stands in its place when it is whole, over a file only if told so`(kind: ManagerKind) async throws {
+    func `a download stands in its place when it is whole, over a file only if allowed`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/file", .pattern(count: 300_000))
         let file = directory.url.appendingPathComponent("file.bin")

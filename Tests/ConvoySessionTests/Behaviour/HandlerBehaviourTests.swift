@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
-    func `progress is told up to the last byte, in both directions`(kind: ManagerKind) async throws {
+    func `progress is reported up to the last byte, in both directions`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             api.responseSerializer = HTTPResponseSerializer()
             let received = Mutex<[Int64]>([])

@@ -110,7 +110,7 @@ import Testing
             totals.withLock { $0 = ($0.sum + bytes, total, expected) }
         }
         try await api.enqueue(operation).finished()
-        try await waitUntil("all progress to be told") { totals.withLock { $0.last } == 3_000_000 && progress.isFinished }
+        try await waitUntil("all progress") { totals.withLock { $0.last } == 3_000_000 && progress.isFinished }
         #expect(progress.completedUnitCount == 3_000_000)
         #expect(totals.withLock { $0 == (3_000_000, 3_000_000, 3_000_000) })
     }

@@ -193,7 +193,7 @@ import Testing
         #expect(server.requests.last?.headers["Cookie"] == nil)
     }
 
-    @Test(arguments: Way.all) func `retries are told once, at the end`(way: Way) async throws {
+    @Test(arguments: Way.all) func `retries are reported once, at the end`(way: Way) async throws {
         server.route("/v1/later", inTurn: [.status(503), .status(503), .json(text: "{}")])
         server.route("/v1/always", .status(503))
         let api = api(way)

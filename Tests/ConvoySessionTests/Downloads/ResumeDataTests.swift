@@ -102,7 +102,7 @@ import Testing
             with: resumeData, request: fixture.request("/file?b=2&a=%20"), completionHandler: nil)
     }
 
-    /// Whoever makes resume data by hand can make its digest as well.
+    /// Resume data can be made by hand, and one can make its digest as well.
     @Test(arguments: [
         ("url", "http://127.0.0.1/elsewhere"), ("url", "file:///etc/passwd"), ("url", ""), ("url", "http://u:p@127.0.0.1/"),
         ("file", "../../../../tmp/x"), ("file", "/etc/passwd"), ("file", ""), ("file", String(repeating: "A", count: 32)),

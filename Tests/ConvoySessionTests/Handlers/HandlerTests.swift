@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(arguments: ["/text", "/gone", "/empty", "/held"])
-    func `a task whose response nobody has decided about can be suspended and cancelled`(path: String) async throws {
+    func `a task whose response is not decided about can be suspended and cancelled`(path: String) async throws {
         let gate = TestServer.Gate()
         fixture.server.route("/empty", .status(204))
         fixture.server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `data is told as it comes, and is there in the end`() async throws {
+    @Test func `data is reported as it comes, and is there in the end`() async throws {
         let data = Mutex(Data())
         manager.dataTaskDidReceiveDataHandler = { _, bytes in data.withLock { $0.append(bytes) } }
         fixture.server.route("/large", .pattern(count: 5_000_000))
@@ -148,7 +148,7 @@ import Testing
         #expect(taken.withLock { $0 } == 64 << 20)
     }
 
-    @Test func `sent bytes are told`() async throws {
+    @Test func `sent bytes are reported`() async throws {
         let total = Mutex<[Int64]>([])
         manager.taskDidSendBodyDataHandler = { _, _, sent, expected in total.withLock { $0 += [sent, expected] } }
         let task = manager.uploadTask(with: fixture.request("/echo"), from: Data(count: 200_000))
@@ -239,7 +239,7 @@ import Testing
 
     // MARK: Ends
 
-    @Test func `the end of a task is told after its own handlers, with what it has`() async throws {
+    @Test func `the end of a task is reported after its own handlers, with what it has`() async throws {
         manager.taskDidCompleteHandler = { [fixture] task, error in
             fixture.note("did complete \(task.taskIdentifier) \(error == nil)")
         }

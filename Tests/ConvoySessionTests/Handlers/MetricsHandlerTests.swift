@@ -9,7 +9,7 @@ import Testing
 
 /// The metrics of tasks.
 @Suite struct MetricsHandlerTests {
-    @Test func `metrics are told before the end, once they are asked for`() async throws {
+    @Test func `metrics are reported before the end, once they are asked for`() async throws {
         let fixture = try SessionFixture()
         fixture.server.route("/text", .text("hello"))
         fixture.server.route("/there", .redirect(to: "/text"))

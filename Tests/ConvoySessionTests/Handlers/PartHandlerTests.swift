@@ -62,7 +62,7 @@ import Testing
         #expect(realms.withLock { $0 } == ["files"])
     }
 
-    @Test func `tasks share a transfer, but not where somebody hears of its data`() async throws {
+    @Test func `tasks share a transfer, but not where a delegate receives its data`() async throws {
         manager.operationManager.coalescesIdenticalRequests = true
         func run(_ path: String, expecting count: Int) async throws {
             let gate = TestServer.Gate()

@@ -11,7 +11,7 @@ import Testing
 
 /// The end of a session, with tasks in each state.
 @Suite(.serialized) struct InvalidationTests {
-    /// What the tasks of a session have told.
+    /// What the tasks of a session have reported.
     private final class Ends: Sendable {
         let completions = Mutex<[Int: Int]>([:])
         let invalidations = Mutex(0)
@@ -185,7 +185,7 @@ import Testing
         try await waitUntil("the third is invalid") { ends.invalidations.withLock { $0 } == 3 }
     }
 
-    @Test func `a manager that nobody holds is gone when its tasks have ended, with its thread`() async throws {
+    @Test func `a manager without a reference is gone when its tasks have ended, with its thread`() async throws {
         let server = try TestServer()
         defer { server.stop() }
         server.route("/text", .text("hello"))

@@ -40,7 +40,7 @@ import Testing
         #expect(task.state == .completed && fixture.server.requests.count == 1)
     }
 
-    @Test func `a task that nobody has begun is cancelled and ends, once`() async throws {
+    @Test func `a task that was never resumed is cancelled and ends, once`() async throws {
         let calls = Mutex(0)
         let task = manager.dataTask(with: fixture.request("/text")) { _, _, error in
             #expect((error as? URLError)?.code == .cancelled)
@@ -53,7 +53,7 @@ import Testing
         #expect(calls.withLock { $0 } == 1 && task.state == .completed && fixture.server.requests.isEmpty)
     }
 
-    @Test func `a task that nobody has begun and nobody holds is gone`() throws {
+    @Test func `a task that was never resumed and is not referenced is gone`() throws {
         weak var operation: HTTPRequestOperation?
         do {
             let task = manager.dataTask(with: fixture.request("/text")) { _, _, _ in Issue.record("It has not begun.") }
@@ -63,7 +63,7 @@ import Testing
         #expect(operation == nil && manager.tasks.isEmpty)
     }
 
-    @Test func `a task that runs needs nobody to hold it`() async throws {
+    @Test func `a running task needs no reference`() async throws {
         let (stream, continuation) = AsyncStream.makeStream(of: String.self)
         manager.dataTask(with: fixture.request("/text")) { _, object, _ in
             continuation.yield(String(decoding: object as? Data ?? Data(), as: UTF8.self))
@@ -135,7 +135,7 @@ import Testing
         #expect(await missing.end() != nil && fixture.server.requests.count == 3)
     }
 
-    @Test func `progress is told in both directions`() async throws {
+    @Test func `progress is reported in both directions`() async throws {
         let sent = Mutex<Int64>(0)
         let received = Mutex<Int64>(0)
         let task = manager.dataTask(

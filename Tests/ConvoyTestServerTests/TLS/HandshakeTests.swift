@@ -103,7 +103,7 @@ struct HandshakeTests {
         #expect(server.requests.last?.tls?.serverName == .some(nil))
     }
 
-    @Test func `sends the chain that it is told to`() throws {
+    @Test func `sends the given chain`() throws {
         let between = try root.issue(.authority("Between"))
         let leaf = try between.issue(.server("localhost", "127.0.0.1"))
         let server = try server { $0.identity = leaf }
@@ -132,7 +132,7 @@ struct HandshakeTests {
         #expect(try client.session(server, "/", "-alpn", "http/1.1").contains("No ALPN negotiated"))
     }
 
-    @Test func `speaks only the versions and ciphers that it is told to`() throws {
+    @Test func `speaks only the versions and ciphers that the test sets`() throws {
         let server = try server { ($0.minimumVersion, $0.maximumVersion) = (.tls10, .tls11) }
         let weak = ["-cipher", "ALL:@SECLEVEL=0"]
         #expect(try client.session(server, "/", "-tls1", weak[0], weak[1]).contains("hello"))
@@ -182,7 +182,7 @@ struct HandshakeTests {
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
-    func `resumes sessions, with the client's certificate, unless it is told not to`(version: String) throws {
+    func `resumes sessions, with the client's certificate, unless the test says otherwise`(version: String) throws {
         let file = client.directory.file("session").path
         let (certificate, key) = try root.issue(.client("ada")).write(to: client.directory.url, name: "ada")
         let server = try server {

@@ -133,7 +133,7 @@ struct TLSServingTests {
         #expect(both.status == 0 && both.text.contains("ough") && gate.isOpen)
     }
 
-    @Test func `says that nothing follows when it closes, unless it is told not to or resets`() throws {
+    @Test func `says that nothing follows when it closes, unless the test says otherwise or resets`() throws {
         var tls = TestServer.TLS(identity)
         let server = try TestServer(tls: tls)
         server.route("/", .text("until the end").framed(.closeDelimited))

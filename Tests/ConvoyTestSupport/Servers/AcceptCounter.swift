@@ -2,7 +2,7 @@ import CEpoll
 import Foundation
 import Synchronization
 
-/// A listener that counts who connects, and says nothing. A connection is counted when the system has made it, whoever
+/// A listener that counts connections, and says nothing. A connection is counted when the system has made it, whoever
 /// ends it.
 public final class AcceptCounter: Sendable {
     /// The port.

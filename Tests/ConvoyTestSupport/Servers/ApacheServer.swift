@@ -5,7 +5,7 @@ import Foundation
 ///
 /// | path | what |
 /// |---|---|
-/// | `/small` | 11 bytes, "hello world", for everybody |
+/// | `/small` | 11 bytes, "hello world", for all users |
 /// | `/basic/small` | the same, by Basic |
 /// | `/digest/small` | the same, by Digest: MD5 and `qop=auth`, with `Authentication-Info` |
 /// | `/negotiate/small` | the same, by Kerberos, if there is a ``KerberosRealm`` |
@@ -88,7 +88,7 @@ public final class ApacheServer: Sendable {
 
     deinit { stop() }
 
-    /// Puts a file into the directory that everybody may read.
+    /// Puts a file into the directory that all users may read.
     public func add(_ data: Data, as name: String) throws { try directory.write(data, to: "files/\(name)") }
 
     /// The URL of a path.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A server of HTTP/2 over TLS on free loopback ports that sends any frames it is told to: a stream that is reset before its
+/// A server of HTTP/2 over TLS on free loopback ports that sends any frames: a stream that is reset before its
 /// end, without an error, a length that is none, or frames after the end.
 ///
 /// For each request it asks an HTTP/1.1 server for the same path, with the request's fields and `X-Frames: yes`. The body

@@ -26,7 +26,7 @@ enum PasswordFile {
 }
 
 extension TemporaryDirectory {
-    /// Lets everybody into the directory: servers that are started by root read its files as another user.
+    /// Makes the directory readable for all users: servers that are started by root read its files as another user.
     func open() throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: url.path)
     }

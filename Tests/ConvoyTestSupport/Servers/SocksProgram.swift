@@ -29,7 +29,7 @@ public final class SocksProgram: ProxyServer {
     ///
     /// - Parameters:
     ///   - kind: which one.
-    ///   - user: whom alone it serves, with `password`; nil for everybody. Danted takes no user here.
+    ///   - user: the only user that it serves, with `password`; nil for all. Danted takes no user here.
     ///   - password: of the user.
     /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
     public init(_ kind: Kind, user: String? = nil, password: String = "") throws {

@@ -41,7 +41,7 @@ public final class SquidProxy: ProxyServer {
     /// Starts squid and returns when it answers. Takes some tenths of a second.
     ///
     /// - Parameters:
-    ///   - schemes: what it offers, in this order; none for a proxy that asks nobody.
+    ///   - schemes: what it offers, in this order; none for a proxy without authentication.
     ///   - realm: what it calls itself.
     ///   - users: the passwords of its users, for Basic and Digest.
     ///   - kerberos: whose tickets it takes.

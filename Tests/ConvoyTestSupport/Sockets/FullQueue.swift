@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// A port on which connections wait to be taken by nobody, with no room for another one.
+/// A port on which connections wait that are never accepted, with no room for another one.
 public final class FullQueue {
     /// On 127.0.0.1.
     public let port: UInt16

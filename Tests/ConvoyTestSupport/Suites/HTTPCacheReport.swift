@@ -11,7 +11,7 @@ package struct HTTPCacheReport: Sendable {
     /// The required tests that are not passed, each with its reason.
     package static let deviations: [String: String] = [
         // Both need `stale-close`, which has no right answer: it wants a stale response for a broken connection without
-        // anybody's permission. Here that takes `stale-if-error`. What the two demand is done: they pass by themselves.
+        // permission. Here that takes `stale-if-error`. What the two demand is done: they pass by themselves.
         "stale-close-must-revalidate": "needs a test that asks for stale responses without permission",
         "stale-close-no-cache": "needs a test that asks for stale responses without permission",
     ]

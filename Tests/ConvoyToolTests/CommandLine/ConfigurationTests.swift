@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root can give a file away"))
-    func `a file of somebody else is refused`() async throws {
+    func `a file of another user is refused`() async throws {
         try configure("{}")
         try #require(chown(path, 65534, 65534) == 0)
         try await expectRefusal("the configuration \(path) belongs to somebody else")

@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a server with another key hears nothing, though its certificate is valid`() async throws {
+    @Test func `a server with another key receives nothing, though its certificate is valid`() async throws {
         let (server, manager) = try serve(present.replacingKey())
         let error = await #expect(throws: URLError.self) { try await manager.get("hello", as: String.self) }
         #expect(error?.serverTrustFailure?.reason == .notPinned)

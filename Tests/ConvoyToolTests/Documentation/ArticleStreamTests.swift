@@ -34,7 +34,7 @@ import Testing
         #expect(try await ArticleCode.fastest(manager)?.request.url?.path == "/log")
     }
 
-    @Test func `what operations do is told`() async throws {
+    @Test func `what operations do is reported`() async throws {
         let monitor = ArticleCode.monitor(manager)
         _ = try await manager.get("page", as: String.self)
         await withCheckedContinuation { done in monitor.whenCaughtUp { done.resume() } }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What a program that was written for AFNetworking is told by the compiler.
+/// What a program that was written for AFNetworking learns from the compiler.
 @Suite struct MigrationTests {
     /// Lines of such programs, as Swift 2 and 3 imported the names, each with what the compiler must say of it.
     private static let port = #"""

@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: ["-o pipe", "-o - >pipe"])
-    func `a pipe that nobody reads on is given up after that time, too`(_ output: String) async throws {
+    func `a pipe that is not read is given up after that time, too`(_ output: String) async throws {
         _ = try makePipe("pipe")
         bench.server.serve(PatternBytes.data(count: 1_000_000), at: "/large")
         let command = "exec 3<>pipe; exec $convoy get --max-time 0.3 \(bench.url("/large")) \(output)"
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: [["--json"], []])
-    func `Ctrl-C ends a run whose standard output nobody reads`(_ options: [String]) async throws {
+    func `Ctrl-C ends a run whose standard output is not read`(_ options: [String]) async throws {
         _ = try makePipe("pipe")
         // Held open for reading, and full.
         let words = (options + [bench.url("/x"), bench.url("/held")]).joined(separator: " ")

@@ -38,7 +38,7 @@ import Testing
         ("http://a.test/\n  max-tries=3", 2, "unknown option 'max-tries'"), ("ftp://a.test/", 1, "http:// or https://"),
         ("http://a.test/\thttp://b.test:99999/", 1, "bad URL"), ("http://a.test/\u{1B}", 1, "control character"),
     ])
-    func `a mistake is told with its line`(_ text: String, _ line: Int, _ words: String) throws {
+    func `a mistake is reported with its line`(_ text: String, _ line: Int, _ words: String) throws {
         do {
             _ = try list(text)
             Issue.record("it was taken")
@@ -62,7 +62,7 @@ import Testing
         #expect(throws: ToolError.self) { try bench.scratch.items(ofList: Data([0x68, 0xFF, 0xFE])) }
     }
 
-    @Test func `what is quickly told to be a URL is one, and means the same when it is parsed`() throws {
+    @Test func `what is quickly found to be a URL is one, and means the same when it is parsed`() throws {
         let hosts = [
             "a.test", "127.0.0.1", "1a.test", "a..test", ".a", "a.", "-a", "xn--bcher-kva.test", "A.test", "a_b", "",
         ]

@@ -31,7 +31,7 @@ import Testing
         try await expect(3, "name", "http://no-such-host.invalid/x")
     }
 
-    @Test func `4: nobody is there, or the connection is lost`() async throws {
+    @Test func `4: no server answers, or the connection is lost`() async throws {
         let port = try LoopbackPort.free()
         try await expect(4, "connection", "http://127.0.0.1:\(port)/x")
         bench.server.route("/reset", .pattern(count: 10_000).resets(afterBytes: 100))
@@ -40,7 +40,7 @@ import Testing
         try await expect(4, "connection", bench.url("/cut"))
     }
 
-    @Test func `5: nobody vouches for the server`() async throws {
+    @Test func `5: the server is not trusted`() async throws {
         let ground = try TrustGround()
         try await expect(5, "tls", ground.server.url("/file").absoluteString)
     }
@@ -53,7 +53,7 @@ import Testing
         bench.server.route("/stall", .pattern(count: 10_000).stalls(afterBytes: 100))
         try await expect(6, "timeout", bench.url("/stall"), ["--timeout", "0.3"])
         try await expect(6, "timeout", bench.url("/stall"), ["--max-time", "0.3"])
-        // Nobody takes connections from its queue, which has room for very few.
+        // No connection is taken from its queue, which has room for very few.
         let full = try FullQueue()
         try await expect(6, "timeout", "http://127.0.0.1:\(full.port)/x", ["--connect-timeout", "0.3"])
     }

@@ -218,7 +218,7 @@ import Testing
         #expect(bad.status == 7 && bad.output.isEmpty && bad.errorLines.count == 1)
     }
 
-    @Test func `times are told, for each request`() async throws {
+    @Test func `times are printed, for each request`() async throws {
         bench.server.redirect("/first", to: "/second")
         bench.server.route("/second", .text("x").delayed(0.1))
         let result = try await bench.get("--timing", bench.url("/first"))

@@ -69,7 +69,7 @@ import Testing
         #expect(bench.scratch.names.isEmpty)
     }
 
-    @Test func `a body that comes compressed though nobody asked is the file that it stands for`() async throws {
+    @Test func `a body that comes compressed though that was not asked for is the file that it stands for`() async throws {
         let gzip: [UInt8] = [
             0x1F, 0x8B, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xFF, 0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0xE7, 0x02, 0x00, 0x20,
             0x30, 0x3A, 0x36, 0x06, 0x00, 0x00, 0x00,

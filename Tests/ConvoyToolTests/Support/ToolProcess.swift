@@ -94,7 +94,7 @@ final class ToolProcess: Sendable {
         // The configuration of the person who runs the tests must not count.
         variables["XDG_CONFIG_HOME"] = self.directory.appendingPathComponent("no-configuration").path
         process.environment = variables.merging(environment) { $1 }
-        // Files, not pipes: a full pipe would stop the program while nobody reads.
+        // Files, not pipes: a full pipe would stop the program while it is not read.
         for name in ["output", "errors"] { try Data().write(to: file(name)) }
         try Data(input.utf8).write(to: file("input"))
         process.standardInput = try FileHandle(forReadingFrom: file("input"))

@@ -56,7 +56,7 @@ import Testing
         for _ in 0..<3 {
             #expect(try get("http://api.invalid/", ["api.invalid": "127.0.0.1:\(one.port)"], on: thread).text == "one")
             #expect(try get("http://api.invalid/", ["api.invalid": "127.0.0.1:\(two.port)"], on: thread).text == "two")
-            // Nobody else learns of it.
+            // No other request does.
             #expect(try get("http://api.invalid/", [:], on: thread).error?.code == .cannotFindHost)
         }
         #expect(one.totalConnectionCount == 1 && two.totalConnectionCount == 1)

@@ -91,7 +91,7 @@ final class GuardedNameTests: NamespaceTestCase {
             }
             let (server, counter, thread) = (try server(), try AcceptCounter(), NetworkThread())
             XCTAssertEqual(try get("rebound.example", server.port, guardedBy: notLoopbackTwo(), on: thread).text, "hello")
-            // A program that looks it up itself, to check it, is told one thing; libcurl, on another thread, another.
+            // A program that looks it up itself, to check it, gets one address; libcurl, on another thread, another.
             let heard = try get("rebound.example", counter.port, guardedBy: notLoopbackTwo(), on: NetworkThread())
             XCTAssertEqual(heard.error?.addressRefusal?.address.description, "127.0.0.2", "\(heard.ends)")
             XCTAssertEqual(heard.error?.code, .dataNotAllowed)
@@ -133,7 +133,7 @@ final class GuardedNameTests: NamespaceTestCase {
                 XCTAssertEqual(try get(host, counter.port, guardedBy: nil, timeout: 0.3).error?.code, .timedOut)
                 XCTAssertGreaterThan(counter.takeCount(), 0, host)
             }
-            // And so are addresses as on the internet where the connection is told apart by a number.
+            // And so are addresses as on the internet where the connection is distinguished by a number.
             var configuration = ConnectionConfiguration()
             configuration.connectionSource = .interface("lo")
             var request = URLRequest(url: try XCTUnwrap(URL(string: "http://[2001:db8::1]:\(counter.port)/")))

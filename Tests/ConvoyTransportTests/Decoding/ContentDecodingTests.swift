@@ -184,7 +184,7 @@ import Testing
 
     // MARK: Codings
 
-    @Test func `More codings than anybody uses, none, and unknown ones are errors`() throws {
+    @Test func `More codings than servers use, none, and unknown ones are errors`() throws {
         #expect(try DecoderProbe(Array(repeating: .gzip, count: 5)).decode([]).isEmpty)
         #expect(
             decodingFailure { () throws(DecodingFailure) in

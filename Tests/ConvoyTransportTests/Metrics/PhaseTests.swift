@@ -219,7 +219,7 @@ import Testing
         #expect(try #require(collector.wait()).metrics.isEmpty)
     }
 
-    @Test func `nobody who does not ask is told`() throws {
+    @Test func `without the setting nothing is reported`() throws {
         let heard = try heard(server.url("/"), ConnectionConfiguration())
         #expect(heard.isFinished && heard.metrics.isEmpty)
     }

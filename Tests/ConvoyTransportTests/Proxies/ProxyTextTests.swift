@@ -50,7 +50,7 @@ import Testing
         #expect(proxy.host == expected.host)
         #expect(proxy.port == expected.port)
         #expect(proxy.credential == expected.credential)
-        // From its parts it is the same, and so is what libcurl is told.
+        // From its parts it is the same, and so is what libcurl gets.
         #expect(try Proxy(proxy.kind, host: proxy.host, port: proxy.port, credential: proxy.credential) == proxy)
         let told = try Proxy(proxy.libcurlText)
         #expect(told.kind == proxy.kind && told.host == proxy.host && told.port == proxy.port)

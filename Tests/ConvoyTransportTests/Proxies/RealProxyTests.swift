@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    /// The name does not exist, so whoever looks it up is the one who says so.
+    /// The name does not exist, so the side that looks it up reports it.
     @Test func whoLooksUpANameIsAsTheKindSays() throws {
         guard Way.microsocks.isThere else { return }
         let nginx = try Nginx()

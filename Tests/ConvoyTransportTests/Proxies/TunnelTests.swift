@@ -220,7 +220,7 @@ final class TunnelTests: XCTestCase {
 
     func testARealProxysRefusalIsAFailure() throws {
         guard Tinyproxy.isInstalled else { throw XCTSkip("needs \(Tinyproxy.installHint)") }
-        // To a port that it does not allow, and to one where nobody listens.
+        // To a port that it does not allow, and to one where no server listens.
         let port = try LoopbackPort.free()
         for allowed in [port == 65535 ? 1 : port + 1, port] {
             let proxy = try Tinyproxy(connectPorts: [allowed])

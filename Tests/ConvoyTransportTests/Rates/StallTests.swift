@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func anUploadThatTheServerDoesNotTakeEnds() throws {
-        // The system accepts a connection, and nobody reads what is sent.
+        // The system accepts a connection, and does not read what is sent.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)/")))

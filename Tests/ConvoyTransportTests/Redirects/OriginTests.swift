@@ -14,7 +14,7 @@ import Testing
     private static let secrets = [
         "Authorization", "Cookie", "Cookie2", "Proxy-Authorization", "WWW-Authenticate", "X-Token", "x-marked",
     ]
-    /// Secrets by their names, which nobody has marked.
+    /// Secrets by their names, without a mark.
     private static let secretsByName = [
         "X-Api-Key", "X-Auth-Token", "X-Amz-Security-Token", "Private-Token", "Ocp-Apim-Subscription-Key",
     ]

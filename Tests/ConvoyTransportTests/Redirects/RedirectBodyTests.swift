@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A redirect is followed without the end of its body, which nobody needs.
+/// A redirect is followed without the end of its body, which is not needed.
 @Suite struct RedirectBodyTests {
     let server: TestServer
 

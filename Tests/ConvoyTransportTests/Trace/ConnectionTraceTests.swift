@@ -50,7 +50,7 @@ import Testing
         return configuration
     }
 
-    @Test func `the heads, the connecting, the redirects and the bodies' sizes are told in order`() throws {
+    @Test func `the heads, the connecting, the redirects and the bodies' sizes are reported in order`() throws {
         let listener = Listener()
         let thread = NetworkThread()
         server.redirect("/start", to: "/echo?token=s3cret")
@@ -82,7 +82,7 @@ import Testing
         #expect(texts.contains("> Authorization: s3cret") && texts.contains("> GET /echo?token=s3cret HTTP/1.1"))
     }
 
-    @Test func `TLS is told with its version and cipher`() throws {
+    @Test func `TLS is reported with its version and cipher`() throws {
         let secure = try TrustedServer()
         let listener = Listener()
         let heard = try #require(
@@ -92,7 +92,7 @@ import Testing
         #expect(!listener.texts.contains { $0.contains("s3cret") })
     }
 
-    @Test func `a failure is told`() throws {
+    @Test func `a failure is reported`() throws {
         let listener = Listener()
         server.stop()
         let heard = try #require(
@@ -115,7 +115,7 @@ import Testing
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func `a queue that does not keep up loses lines, and is told how many`() throws {
+    @Test func `a queue that does not keep up loses lines, and reports how many`() throws {
         let listener = Listener()
         let trace = listener.trace(capacity: 20)
         let gate = DispatchSemaphore(value: 0)

@@ -78,7 +78,7 @@ import Testing
         try expectOwn { name in try get(url, as: name) { $0.unixSocket = path } }
     }
 
-    @Test func `many at once are mixed up with nobody`() throws {
+    @Test func `many at once are not mixed up`() throws {
         let server = try TestServer()
         server.route("/*", .text("hello"))
         let names = (0..<12).map { "user \($0 % 4)" }

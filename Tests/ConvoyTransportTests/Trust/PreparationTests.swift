@@ -41,7 +41,7 @@ import Testing
             ).start()
         }
         #expect(isAsked.wait(timeout: .now() + 30) == .success)
-        // Somebody thinks about the answer, and others go on.
+        // One passphrase is awaited, and other requests continue.
         #expect(trusted.load(try trusted.policy())?.text == "hello")
         answer.signal()
         for collector in collectors { #expect(collector.wait()?.text == "hello") }
@@ -71,7 +71,7 @@ import Testing
         let heard = try #require(collector.wait())
         guard case .cancelled = heard.ends.first else { throw heard.error ?? URLError(.unknown) }
         answer.signal()
-        // The answer comes to nobody; the next transfer has the identity.
+        // The answer is not used; the next transfer has the identity.
         #expect(trusted.load(try trusted.policy()) { $0.clientIdentity = identity }?.text == "hello")
         #expect(collector.heardSoFar.ends.count == 1)
         #expect(trusted.server.requests.count == 1)

@@ -175,7 +175,7 @@ import Testing
 
     // MARK: The rest
 
-    @Test func `cookies, credentials and what is told of a request are for the same host, however it is written`() throws {
+    @Test func `cookies, credentials and what is reported of a request are for one host, however it is written`() throws {
         for (hosts, name) in [
             (Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost"), (Spelling.loopback6, "[::1]"),
             (Spelling.mapped, "[::ffff:127.0.0.1]"), (Spelling.international, "xn--bcher-kva.example"),

@@ -79,7 +79,7 @@ import Testing
         let collector = Collector()
         let heard = try get(other.url("/go", host: "127.0.0.1"), trusted, store, delegate: collector)
         #expect(heard.text == "over TLS", "\(heard.ends)")
-        // Whoever decides about it sees where it leads.
+        // The decision sees where it leads.
         #expect(heard.redirects.first?.request.url == trusted.url)
         #expect(heard.heads.last?.url == trusted.url)
     }

@@ -30,7 +30,7 @@ final class TrustedServer: Sendable {
         return policy
     }
 
-    /// Trusts anybody.
+    /// Trusts every server.
     static var lax: SecurityPolicy {
         var policy = SecurityPolicy()
         policy.allowInvalidCertificates = true
