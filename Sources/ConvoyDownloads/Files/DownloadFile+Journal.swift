@@ -27,11 +27,7 @@ extension DownloadFile {
             state.hasTimer = true
             return (false, state.nextSynchronization - now)
         }
-        if let wait {
-            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .nanoseconds(Int(clamping: wait))) {
-                [weak self] in self?.timerDidFire()
-            }
-        }
+        if let wait { arm(after: wait) }
         guard isDue else { return }
         BlockingWorkers.shared.perform { [self] in
             synchronize()
@@ -46,12 +42,38 @@ extension DownloadFile {
         }
     }
 
+    private struct Waiting: Sendable { weak var file: DownloadFile? }
+    /// The files that wait for the shared timer.
+    private static let waiting = Locked<[Waiting]>([])
+
+    /// A short wait shares one timer with all others, so that a file that is written in no time needs none of its own.
+    private func arm(after wait: UInt64) {
+        let queue = DispatchQueue.global(qos: .utility)
+        guard wait <= Self.shortestPause else {
+            return queue.asyncAfter(deadline: .now() + .nanoseconds(Int(clamping: wait))) { [weak self] in
+                self?.timerDidFire()
+            }
+        }
+        let isFirst = Self.waiting.withLock { waiting in
+            waiting.append(Waiting(file: self))
+            return waiting.count == 1
+        }
+        guard isFirst else { return }
+        queue.asyncAfter(deadline: .now() + .nanoseconds(Int(Self.shortestPause))) {
+            let files = Self.waiting.withLock { waiting in
+                defer { waiting = [] }
+                return waiting
+            }
+            for waiting in files { waiting.file?.timerDidFire() }
+        }
+    }
+
     private func timerDidFire() {
         let lacks = state.withLock { state in
             state.hasTimer = false
-            // A clock of a test may not have moved: the next write looks again.
-            return state.written != state.safe && clock() >= state.nextSynchronization
+            return state.written != state.safe
         }
+        // For the shared timer it may be too early yet.
         if lacks { synchronizeIfDue() }
     }
 
