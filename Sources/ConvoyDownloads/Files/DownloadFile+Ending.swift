@@ -24,15 +24,12 @@ extension DownloadFile {
         }
         if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         guard FileIdentity(directory) != nil else { throw FileWritingError(.cannotWrite, directory, ENOENT) }
-        let identity = state.withLock { $0.identity }
+        let identity = state.withLock { $0.file.identity }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         if !isOnLocalFileSystem { try closeEarly() }
         try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)
-        state.withLock { ($0.identity, $0.claimed) = (nil, 0) }
-        defer {
-            closeDescriptor()
-            closeKept(removing: true)
-        }
+        state.withLock { ($0.file.identity, $0.claimed) = (nil, 0) }
+        defer { closeFiles(removingKept: true) }
         if synchronizes { try synchronizeDirectory() }
         closeJournal(removing: true)
     }
@@ -44,8 +41,8 @@ extension DownloadFile {
         let held = calls.duplicate(descriptor)
         guard held >= 0 else { throw failure(.cannotWrite, path) }
         let closing = state.withLock { state in
-            defer { state.descriptor = held }
-            return state.descriptor
+            defer { state.file.descriptor = held }
+            return state.file.descriptor
         }
         // Even if interrupted, it is closed.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
@@ -56,19 +53,18 @@ extension DownloadFile {
         guard descriptor >= 0 else { return closeJournal(removing: false) }
         endJournal()
         let (isKept, identity, isUseful) = state.withLock { state in
-            defer { state.identity = nil }
-            return (state.kept >= 0, state.identity, state.journal >= 0 && state.claimed > 0)
+            defer { state.file.identity = nil }
+            return (state.kept != nil, state.file.identity, state.journal >= 0 && state.claimed > 0)
         }
         // Before the lock is released.
         if isKept || !isUseful, let identity, identity == FileIdentity(path) { _ = calls.unlink(path) }
         closeJournal(removing: !isUseful)
-        closeDescriptor()
-        closeKept(removing: !isUseful)
+        closeFiles(removingKept: !isUseful)
     }
 
     /// Ends the use of the files, and removes what is written. What that was to replace stays.
     package func discard() {
-        state.withLock { if $0.kept < 0 { $0.claimed = 0 } }
+        state.withLock { if $0.kept == nil { $0.claimed = 0 } }
         close()
     }
 
@@ -89,27 +85,26 @@ extension DownloadFile {
         _ = calls.close(journal)
     }
 
-    /// Closes the partial file that something else was to replace.
-    private func closeKept(removing: Bool) {
-        let (kept, identity) = state.withLock { state in
-            defer { (state.kept, state.keptIdentity) = (-1, nil) }
-            return (state.kept, state.keptIdentity)
+    /// Closes the file that is written, and the partial file that it was to replace, which may be removed.
+    func closeFiles(removingKept: Bool = false) {
+        let (file, kept) = state.withLock { state in
+            defer { state.file = OpenFile() }
+            return (state.file, state.kept.take())
         }
-        guard kept >= 0 else { return }
-        if removing, let identity, identity == FileIdentity(paths.partial) { _ = calls.unlink(paths.partial) }
-        _ = calls.unlock(kept)
-        _ = calls.close(kept)
+        release(file)
+        guard let kept else { return }
+        if removingKept, let identity = kept.identity, identity == FileIdentity(paths.partial) {
+            _ = calls.unlink(paths.partial)
+        }
+        release(kept)
     }
 
-    func closeDescriptor() {
-        let closing = state.withLock { state in
-            defer { state.descriptor = -1 }
-            return state.descriptor
-        }
-        guard closing >= 0 else { return }
-        // A synchronization that is under way has a duplicate, which would keep the lock until it is over.
-        _ = calls.unlock(closing)
-        _ = calls.close(closing)
+    /// Unlocks a file, and closes it. A synchronization that is under way has a duplicate, which would keep the lock until
+    /// it is over.
+    func release(_ file: OpenFile) {
+        guard file.descriptor >= 0 else { return }
+        _ = calls.unlock(file.descriptor)
+        _ = calls.close(file.descriptor)
     }
 
     /// Says when the file was last modified, in seconds since 1970. Where that cannot be set, it is when it was written.
@@ -128,7 +123,9 @@ extension DownloadFile {
     /// How many bytes there is room for, with those that the partial file has and does not keep; nil if the system does not
     /// tell.
     package var availableSpace: Int64? {
-        let (descriptor, isKept) = state.withLock { ($0.descriptor, !$0.isPrepared && $0.claimed > 0 && $0.kept < 0) }
+        let (descriptor, isKept) = state.withLock {
+            ($0.file.descriptor, !$0.isPrepared && $0.claimed > 0 && $0.kept == nil)
+        }
         var information = stat()
         guard let free = FileSystem.freeSpace(descriptor), fstat(descriptor, &information) == 0 else { return nil }
         if isKept { return free }

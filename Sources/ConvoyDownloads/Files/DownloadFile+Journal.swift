@@ -83,10 +83,10 @@ extension DownloadFile {
         synchronizationLock.withLock { _ in
             // A descriptor of its own: the download may end meanwhile.
             let (held, written, generation) = state.withLock { state -> (Int32, ByteRanges, Int) in
-                guard hasLock, state.descriptor >= 0, !state.isEnding, state.representation != nil,
-                    state.written != state.safe, state.kept < 0 || state.written.count > state.claimed
+                guard hasLock, state.file.descriptor >= 0, !state.isEnding, state.representation != nil,
+                    state.written != state.safe, state.kept == nil || state.written.count > state.claimed
                 else { return (-1, ByteRanges(), 0) }
-                return (calls.duplicate(state.descriptor), state.written, state.generation)
+                return (calls.duplicate(state.file.descriptor), state.written, state.generation)
             }
             guard held >= 0 else { return }
             defer { _ = calls.close(held) }
@@ -115,20 +115,19 @@ extension DownloadFile {
     /// What was to replace the partial file has become the partial file, as it has more bytes, and the journal claims
     /// them. With the lock of the journal. Returns whether there was such a file.
     private func takeName(_ generation: Int) -> Bool {
-        let isDue = state.withLock { $0.kept >= 0 && !$0.isEnding && generation == $0.generation }
+        let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
         let old = state.withLock { state in
-            defer { (state.kept, state.keptIdentity, state.claimed) = (-1, nil, state.safe.count) }
-            return state.kept
+            state.claimed = state.safe.count
+            return state.kept.take()
         }
-        _ = calls.unlock(old)
-        _ = calls.close(old)
+        if let old { release(old) }
         return true
     }
 
     private func makeJournal() throws(FileWritingError) {
         let lacks = state.withLock {
-            $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.isEnding
+            $0.file.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.isEnding
         }
         guard hasLock, lacks else { return }
         // What it says is private.
@@ -148,7 +147,7 @@ extension DownloadFile {
         try makeJournal()
         let (journal, entry) = state.withLock { state -> (Int32, JournalEntry?) in
             guard state.journal >= 0, state.isPrepared, let representation = state.representation,
-                let mark = calls.mark(state.descriptor)
+                let mark = calls.mark(state.file.descriptor)
             else { return (-1, nil) }
             state.entryNumber &+= 1
             return (
@@ -168,7 +167,7 @@ extension DownloadFile {
             guard count > 0 else { throw failure(.cannotWrite, paths.journal) }
             written += count
         }
-        state.withLock { if $0.kept < 0 { $0.claimed = entry.bytes.count } }
+        state.withLock { if $0.kept == nil { $0.claimed = entry.bytes.count } }
     }
 
     /// Whether what was written is on the disk now.

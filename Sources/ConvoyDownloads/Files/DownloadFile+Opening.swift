@@ -16,7 +16,7 @@ extension DownloadFile {
             if hasLock { try removeReplacement() }
         } catch {
             // What is there stays: another time its journal may be readable.
-            if !isNew { state.withLock { $0.identity = nil } }
+            if !isNew { state.withLock { $0.file.identity = nil } }
             throw error
         }
         let now = clock()
@@ -45,7 +45,7 @@ extension DownloadFile {
         for _ in 0..<16 {
             var isNew = true
             let path = paths.partial
-            if state.withLock({ $0.descriptor >= 0 }) { closeDescriptor() }
+            closeFiles()
             var descriptor = opened(path, flags | O_CREAT | O_EXCL)
             if descriptor < 0, errno == EEXIST {
                 isNew = false
@@ -55,7 +55,7 @@ extension DownloadFile {
             }
             guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
             let opened = descriptor
-            state.withLock { $0.descriptor = opened }
+            state.withLock { $0.file.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
             // Under its other name, which a backup has given it, it stays as it is.
             if found.isOwn, !found.isPlain, found.isRegular, found == FileIdentity(path) {
@@ -73,7 +73,7 @@ extension DownloadFile {
             if !hasLock, errno == EWOULDBLOCK { throw FileWritingError(.partialIsShared, path, EBUSY) }
             if found.isPlain, isNew || found.isOwn, found == FileIdentity(path) {
                 if hasLock || isNew {
-                    state.withLock { $0.identity = found }
+                    state.withLock { $0.file.identity = found }
                     return isNew
                 }
                 // There are no locks, so it may still be in use: it is left to its user, but its name is taken away.

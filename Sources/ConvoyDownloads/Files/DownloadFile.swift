@@ -27,13 +27,17 @@ package final class DownloadFile: @unchecked Sendable {
     var hasLock = false
     var isOnLocalFileSystem = false
 
-    struct Condition {
-        /// The file that is written, and its identity while it is ours to rename or remove.
+    struct OpenFile {
         var descriptor: Int32 = -1
+        /// While the file is ours to rename or remove.
         var identity: FileIdentity?
-        /// The partial file while what is written is to replace it; -1 if that is the partial file itself.
-        var kept: Int32 = -1
-        var keptIdentity: FileIdentity?
+    }
+
+    struct Condition {
+        /// The file that is written.
+        var file = OpenFile()
+        /// The partial file while what is written is to replace it; nil if that is the partial file itself.
+        var kept: OpenFile?
         /// Whether the file that is written has been prepared for it.
         var isPrepared = false
         var journal: Int32 = -1
@@ -60,7 +64,7 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     let state = Locked(Condition())
-    var descriptor: Int32 { state.withLock { $0.descriptor } }
+    var descriptor: Int32 { state.withLock { $0.file.descriptor } }
     /// Held while the file is prepared, an entry is written, or a file gets another name.
     let journalLock = Locked(())
     /// Held by one synchronization at a time, so that an entry is on the disk before the one before it is overwritten.
@@ -77,7 +81,7 @@ package final class DownloadFile: @unchecked Sendable {
     deinit { close() }
 
     /// The path of the file that is written.
-    package var path: String { state.withLock { $0.kept < 0 } ? paths.partial : paths.replacement }
+    package var path: String { state.withLock { $0.kept == nil } ? paths.partial : paths.replacement }
 
     // MARK: Writing
 
@@ -145,7 +149,7 @@ package final class DownloadFile: @unchecked Sendable {
             }
             guard !isPrepared else { return }
             guard !isEnding else { throw FileWritingError(.cannotWrite, paths.partial, EBADF) }
-            if state.withLock({ $0.claimed > 0 && $0.kept < 0 }) {
+            if state.withLock({ $0.claimed > 0 && $0.kept == nil }) {
                 try beginReplacement()
             } else if try size() > 0, calls.truncate(descriptor, 0) != 0 {
                 throw failure(.cannotWrite, path)
@@ -153,7 +157,7 @@ package final class DownloadFile: @unchecked Sendable {
             if let total { try reserve(total) }
             let isKept = state.withLock { state in
                 state.isPrepared = true
-                return state.kept >= 0
+                return state.kept != nil
             }
             if let total, total >= Self.leastReservation, !isKept {
                 // Both places, before a disk can be full. Without a journal nothing is wrong, only not resumed.
@@ -169,17 +173,14 @@ package final class DownloadFile: @unchecked Sendable {
         guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
         // It may get the name of the partial file.
         _ = calls.lock(descriptor)
-        let identity = FileIdentity(descriptor)
-        state.withLock { state in
-            (state.kept, state.keptIdentity) = (state.descriptor, state.identity)
-            (state.descriptor, state.identity, state.safe) = (descriptor, identity, ByteRanges())
-        }
+        let file = OpenFile(descriptor: descriptor, identity: FileIdentity(descriptor))
+        state.withLock { ($0.kept, $0.file, $0.safe) = ($0.file, file, ByteRanges()) }
     }
 
     /// The contents are proven wrong: neither this download nor a later one relies on them.
     package func giveUpContents() throws(FileWritingError) {
         try journalLock.withLock { _ throws(FileWritingError) in
-            let (journal, isKept) = state.withLock { ($0.journal, $0.kept >= 0) }
+            let (journal, isKept) = state.withLock { ($0.journal, $0.kept != nil) }
             guard !isKept else { return }
             if journal >= 0, calls.truncate(journal, 0) != 0 || calls.synchronizeData(journal) != 0 {
                 throw failure(.cannotWrite, paths.journal)

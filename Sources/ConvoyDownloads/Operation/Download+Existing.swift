@@ -117,7 +117,7 @@ extension Download {
             FileWorkers.shared.perform { self.didAskAboutExisting(question) }
         }
         let isStopping = state.withLock { state in
-            state.stage = .fetching
+            state.isFetching = true
             state.operations[Self.questionID] = question
             return state.isStopping
         }
@@ -130,7 +130,7 @@ extension Download {
 
     private func didAskAboutExisting(_ question: HTTPRequestOperation) {
         state.withLock { state in
-            state.stage = .opening
+            state.isFetching = false
             state.operations[Self.questionID] = nil
         }
         if endsIfStopped() { return }

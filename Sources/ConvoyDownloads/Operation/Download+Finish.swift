@@ -16,7 +16,7 @@ extension Download {
 
     /// All bytes are there. Any thread.
     func finish() {
-        state.withLock { $0.stage = .finishing }
+        state.withLock { $0.isFetching = false }
         guard let digest = digest.withLock({ $0 }), let total = state.withLock({ $0.plan.total }) else {
             return FileWorkers.shared.perform { self.fail(DownloadError.noDestination) }
         }
@@ -68,7 +68,6 @@ extension Download {
     func discardFile() {
         let file = state.withLock { state in
             state.plan.forgetFile()
-            state.isOpen = false
             return state.file.take()
         }
         file?.discard()
@@ -195,7 +194,7 @@ extension Download {
 
     private func forgetWork() {
         let work = state.withLock { state in
-            state.stage = .idle
+            state.isFetching = false
             return state.work.take()
         }
         withExtendedLifetime(work) {}
@@ -221,7 +220,7 @@ extension Download {
             return fail(DownloadError.checksumMismatch(expected: expected, actual: actual))
         }
         let (work, file, url, outcome) = state.withLock { state in
-            state.stage = .idle
+            state.isFetching = false
             return (state.work.take(), state.file, state.finalURL, state.outcome)
         }
         // What an earlier download has left of the file is older than it.

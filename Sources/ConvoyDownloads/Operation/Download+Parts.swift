@@ -19,7 +19,7 @@ extension Download {
             return self.accepts(head, for: request.id, of: part)
         }
         let isStopping = state.withLock { state in
-            state.stage = .fetching
+            state.isFetching = true
             state.operations[request.id] = part
             return state.isStopping || state.plan.isRestarting || state.fatal != nil || state.outcome != nil
         }
@@ -50,7 +50,7 @@ extension Download {
     func startMore() {
         while true {
             let (request, stopped) = state.withLock { state -> (PartRequest?, HTTPRequestOperation?) in
-                guard state.stage == .fetching, !state.isStopping, state.fatal == nil,
+                guard state.isFetching, !state.isStopping, state.fatal == nil,
                     let more = state.plan.more(at: MonotonicClock.now)
                 else { return (nil, nil) }
                 return (more.request, more.stops.flatMap { state.operations[$0] })
@@ -347,9 +347,7 @@ extension Download {
                 fail(failure)
             }
         case .succeeded: FileWorkers.shared.perform { self.succeed() }
-        case .finish:
-            state.withLock { $0.stage = .finishing }
-            finish()
+        case .finish: finish()
         case .start(let request): start(request)
         case .more: startMore()
         case .stopAll(let operations): for operation in operations { operation.cancel() }

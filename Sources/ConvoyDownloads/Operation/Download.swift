@@ -50,12 +50,12 @@ final class Download: @unchecked Sendable {
     /// Begins a try. Any thread.
     func begin(_ work: OwnWork) {
         state.withLock { state in
-            (state.work, state.stage, state.isStopping) = (work, .opening, false)
+            (state.work, state.isFetching, state.isStopping) = (work, false, false)
             (state.fatal, state.failures) = (nil, [:])
         }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
             // Before the answer: with it, the next try may begin.
-            state.withLock { ($0.work, $0.stage) = (nil, .idle) }
+            state.withLock { $0.work = nil }
             return work.didStop()
         }
         work.awaitDescriptors { FileWorkers.shared.perform { self.open() } }
@@ -65,7 +65,7 @@ final class Download: @unchecked Sendable {
     private func stop() {
         let operations = state.withLock { state in
             state.isStopping = true
-            return state.stage == .fetching ? Array(state.operations.values) : []
+            return state.isFetching ? Array(state.operations.values) : []
         }
         // While the files are opened or checked, those who do it look now and then.
         digest.withLock { $0 }?.stop()
@@ -76,7 +76,7 @@ final class Download: @unchecked Sendable {
     func endsIfStopped() -> Bool {
         let (work, file) = state.withLock { state -> (OwnWork?, DownloadFile?) in
             guard state.isStopping else { return (nil, nil) }
-            state.stage = .idle
+            state.isFetching = false
             return (state.work.take(), state.file)
         }
         guard let work else { return false }
@@ -88,7 +88,7 @@ final class Download: @unchecked Sendable {
     /// Ends the try with a failure, after which the operation may begin another. On a thread that may block.
     func fail(_ failure: DownloadFailure) {
         let (work, file) = state.withLock { state in
-            state.stage = .idle
+            state.isFetching = false
             return (state.work.take(), state.file)
         }
         file?.synchronize()
@@ -148,7 +148,7 @@ final class Download: @unchecked Sendable {
     }
 
     private func openFiles() throws {
-        if state.withLock({ $0.isOpen }) { return }
+        if state.withLock({ $0.file != nil }) { return }
         guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
         try open(paths)
         // Another download may have put its file in the place since that was looked at, and with it have freed the name of
@@ -190,7 +190,7 @@ final class Download: @unchecked Sendable {
         do throws(FileWritingError) {
             let found = try file.open()
             state.withLock { state in
-                (state.file, state.isOpen) = (file, true)
+                state.file = file
                 let isVerified = !settings.checksums.isEmpty || settings.pieces != nil
                 if let found, isVerified || !found.representation.isCombined {
                     state.plan.resume(found.representation, found.written)
@@ -250,19 +250,8 @@ struct DownloadFailure: @unchecked Sendable {
 
 /// What a download knows, and what it is doing. Guarded by its lock.
 struct DownloadState: @unchecked Sendable {
-    /// What a try is doing.
-    enum Stage {
-        /// There is no try, or it has ended.
-        case idle
-        /// The files are being opened.
-        case opening
-        /// There is at least one part.
-        case fetching
-        /// All bytes are there, and are being checked.
-        case finishing
-    }
-
-    var stage = Stage.idle
+    /// Whether the try has asked for something, and its answers decide what follows.
+    var isFetching = false
     var work: OwnWork?
     /// Whether the operation has asked the try to stop.
     var isStopping = false
@@ -291,7 +280,6 @@ struct DownloadState: @unchecked Sendable {
     var rejections: [Int: Int] = [:]
     /// What a file that is there was stored with, if the server is asked whether it has changed.
     var condition: StoredValidators?
-    var isOpen = false
     /// The length that was known of what was there, where the server has a file of another length now.
     var earlierLength: Int64?
     /// The file that is there, where the download goes on with it.
