@@ -11,9 +11,12 @@ extension URLConnectionOperation: HandoverTask {
     /// run; at once if that has happened. For the library only: the block must be short, and may run on the network
     /// thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
+        // Before the look: the last step either finds this mark, or was seen.
+        onlookers.insert(.delivery)
         let isOver = core.withLock { core in
-            if !core.isDelivered { core.hooks.append(hook) }
-            return core.isDelivered
+            let isOver = isDelivered
+            if !isOver { core.hooks.append(hook) }
+            return isOver
         }
         if isOver { hook() }
     }
@@ -42,11 +45,11 @@ extension URLConnectionOperation: HandoverTask {
         end.attempt?.discard()
         end.worker?.end(self)
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
-        if end.settings.postsNotifications { OperationNotifications.post(true, of: self) }
+        if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
             CompletionOutbox.post(self, to: end.settings.completionQueue ?? .main)
         } else {
-            hasNearlyDelivered.store(true, ordering: .sequentiallyConsistent)
+            deliverySteps.store(1, ordering: .sequentiallyConsistent)
         }
     }
 
@@ -73,11 +76,23 @@ extension URLConnectionOperation: HandoverTask {
         }
     }
 
-    /// Calls the handlers. They are taken out first, so that none is called twice.
     package func runHandedOver() {
+        // When this returns, the operation has released the closures, too.
+        let isFirst = callHandlers()
+        if isFirst { didMakeLastStep() }
+    }
+
+    /// Calls the handlers. They are taken out first, so that none is called twice, and those of the work with them. Handlers
+    /// of the end that are set meanwhile are called as well, perhaps after the delivery.
+    ///
+    /// - Returns: whether these were the first.
+    private func callHandlers() -> Bool {
         let hasOutcome = hasOutcome
-        let (handlers, failure, object, data) = core.withLock { core in
-            (core.takeHandlers(), core.error, core.object, core.data)
+        let (handlers, failure, object, data, isFirst, rare) = core.withLock { core in
+            defer { core.areHandlersDone = true }
+            return (
+                core.takeHandlers(), core.error, core.object, core.data, !core.areHandlersDone, core.rareHandlers.take()
+            )
         }
         if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {
             if let error = hasOutcome ? failure : error {
@@ -87,7 +102,8 @@ extension URLConnectionOperation: HandoverTask {
             }
         }
         handlers.completion?()
-        handlersAreDone()
+        withExtendedLifetime(rare) {}
+        return isFirst
     }
 
     /// Sets the handlers of the end. Those that come after it are called too, once.
@@ -102,27 +118,21 @@ extension URLConnectionOperation: HandoverTask {
         if let queue { CompletionOutbox.post(self, to: queue) }
     }
 
-    /// The handlers have run: forgets all closures, but for those that were set meanwhile.
-    ///
-    /// Handlers that are set after the end may run after the delivery.
-    private func handlersAreDone() {
-        let (handlers, delivered) = core.withLock { core in
-            defer { core.areHandlersDone = true }
-            let isLast = !core.areHandlersDone && isLastStepOfDelivery
-            return (core.rareHandlers.take(), isLast ? core.deliver() : nil)
-        }
-        withExtendedLifetime(handlers) {}
-        delivered?.tell()
-    }
-
     /// Notes that the end has been posted.
-    func deliveryDidPostEnd() {
-        if isLastStepOfDelivery { core.withLock { $0.deliver() }.tell() }
-    }
+    func deliveryDidPostEnd() { didMakeLastStep() }
 
-    /// Makes one of the two steps that the delivery consists of: the handlers have run, and the end is posted. True for the
-    /// one that comes last.
-    private var isLastStepOfDelivery: Bool { hasNearlyDelivered.exchange(true, ordering: .sequentiallyConsistent) }
+    private static let stepsOfDelivery = 2
+
+    /// Whether the handlers have run and the end has been posted, so that dependents and queues know of it.
+    final var isDelivered: Bool { deliverySteps.load(ordering: .sequentiallyConsistent) == Self.stepsOfDelivery }
+
+    /// Notes one of the two steps that the delivery consists of: the handlers have run, and the end is posted. With the one
+    /// that comes last, it is over.
+    private func didMakeLastStep() {
+        guard deliverySteps.add(1, ordering: .sequentiallyConsistent).newValue == Self.stepsOfDelivery else { return }
+        guard onlookers.contains(.delivery) || onlookers.contains(.completionGroup) else { return }
+        core.withLock { $0.takeWaiting() }.tell()
+    }
 }
 
 /// Those who wait for the delivery.
@@ -137,9 +147,8 @@ private struct Delivered: Sendable {
 }
 
 extension OperationCore {
-    /// The delivery is over. Returns those who wait for that.
-    fileprivate mutating func deliver() -> Delivered {
-        isDelivered = true
+    /// Those who wait for the delivery, which is over.
+    fileprivate mutating func takeWaiting() -> Delivered {
         defer { hooks = [] }
         return Delivered(hooks: hooks, group: enteredGroup.take())
     }
@@ -149,31 +158,53 @@ extension Notification.Name {
     /// An operation has begun its work; `object` is the operation. Posted to `NotificationCenter.default` on a serial queue
     /// of the library's own, before the end of the same operation, and after the end of all that it depends on.
     ///
-    /// Its text is that of AFNetworking's name.
-    public static let networkingOperationDidStart = Notification.Name("com.alamofire.networking.operation.start")
+    /// Its text is that of AFNetworking's name. Operations post it from when the program reads this name or
+    /// ``networkingOperationDidFinish`` for the first time, as every observer does that names what it observes. Before that
+    /// they post nothing: an observer of all names, or one that spells the text itself, has to read one of the two names first.
+    public static var networkingOperationDidStart: Notification.Name { OperationNotifications.read(.start) }
 
     /// An operation has finished, its results and its error are final; `object` is the operation. Posted on the same
     /// serial queue as its start, in the order in which the operations finished. Its handlers may run before or after.
     ///
-    /// Its text is that of AFNetworking's name.
-    public static let networkingOperationDidFinish = Notification.Name("com.alamofire.networking.operation.finish")
+    /// Its text is that of AFNetworking's name. See ``networkingOperationDidStart`` for when operations begin to post it.
+    public static var networkingOperationDidFinish: Notification.Name { OperationNotifications.read(.finish) }
 }
 
 /// The notifications of all operations, in the order in which they are to be posted.
 ///
 /// Observers are a user's code, and run neither on the network thread nor under a lock. The queue is woken once for all
 /// that comes until it is done with what it has: to wake it costs more than a post.
+///
+/// A post costs as much as all else that an operation does at its end, with or without an observer. So nothing is posted
+/// before the program has read one of the names.
 enum OperationNotifications {
-    private typealias Entry = (isEnd: Bool, operation: URLConnectionOperation)
+    /// What happens to an operation.
+    enum Kind: String {
+        case start = "com.alamofire.networking.operation.start"
+        case finish = "com.alamofire.networking.operation.finish"
+
+        fileprivate var name: Notification.Name { Notification.Name(rawValue) }
+    }
+
+    private typealias Entry = (kind: Kind, operation: URLConnectionOperation)
+
+    private static let mayHaveObservers = Atomic<Bool>(false)
 
     private static let waiting = ContendedLock<[Entry]>([])
     /// How many are waiting or being posted.
     private static let count = Atomic<Int>(0)
     private static let poster = Poster()
 
-    /// Posts the notification of a start or an end after those that were posted before.
-    static func post(_ isEnd: Bool, of operation: URLConnectionOperation) {
-        waiting.withLock { $0.append((isEnd, operation)) }
+    /// The name, for one who may observe it.
+    fileprivate static func read(_ kind: Kind) -> Notification.Name {
+        mayHaveObservers.store(true, ordering: .sequentiallyConsistent)
+        return kind.name
+    }
+
+    /// Posts a notification after those that were posted before, if one may be observed.
+    static func post(_ kind: Kind, of operation: URLConnectionOperation) {
+        guard mayHaveObservers.load(ordering: .relaxed) else { return }
+        waiting.withLock { $0.append((kind, operation)) }
         let isFirst = count.add(1, ordering: .sequentiallyConsistent).oldValue == 0
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
@@ -191,10 +222,7 @@ enum OperationNotifications {
             var left = 0
             repeat {
                 waiting.withLock { swap(&$0, &taken) }
-                for (isEnd, operation) in taken {
-                    let name: Notification.Name = isEnd ? .networkingOperationDidFinish : .networkingOperationDidStart
-                    center.post(name: name, object: operation)
-                }
+                for (kind, operation) in taken { center.post(name: kind.name, object: operation) }
                 let posted = taken.count
                 if posted > Self.mostKept { taken = [] } else { taken.removeAll(keepingCapacity: true) }
                 left = count.subtract(posted, ordering: .sequentiallyConsistent).newValue
