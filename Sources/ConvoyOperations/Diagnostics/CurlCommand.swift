@@ -283,7 +283,7 @@ extension URLConnectionOperation {
     /// - Parameter includingSecrets: whether the command has the secrets, so that its request is the operation's.
     public final func curlCommand(includingSecrets: Bool = false) -> String {
         let (plain, values, credential, authenticator) = core.withLock {
-            ($0.requestWithTimeout, $0.common.values, $0.credentialSource.own, $0.authenticator)
+            ($0.requestWithTimeout(under: $0.common.prepared), $0.common.values, $0.credentialSource.own, $0.authenticator)
         }
         var request = (authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain).urlRequest
         if let field = values.cookies?.keeper.field(for: request) { request.setValue(field, forHTTPHeaderField: "Cookie") }

@@ -38,6 +38,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// `baseURL` where most references need only be appended to its text.
     let base: PlainBase?
     let baseHost: HostKey?
+    /// The queue that the manager was made with, which is read without a lock as long as it has no other.
+    private let firstQueue: RequestOperationQueue
+    private let hasOtherQueue = Atomic<Bool>(false)
 
     /// A manager with a queue of its own.
     ///
@@ -59,10 +62,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         values.credentials = CredentialStore()
         values.completionQueue = completionQueue
         values.connectionConfiguration = configuration
-        state = Locked(
-            ManagerState(
-                settings: RequestSettings(values),
-                operationQueue: RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")))
+        firstQueue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")
+        state = Locked(ManagerState(settings: RequestSettings(values), operationQueue: firstQueue))
     }
 
     // MARK: Settings of the operations
@@ -92,6 +93,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
             let old = state
             body(&state)
             state.awaiting = [:]
+            if state.operationQueue !== firstQueue { hasOtherQueue.store(true, ordering: .releasing) }
             return old
         }
         withExtendedLifetime(old) {}
@@ -116,7 +118,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Its `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
     /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
-        get { state.withLock { $0.operationQueue } }
+        get { hasOtherQueue.load(ordering: .acquiring) ? state.withLock { $0.operationQueue } : firstQueue }
         set { change { $0.operationQueue = newValue } }
     }
 

@@ -85,7 +85,8 @@ final class RequestTemplate: Sendable {
             let header = header(adding: call.headers, contentType, hasBody: data?.isEmpty == false)
         else { return nil }
         return PreparedRequest(
-            address: address, method: call.method.rawValue, header: header, body: data, timeoutInterval: timeoutInterval)
+            address: address, isSentAsWritten: reference.isSentAsWritten, method: call.method.rawValue, header: header,
+            body: data, timeoutInterval: timeoutInterval)
     }
 
     private func parts(

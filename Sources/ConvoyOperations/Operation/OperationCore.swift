@@ -153,8 +153,6 @@ struct OperationCore: ~Copyable {
     var isFinished = false
     /// Whether the handlers have run, or there are none.
     var areHandlersDone = false
-    /// Whether the handlers have run and the end has been posted, so that dependents and queues know of it.
-    var isDelivered = false
     /// Blocks of the library that wait for the delivery to be over.
     var hooks: [@Sendable () -> Void] = []
 
@@ -182,6 +180,9 @@ struct OperationCore: ~Copyable {
     }
 
     private var extras: Extras?
+
+    /// Whether there is anything of ``Extras``.
+    var hasExtras: Bool { extras != nil }
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Extras, Value?>) -> Value? {
         get {
@@ -220,7 +221,7 @@ struct OperationCore: ~Copyable {
     @discardableResult
     mutating func openCarrier(for attempt: Attempt) -> any Transport {
         if let carrier = attempt.carrier { return carrier }
-        let settings = common.prepared
+        let settings = attempt.settings
         let own = settings.transports.next
         let isShared =
             settings.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
@@ -230,9 +231,16 @@ struct OperationCore: ~Copyable {
         return chosen
     }
 
+    /// Chooses the transport of an attempt whose body stays in memory. Returns what it sends.
+    mutating func openPlainly(_ attempt: Attempt) -> TransferRequest {
+        openCarrier(for: attempt)
+        if !attempt.body.hasPlace { attempt.body.place(in: nil) }
+        return requestWithTimeout(under: attempt.settings)
+    }
+
     /// The request with the limit that was set for the time without a byte, if there is one.
-    var requestWithTimeout: TransferRequest {
-        guard let limit = common.prepared.idleTimeout else { return request }
+    func requestWithTimeout(under settings: PreparedSettings) -> TransferRequest {
+        guard let limit = settings.idleTimeout else { return request }
         return request.with(timeoutInterval: limit)
     }
 

@@ -85,6 +85,10 @@ struct Onlookers: ~Copyable, Sendable {
         case retryPolicy = 16
         /// The request is no longer the one that the operation was made with.
         case otherRequest = 32
+        /// There is a record of who the client is, or a token.
+        case authentication = 64
+        /// The delivery is waited for.
+        case delivery = 128
     }
 
     private let bits = Atomic<UInt8>(0)

@@ -320,6 +320,7 @@ final class PreparedSettings: Sendable {
     let hasTotalTimeout: Bool
     let hasRetryPolicy: Bool
     let hasAuthenticator: Bool
+    let hasCache: Bool
     let coalescesIdenticalRequests: Bool
     let dependencyFailurePolicy: DependencyFailurePolicy?
     let postsNotifications: Bool
@@ -352,6 +353,7 @@ final class PreparedSettings: Sendable {
         hasTotalTimeout = values.totalTimeout != nil
         hasRetryPolicy = values.retryPolicy != nil
         hasAuthenticator = values.authenticator != nil
+        hasCache = configuration.cache != nil
         coalescesIdenticalRequests = values.coalescesIdenticalRequests
         dependencyFailurePolicy = values.chosenDependencyFailurePolicy
         postsNotifications = values.areNotificationsPosted

@@ -98,15 +98,18 @@ extension URLConnectionOperation {
         let beginning = core.withLock { core in
             core.enterCompletionGroup()
             defer { core.hasBegun = true }
-            return Beginning(number, &core)
+            return Beginning(number, &core) { work(of: $0) == .stopping }
         }
         let (attempt, settings, rare) = (beginning.attempt, beginning.settings, beginning.rare)
         rare?.wait?.end()
         if beginning.isFirst {
             if settings.hasTotalTimeout { beginResourceTimeout() }
             if settings.hasRetryPolicy, let policy = retryPolicy { noteFirstAttempt(policy) }
-            if settings.postsNotifications { OperationNotifications.post(false, of: self) }
+            if settings.postsNotifications { OperationNotifications.post(.start, of: self) }
             if settings.dependencyFailurePolicy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
+        }
+        if let request = beginning.request, AuthorizationMemory.shared.isEmpty {
+            return connect(attempt, request, nil)
         }
         let delegate = delegate(interestedIn: .beginning)
         guard rare != nil || delegate != nil else { return connect(attempt) }
@@ -153,6 +156,8 @@ extension URLConnectionOperation {
         let settings: PreparedSettings
         let isFirst: Bool
         let rare: Rare?
+        /// What is sent, where nothing has to happen before the connection is opened. As nearly always.
+        let request: TransferRequest?
 
         /// What few attempts begin with.
         final class Rare: Sendable {
@@ -174,13 +179,16 @@ extension URLConnectionOperation {
             }
         }
 
-        init(_ number: Lifecycle.TryNumber, _ core: inout OperationCore) {
+        init(_ number: Lifecycle.TryNumber, _ core: inout OperationCore, isStopped: (Attempt) -> Bool) {
             let isRare = core.attempt != nil || core.presetFailure != nil || core.rareHandlers != nil
             rare = isRare ? Rare(&core) : nil
             settings = core.common.prepared
             attempt = Attempt(number, after: core.attempt, settings)
             core.attempt = attempt
             isFirst = !core.hasBegun
+            let isPlain = !isRare && !core.hasExtras && !settings.hasAuthenticator && !settings.hasCache
+            // A stopped attempt leaves open where the bytes go.
+            request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt) : nil
         }
     }
 
@@ -267,7 +275,7 @@ extension URLConnectionOperation {
                         SinkQueue(sink, url: core.request.url) { [carrier = attempt.carrier] in carrier?.perform($0) }
                     })
             }
-            var request = core.requestWithTimeout
+            var request = core.requestWithTimeout(under: attempt.settings)
             rare = core.addRareParts(to: &request, of: attempt, hasToken: hasToken, delegatedCaching)
             return .connection(request)
         }

@@ -23,6 +23,7 @@ extension URLConnectionOperation {
         // An answer is kept there.
         if shouldUseCredentialStorage { _ = credentialStore }
         let source = core.withLock { $0.credentialSource }
+        onlookers.insert(.authentication)
         return core.withLock { core in
             let work = core.authenticationWork
             let record = work.record ?? AuthenticationRecord(source)
@@ -88,6 +89,7 @@ extension URLConnectionOperation {
                 return old
             }
             onlookers.insert(.otherRequest)
+            onlookers.insert(.authentication)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),
@@ -215,6 +217,7 @@ extension URLConnectionOperation {
         let meeting = Meeting()
         switch authenticator.next(waiter(attempt, meeting)) {
         case .use(let grant):
+            onlookers.insert(.authentication)
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:

@@ -82,8 +82,9 @@ extension URLConnectionOperation {
     /// The attempt that follows in place of a response; nil if that is the result.
     private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         // Most operations have neither, and pay for no more than this look.
-        let mayRetry = core.withLock { $0.authentication != nil || $0.common.prepared.hasRetryPolicy }
-        guard mayRetry || head?.asksForCredentials == true else { return nil }
+        guard
+            onlookers.contains(.authentication) || onlookers.contains(.retryPolicy) || head?.asksForCredentials == true
+        else { return nil }
         return head.flatMap { retryForAuthentication($0, attempt) } ?? retry(after: nil, head: head, attempt)
     }
 

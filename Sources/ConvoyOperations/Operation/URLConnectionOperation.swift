@@ -22,8 +22,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     let core: Locked<OperationCore>
     let onlookers = Onlookers()
-    /// Whether one of the two last steps has been made: the handlers have run, or the end has been posted.
-    let hasNearlyDelivered = Atomic<Bool>(false)
+    /// How many of the two last steps have been made: the handlers have run, and the end has been posted.
+    let deliverySteps = Atomic<Int>(0)
     /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
     let logReference = OnceReference<TransitionLog>()

@@ -6,6 +6,7 @@ package struct PlainBase: Sendable {
     package let address: HTTPAddress
     /// Where the authority ends in the text.
     fileprivate let originEnd: Int
+    fileprivate let hasEscapes: Bool
 
     /// - Returns: nil for a URL that is not sent as it is written, and for one with a query, a fragment, dot segments or a
     ///   name behind its last slash: these are resolved anew for each reference.
@@ -15,6 +16,7 @@ package struct PlainBase: Sendable {
         else { return nil }
         let path = address.afterAuthority.utf8.count
         originEnd = address.text.utf8.count - path
+        hasEscapes = address.text.utf8.contains(UInt8(ascii: "%"))
         if path == 0 { address = HTTPAddress(target: address.target, text: address.text + "/") }
         guard address.text.utf8.last == UInt8(ascii: "/"), PlainReference.isPlainPath(address.afterAuthority) else {
             return nil
@@ -38,6 +40,9 @@ package struct PlainReference {
     private let base: PlainBase?
     private let form: Form
     private let hasQuery: Bool
+    /// Whether every parser reads the same path and query in the text: there is no zone, and no escape in the path, which
+    /// could stand for a dot.
+    package let isSentAsWritten: Bool
     /// Whether the reference is an authority without a path.
     private let lacksPath: Bool
     package let target: Target
@@ -76,6 +81,8 @@ package struct PlainReference {
             (self.target, leadsToBase) = (target, target == base?.address.target)
         }
         (self.text, self.base, form, hasQuery) = (text, base, found.form, found.scan.hasQuery)
+        let isBaseEscaped = found.form == .relative && base?.hasEscapes == true
+        isSentAsWritten = !found.scan.hasEscapes && !isBaseEscaped && target.zone == nil
         lacksPath = found.form == .absolute && found.start == text.utf8.count
     }
 
@@ -123,20 +130,25 @@ package struct PlainReference {
     /// The result of scanning a path and a query of plain characters.
     private struct Scan {
         let hasQuery: Bool
+        /// Whether the path has percent-encoded bytes.
+        let hasEscapes: Bool
 
         /// - Returns: nil for a byte that must be encoded, a dot segment, or a fragment.
         init?(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) {
             var index = start
             let allowed = ByteSet.path
             var segment = start
+            var hasEscapes = false
             while index < bytes.count, bytes[index] != UInt8(ascii: "?") {
                 if bytes[index] == UInt8(ascii: "/") {
                     if Self.isDots(bytes, segment..<index) { return nil }
                     segment = index + 1
                 }
                 guard let next = Self.next(bytes, index, allowed) else { return nil }
+                if next > index + 1 { hasEscapes = true }
                 index = next
             }
+            self.hasEscapes = hasEscapes
             if Self.isDots(bytes, segment..<index) { return nil }
             hasQuery = index < bytes.count
             let allowedInQuery = ByteSet.query

@@ -210,8 +210,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         handle.owner = self
         exchange.body = makeBody(announcedLength: header.announcedLength)
 
+        let request = exchange.request
         var options = EasyHandle.Options()
-        options.method = exchange.request.method
+        options.method = request.method
         if let body = exchange.body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = address.target.isSecure
@@ -231,7 +232,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
         let clock = makeClock(options)
         let code = handle.prepare(
-            url: address.text, options: options, header: header, trace: makeTraceRecorder(), clock: clock)
+            address, asWritten: request.isSentAsWritten && exchange.route?.proxy == nil, options: options,
+            header: header, trace: makeTraceRecorder(), clock: clock)
         guard code == CURLE_OK else {
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }

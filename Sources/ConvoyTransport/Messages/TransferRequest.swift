@@ -95,6 +95,12 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// Whether its path and its query are sent as they are written.
+    var isSentAsWritten: Bool {
+        guard case .prepared(let request) = self else { return false }
+        return request.isSentAsWritten
+    }
+
     package var bodyStream: InputStream? {
         guard case .foundation(let request) = self else { return nil }
         return request.httpBodyStream
@@ -123,6 +129,8 @@ package enum TransferRequest: Sendable {
 package final class PreparedRequest: Sendable {
     /// The URL, which was read where it entered.
     package let address: HTTPAddress
+    /// Whether the path and the query are sent as they are written: libcurl has nothing to resolve or to encode in them.
+    let isSentAsWritten: Bool
     /// One that Foundation keeps as it is: a token (RFC 9110, section 5.6.2) in upper case.
     package let method: String
     /// The header of a request with this body.
@@ -132,9 +140,11 @@ package final class PreparedRequest: Sendable {
     package let timeoutInterval: TimeInterval
 
     package init(
-        address: HTTPAddress, method: String, header: RequestHeader, body: Data?, timeoutInterval: TimeInterval
+        address: HTTPAddress, isSentAsWritten: Bool, method: String, header: RequestHeader, body: Data?,
+        timeoutInterval: TimeInterval
     ) {
         self.address = address
+        self.isSentAsWritten = isSentAsWritten
         self.method = method
         self.header = header
         self.body = body
@@ -146,7 +156,8 @@ package final class PreparedRequest: Sendable {
         address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
     ) -> PreparedRequest {
         PreparedRequest(
-            address: address ?? self.address, method: method, header: header ?? self.header, body: body,
+            address: address ?? self.address, isSentAsWritten: isSentAsWritten, method: method,
+            header: header ?? self.header, body: body,
             timeoutInterval: timeoutInterval ?? self.timeoutInterval)
     }
 

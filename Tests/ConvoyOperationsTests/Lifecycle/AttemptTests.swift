@@ -124,7 +124,7 @@ import Testing
             #expect(isOver.wait(), "round \(round): \(operation.lifecycle.value)")
             testQueue.sync {}
             #expect(completions.load(ordering: .relaxed) == 1 && outcomes.load(ordering: .relaxed) == 1, "round \(round)")
-            #expect(operation.core.withLock { $0.attempt } == nil && operation.core.withLock { $0.isDelivered })
+            #expect(operation.core.withLock { $0.attempt } == nil && operation.isDelivered)
             // What comes now comes too late.
             operation.end(attempt, with: .succeeded("late"))
             let object = operation.core.withLock { core -> String? in

@@ -29,6 +29,10 @@ import Testing
             guard let plain = PlainReference(reference, under: plainBase), let address = plain.address(appending: query)
             else { continue }
             plainCount += 1
+            if plain.isSentAsWritten {
+                let path = address.afterAuthority
+                #expect(RequestTarget.originForm(of: address) == (path.isEmpty ? "/" : String(path)), "\(reference)")
+            }
             let what: Comment = "\(reference.debugDescription) under \(baseText ?? "none")"
             // What names nothing is the base with its slash.
             let directory = reference.isEmpty && base?.path.isEmpty == true ? base?.appending(path: "/") : base
@@ -259,5 +263,43 @@ import Testing
             }
         }
         #expect(sentCount > 200)
+    }
+
+    @Test func `a handle that goes from server to server asks each for what is written`() async throws {
+        let servers = [try TestServer(), try TestServer()]
+        let manager = HTTPRequestOperationManager(completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer(acceptableStatusCodes: nil)
+        let targets = [
+            "": "/", "/": "/", "/a": "/a", "/a/b?c=d/../e": "/a/b?c=d/../e", "/a%2Fb?q=%20": "/a%2Fb?q=%20", "/x?": "/x?",
+            // With something to resolve or to encode.
+            "/a/../b": "/b", "/a b": "/a%20b", "/x#fragment": "/x",
+        ]
+        var random = SplitMix64.printingSeed()
+        for _ in 0..<100 {
+            let server = try #require(servers.randomElement(using: &random))
+            let host = try #require(["127.0.0.1", "localhost"].randomElement(using: &random))
+            let (path, target) = try #require(targets.sorted { $0.key < $1.key }.randomElement(using: &random))
+            let before = server.requests.count
+            _ = try await manager.enqueue(manager.makeOperation(.get, "http://\(host):\(server.port)\(path)")).finished()
+            let request = try #require(server.requests.dropFirst(before).first)
+            #expect(request.target == target && request.headers["Host"] == "\(host):\(server.port)", "\(path)")
+        }
+    }
+
+    @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+    func `over HTTP/2 each request of a connection asks for its own path`() async throws {
+        let nginx = try Nginx()
+        defer { nginx.stop() }
+        let manager = HTTPRequestOperationManager(baseURL: nginx.secureURL, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.connectionConfiguration.certificateAuthorities = nginx.certificateAuthority
+        let names = (0..<8).map { "file\($0)" }
+        for name in names { _ = try nginx.add(Data(name.utf8), as: name) }
+        let operations = try (0..<64).map { try manager.makeOperation(.get, "\(names[$0 % 8])?number=\($0)") }
+        for operation in operations { manager.enqueue(operation) }
+        for (number, operation) in operations.enumerated() {
+            try await operation.finished()
+            #expect(operation.responseString == names[number % 8])
+        }
     }
 }
