@@ -29,5 +29,6 @@ package enum ErrorDescription {
 package protocol SelfDescribingError: LocalizedError, CustomStringConvertible {}
 
 extension SelfDescribingError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }
