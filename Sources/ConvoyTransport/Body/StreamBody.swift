@@ -27,7 +27,7 @@ final class StreamBody: BodySource {
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
-    /// When a stream that has as many bytes as announced counts as ended, though it does not say so.
+    /// Ends the body of a stream that has supplied its announced length, but does not report its end.
     private var patience: RunLoopTimer?
     private var isPatienceOver = false
     private let runLoop: NetworkRunLoop?
@@ -60,8 +60,8 @@ final class StreamBody: BodySource {
             if supplied + waiting > length {
                 return .failed(exhausted("The stream holds more than the \(length) announced bytes."))
             }
-            // The last byte is sent only when it is known that none follows, so that a stream that is too long is
-            // reported; but the announced length ends the body of one that never says that it has ended.
+            // The last byte is held back until the stream has reported its end, so that a stream that is too long is
+            // detected. A stream that never reports its end is ended by its announced length.
             if supplied + Int64(count) == length, !hasEnded, !isPatienceOver {
                 guard count > 1 else { return awaitEnd() }
                 count -= 1
@@ -95,10 +95,10 @@ final class StreamBody: BodySource {
         reader.stop()
     }
 
-    /// How long a stream that has as many bytes as announced may take to say that it has ended.
+    /// How long a stream may take to report its end after its announced length, in nanoseconds.
     private static let patience: MonotonicTime = 500_000_000
 
-    /// Waits a moment for the end of a stream that has as many bytes as announced.
+    /// Waits for a stream that has supplied its announced length to report its end.
     private func awaitEnd() -> BodySupply {
         guard let runLoop else { return .notNow }
         if patience == nil {
@@ -136,15 +136,15 @@ final class StreamBody: BodySource {
     }
 }
 
-/// What reads a body for its transfer, off the network thread.
+/// Reads a body for its transfer, off the network thread.
 protocol BodyReader: Sendable {
     /// Returns what has been read since the last call. `wake` is called on the network thread when more has been read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
 
-    /// A chunk of so many bytes has been sent.
+    /// Notes that a chunk of this length has been sent.
     func noteTaken(_ count: Int)
 
-    /// Nothing more is needed.
+    /// Ends the reading.
     func stop()
 }
 
@@ -206,11 +206,11 @@ private final class Reader: BodyReader {
             state.isStopped = true
             state.wake = nil
             state.chunks = []
-            // One that has ended was closed by the thread that found its end.
+            // The thread that found the end of a stream has closed it.
             return (state.reading, state.hasOpened && !state.hasEnded && state.failure == nil)
         }
         if let reading {
-            // A `read` may never return. If it does, the stream is closed then.
+            // A `read` may never return. If it does return, it closes the stream.
             if reading.giveUp() { BlockingWorkers.shared.replaceThread(of: reading) }
             guard reading.isWithdrawn else { return }
         }
@@ -234,7 +234,7 @@ private final class Reader: BodyReader {
         }
     }
 
-    /// Reads, on a worker thread, until the buffer is full or the stream has ended.
+    /// Reads on a worker thread, until the buffer is full or the stream ends.
     private func read() {
         if state.withLock({ state in
             defer { state.hasOpened = true }

@@ -1,15 +1,15 @@
 import ConvoySupport
 import Foundation
 
-/// Asks for the pieces of a body when they are needed: the next one while the last one is sent, and none as long as the
-/// network takes nothing.
+/// Asks for the pieces of a body as they are needed: the next one while the last one is sent, and none while the
+/// network accepts no bytes.
 final class SuppliedReader: BodyReader {
     /// Used by one thread at a time: `isAsking` orders its calls.
     private struct Box: @unchecked Sendable { let stream: any SuppliedBodyStream }
 
     private struct State {
         var pieces: [Data] = []
-        /// How many pieces have come that are not sent.
+        /// How many pieces have arrived and are not sent yet.
         var unsent = 0
         var isAsking = false
         var hasEnded = false
@@ -48,7 +48,7 @@ final class SuppliedReader: BodyReader {
         return (old.pieces, old.hasEnded, old.failure)
     }
 
-    /// The next piece is asked for when the transfer wants bytes again.
+    /// The next piece is requested when the transfer asks for bytes again.
     func noteTaken(_ count: Int) { state.withLock { $0.unsent -= 1 } }
 
     func stop() {
@@ -81,19 +81,19 @@ final class SuppliedReader: BodyReader {
     }
 }
 
-/// A request body that is asked for piece by piece, so that no thread waits in `read`.
+/// A request body that supplies its pieces on request, so that no thread blocks in `read`.
 package protocol SuppliedBodyStream: InputStream {
-    /// Asks for the next piece. To be called when the last one has come; must not block. `then` is called once, on any
-    /// thread, with nil at the end; not after ``stopSupplying()``.
+    /// Requests the next piece; called when the previous one has arrived. Must not block. `then` is called once, on any
+    /// thread, with nil at the end; it is not called after ``stopSupplying()``.
     func supply(_ then: @escaping @Sendable (Result<Data?, any Error>) -> Void)
 
-    /// Nothing more is needed.
+    /// Ends the supply.
     func stopSupplying()
 }
 
-/// The underlying error where the code of a user that supplies a body has failed.
+/// The underlying error of a body whose supplying user code failed.
 package struct BodySupplyFailure: Error, CustomStringConvertible {
-    /// The error that the user's code has thrown.
+    /// The error that the user's code threw.
     package let cause: any Error
 
     package var description: String { String(describing: cause) }

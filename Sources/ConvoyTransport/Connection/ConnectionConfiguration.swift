@@ -4,15 +4,15 @@ import Foundation
 
 /// The settings of a connection that are not part of its request.
 public struct ConnectionConfiguration: Sendable, Hashable {
-    /// What a program sets once for many requests: a copy of a configuration shares it. Beside it there is only what
-    /// differs between the requests of one program.
+    /// The settings that a program shares between many requests; copies of a configuration share the storage. The
+    /// properties beside it differ between requests.
     struct Settings: Sendable, Hashable {
         var sensitiveHeaders: Set<String> = []
         var keepsHeadersAcrossOrigins: Set<String> = []
         var sendsBodiesAcrossOrigins = false
         var maximumRedirects = 20
         var allowsRedirectToPlainText = false
-        /// Nil for the standard ones.
+        /// nil for the standard ones.
         var itemNames: SecretClassifier.ItemNames?
         var usesHTTP2 = true
         var maximumExpansion: Double? = 250
@@ -52,9 +52,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { securityPolicy.certificateAuthorities = newValue.map(CertificateAuthorities.file) ?? .system }
     }
 
-    /// Header fields that are secrets, besides those whose names tell it, such as `Authorization`, `Cookie`, `X-Api-Key` and
-    /// `X-Auth-Token`: they are not written out, and are removed when a redirect leads to another origin. Names are
-    /// case-insensitive.
+    /// Header fields that are secrets, besides those with telling names such as `Authorization`, `Cookie`, `X-Api-Key`
+    /// and `X-Auth-Token`: they are masked in all output, and removed when a redirect leads to another origin. Names
+    /// are case-insensitive.
     public var sensitiveHeaders: Set<String> {
         get { settings.sensitiveHeaders }
         set { settings.sensitiveHeaders = newValue }
@@ -90,21 +90,22 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.maximumRedirects = newValue }
     }
 
-    /// Whether a redirect may lead from https to http, where everybody on the way can read and change the request and
-    /// its response. False by default: it is an error, `URLError.appTransportSecurityRequiresSecureConnection`.
+    /// Whether a redirect may lead from https to http, where anyone on the way can read and change the request and its
+    /// response. False by default: it is an error, `URLError.appTransportSecurityRequiresSecureConnection`.
     public var allowsRedirectToPlainText: Bool {
         get { settings.allowsRedirectToPlainText }
         set { settings.allowsRedirectToPlainText = newValue }
     }
 
-    /// The query items whose values are not written out: in descriptions, in the texts of errors, in `curlCommand` and in
-    /// traces. By default the words that make a name that of a secret: with `token`, `reset_token`, `sessionToken` and
+    /// The query items whose values are masked: in descriptions, in the texts of errors, in `curlCommand` and in
+    /// traces. By default the words that make a name secret: with `token`, `reset_token`, `sessionToken` and
     /// `X-Amz-Security-Token` are hidden. A value that is no secret is shown: `code=404` is, `code=4/0AX…` is not.
     ///
-    /// To add a name, insert it: it counts as a whole, without regard to case, `-` and `_`, and in `user[name]` each part
-    /// counts. Remove a word to show what it hides; to hide nothing, set an empty set. The URLs themselves keep their query: those of requests, responses and events, and
-    /// that of an error under `NSURLErrorFailingURLErrorKey`, so that Foundation's description of an error that was
-    /// cast to `NSError`, which lists its `userInfo`, shows it too.
+    /// To add a name, insert it: it counts as a whole, without regard to case, `-` and `_`, and in `user[name]` each
+    /// part counts. Remove a word to show what it hides; to hide nothing, set an empty set. The URLs themselves keep
+    /// their query: those of requests, responses and events, and that of an error under `NSURLErrorFailingURLErrorKey`,
+    /// so that Foundation's description of an error that was cast to `NSError`, which lists its `userInfo`, shows it
+    /// too.
     public var sensitiveQueryItems: Set<String> {
         get { settings.itemNames?.names ?? SecretName.standard }
         set { settings.itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
@@ -134,8 +135,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.timeoutIntervalForHead = newValue }
     }
 
-    /// How many seconds the way to the server may take: the name, the connection, proxies and TLS, each time a connection is
-    /// made; nil, the default, for no such limit beside the request's `timeoutInterval`. More is `URLError.timedOut`.
+    /// How many seconds making a connection may take: name lookup, connecting, proxies and TLS; nil, the default, for
+    /// no such limit beside the request's `timeoutInterval`. More is `URLError.timedOut`.
     public var timeoutIntervalForConnecting: TimeInterval? {
         get { settings.timeoutIntervalForConnecting }
         set { settings.timeoutIntervalForConnecting = newValue }
@@ -154,31 +155,31 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.tls = newValue }
     }
 
-    /// To whom connections are made.
+    /// Where connections are made to.
     package var routing: RoutingConfiguration {
         get { settings.routing }
         set { settings.routing = newValue }
     }
 
-    /// Hears what the connection does; nil, the default, costs nothing.
+    /// Receives what the connection does; nil, the default, costs nothing.
     public var trace: ConnectionTrace? {
         get { settings.trace }
         set { settings.trace = newValue }
     }
 
-    /// Whether the delegate is told the metrics of each request. False by default, which costs nothing. For an operation, its
-    /// own `collectsMetrics` counts.
+    /// Whether the delegate receives the metrics of each request. False by default, which costs nothing. For an
+    /// operation, its own `collectsMetrics` counts.
     public var collectsMetrics = false
 
-    /// What is secret.
+    /// Decides what is secret.
     package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: settings.itemNames) }
 
-    /// A name for the one on whose behalf requests are sent, such as that of a user or of a tenant; nil, the default, for none.
+    /// The name of the user or tenant on whose behalf requests are sent; nil, the default, for none.
     ///
-    /// With a name, a cache keeps what is stored under it: the name stands in place of credentials, tokens, cookies and other
-    /// secret fields, so that a token that is exchanged for a new one keeps its cache, in a directory also that of an earlier
-    /// run. The policy, the client's certificate and where connections lead still count; a 401 and a 403 are not stored, as
-    /// the next token may be let in. And connections serve only requests with the same name.
+    /// With a name, a cache keeps what is stored under it: the name stands in place of credentials, tokens, cookies and
+    /// other secret fields, so that a token that is exchanged for a new one keeps its cache, in a directory also that
+    /// of an earlier run. The policy, the client's certificate and where connections lead still count; a 401 and a 403
+    /// are not stored, as the next token may be accepted. And connections serve only requests with the same name.
     ///
     /// Without a name, what is stored is kept apart by what requests say of themselves. An empty text is no name. It is
     /// compared by its bytes. It must not be the same for two users: each would be served what the other was sent.
@@ -187,14 +188,14 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { routing.settings.identity = newValue.flatMap { $0.isEmpty ? nil : ExactString($0) } }
     }
 
-    /// Says who the client is, to servers and proxies that ask for it.
+    /// Authorizes requests to the servers and proxies that ask for it.
     package var authorizer: AuthorizerReference?
-    /// Whether somebody answers a proxy that asks, so that nothing need be sent to it before that.
+    /// Whether challenges of proxies are answered, so that no credentials need be sent before one.
     package var answersChallenges = false
 
-    /// What keeps the cookies; nil for none.
+    /// Stores the cookies; nil for none.
     package var cookies: CookieKeeperReference?
-    /// What stores responses; nil for none.
+    /// Stores responses; nil for none.
     package var cache: ResponseCacheReference?
 
     /// The redirects that led to the request in an earlier transfer; nil for none.
@@ -206,19 +207,19 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Whether an encoded body is decoded though the request has an `Accept-Encoding` of its own.
     package var decodesUnaskedEncodings = false
 
-    /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
-    /// where they are few; a large file comes faster through more.
+    /// How many bytes libcurl receives at once. It allocates a buffer for each transfer, which is cheap only if it is
+    /// small; a large file arrives faster with a larger one.
     package var receiveBufferSize = 32 << 10
 
-    /// Whether a transfer that is cancelled in its body takes its connection with it, unless others use that: for bodies of
-    /// which nobody knows how long they are.
+    /// Whether cancelling a transfer during its body also closes its connection, unless others use it: for bodies of
+    /// unknown remaining length.
     package var closesWhenStopped = false
 
     /// A configuration with defaults for all other settings.
     ///
     /// - Parameters:
     ///   - certificateAuthorities: a file in PEM or DER; nil for the system's.
-    ///   - sensitiveHeaders: fields that are secrets, besides those whose names tell it.
+    ///   - sensitiveHeaders: fields that are secrets, besides those with telling names.
     ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
         if !sensitiveHeaders.isEmpty { self.sensitiveHeaders = sensitiveHeaders }
@@ -227,7 +228,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     }
 }
 
-/// To whom connections are made. Each request decides anew, after each redirect too.
+/// Where connections are made to. Decided anew for each request and each redirect.
 extension ConnectionConfiguration {
     /// Through which proxy requests travel; that of the environment by default.
     ///
@@ -240,14 +241,14 @@ extension ConnectionConfiguration {
 
     /// Which addresses may be connected to; nil, the default, for all.
     ///
-    /// It judges on the network thread, before a socket is opened, and again when a connection that is already there is
-    /// to be used. So nothing is sent to an address that it refuses, after a redirect or for a name that has changed its
-    /// address neither. (The name server is asked for the name.) Of a name with several addresses, those that are refused
-    /// are passed over as if the name did not have them. If none is left, the transfer fails with
+    /// It is evaluated on the network thread, before a socket is opened, and again before an existing connection is
+    /// used. So nothing is sent to an address that it refuses, after a redirect or for a name that has changed its
+    /// address neither. (The name server is asked for the name.) Of a name with several addresses, those that are
+    /// refused are passed over as if the name did not have them. If none is left, the transfer fails with
     /// `URLError.dataNotAllowed` and an `AddressRefusal` (`URLError.addressRefusal`), and is not retried.
     ///
     /// Behind a proxy it sees only the proxy's address, and the refusal says so. What the proxy connects to is for the
-    /// proxy to judge. A Unix socket has no address and is let through.
+    /// proxy to decide. A Unix socket has no address and is let through.
     public var addressGuard: AddressGuard? {
         get { routing.settings.addressGuard }
         set { routing.settings.addressGuard = newValue }
@@ -255,11 +256,11 @@ extension ConnectionConfiguration {
 
     /// Addresses to connect to for hosts, in place of those that name servers know; empty by default.
     ///
-    /// A key is a host, or a host and a port such as `api.example.com:443`, which counts first, or `*` for all others. A
-    /// value is an address or
-    /// a name, or either with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still name the URL's host, and the
-    /// `addressGuard` judges what is connected to. An HTTP proxy is asked for a tunnel to the address. Connections that are
-    /// made so serve only requests that have the same. A value that cannot be connected to fails with `URLError.badURL`.
+    /// A key is a host, or a host and a port such as `api.example.com:443`, which counts first, or `*` for all others.
+    /// A value is an address or a name, or either with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still name the
+    /// URL's host, and the `addressGuard` checks the address that is connected to. An HTTP proxy is asked for a tunnel
+    /// to the address. Connections that are made so serve only requests that have the same. A value that cannot be
+    /// connected to fails with `URLError.badURL`.
     public var addressOverrides: [String: String] {
         get { routing.settings.addressOverrides }
         set { routing.settings.addressOverrides = newValue }
@@ -287,14 +288,14 @@ extension ConnectionConfiguration {
     /// How many seconds the answer of a name server is used again, rounded up; 0 for not at all, a negative number for
     /// ever, and nil, the default, for a minute.
     ///
-    /// All transfers of a `NetworkThread` share the answers, and the one that asks decides how old they may be. A
-    /// connection that is there is used without asking.
+    /// All transfers of a `NetworkThread` share the answers, and the one that asks decides how old they may be. An
+    /// existing connection is used without a lookup.
     public var dnsCacheTime: TimeInterval? {
         get { routing.settings.nameCacheTime }
         set { routing.settings.nameCacheTime = newValue }
     }
 
-    /// Remembers which hosts are to be reached over TLS only (RFC 6797); nil, the default, for no such memory.
+    /// Remembers which hosts are to be reached over TLS only (RFC 6797); nil, the default, for none.
     ///
     /// A request to such a host is sent over https from the start, and so is one that a redirect leads there: the
     /// response's URL says so. Port 80 becomes 443, other ports stay. What a response says counts only over TLS, with a
@@ -338,34 +339,34 @@ extension ConnectionConfiguration {
         set { tls.settings.proxyPolicy = newValue }
     }
 
-    /// What the client presents to servers that ask who it is; nil for nothing. Neither proxies nor, after
-    /// a redirect, servers of another origin see it.
+    /// Authenticates the client to servers that ask for it; nil for none. It is presented neither to proxies nor, after
+    /// a redirect, to servers of another origin.
     public var clientIdentity: ClientIdentity? {
         get { tls.settings.identity }
         set { tls.settings.identity = newValue }
     }
 
-    /// The oldest version of TLS that is spoken, 1.2 by default.
+    /// The lowest version of TLS that is accepted, 1.2 by default.
     public var minimumTLSVersion: TLSVersion {
         get { tls.settings.minimumVersion }
         set { tls.settings.minimumVersion = newValue }
     }
 
-    /// The newest version of TLS that is spoken; nil, the default, for the newest that OpenSSL has.
+    /// The highest version of TLS that is accepted; nil, the default, for the highest that OpenSSL supports.
     public var maximumTLSVersion: TLSVersion? {
         get { tls.settings.maximumVersion }
         set { tls.settings.maximumVersion = newValue }
     }
 
     /// The cipher suites that are offered, by OpenSSL's names; empty, the default, for its own choice. Those of TLS 1.3
-    /// begin with "TLS_"; a version of which none is named is not spoken.
+    /// begin with "TLS_"; a version without any named suite is not offered.
     public var cipherSuites: [String] {
         get { tls.settings.cipherSuites }
         set { tls.settings.cipherSuites = newValue }
     }
 }
 
-/// How fast a transfer may be, and how slow.
+/// Rate limits and the stall limit.
 extension ConnectionConfiguration {
     /// The limits of how many bytes of responses' bodies come in a second; none by default. All of them hold, and
     /// `RateLimit.shared` besides.
@@ -397,7 +398,7 @@ extension ConnectionConfiguration {
 }
 
 extension ConnectionConfiguration: CustomStringConvertible {
-    /// The settings in a line, without what is secret: of the client's identity only whether there is one.
+    /// The settings in a line, without secrets: of the client's identity only whether there is one.
     public var description: String {
         var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
         if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
@@ -430,8 +431,7 @@ extension ConnectionConfiguration: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What a transfer has to know of the redirects that were followed before it, where it begins with the request that they
-/// led to.
+/// What a transfer must know about earlier redirects, if it begins with a request that they led to.
 package struct RedirectContinuation: Sendable, Hashable {
     /// The URL of the first request, which may be of another origin than that of the transfer.
     package let first: URL

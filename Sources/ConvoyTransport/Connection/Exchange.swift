@@ -3,65 +3,65 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What a connection knows of one request and of the response to it.
+/// The state of a connection for one request and its response.
 ///
-/// It is replaced whole where another exchange begins: with each redirect, where the same request is begun anew, and where
-/// a stored response is delivered in place of the network's. Nothing of the earlier one is left then, but for what an
-/// initializer names.
+/// It is replaced as a whole when another exchange begins: with each redirect, when the same request begins anew, and
+/// when a stored response replaces the network's. Nothing of the earlier one remains, except for what an initializer
+/// takes over.
 struct Exchange: ~Copyable {
     /// The request as it is sent.
     var request: TransferRequest
     /// Where it goes; nil until its URL has been read.
     var address: HTTPAddress?
-    /// The header of the request, against which the response is checked; nil until that is made.
+    /// The header of the request, against which the response is checked; nil until it is made.
     var header: RequestHeader?
     /// The way to the server; nil for the direct one.
     var route: Route?
-    /// With whom and how TLS is spoken, should it be.
+    /// The TLS context, if TLS is used.
     var tls: TLSContext?
-    /// Whether TLS is spoken, with the server or with a proxy.
+    /// Whether TLS is used with the server or with a proxy.
     var speaksTLS = false
-    /// Whom libcurl authenticates, over several messages; nil where it does not.
+    /// The credentials with which libcurl authenticates the connection itself, in several messages; nil if it does not.
     var negotiation: Negotiation?
     var body: (any BodySource)?
     var sentBytes: Int64 = 0
-    /// Whether some of the request's body has been sent, and some has not.
+    /// Whether the request's body is sent in part.
     var isSendingBody = false
 
     var response = Response()
-    /// What holds the response up, and what is kept waiting meanwhile.
+    /// The holds of the response, and what waits behind them.
     var flow: TransferState
-    /// How libcurl has ended the transfer, while that has to wait.
+    /// libcurl's result for the transfer, while it waits behind a hold.
     var heldResult: CURLcode?
     var times = TransferTimes()
-    /// Nil where the exchange may be as slow as it likes.
+    /// nil without a stall limit.
     var stallMeter: URLConnection.Reference<StallMeter>?
 
-    /// What goes on between the request and the cache; nil where that was not asked.
+    /// The exchange with the cache; nil if the cache is not used.
     var cache: (any ResponseCacheExchange)?
     /// The stored response that is being delivered.
     var replay: Replay?
-    /// How often a stored body could not be read, so that the request was begun anew.
+    /// How often a stored body could not be read, so that the request began anew.
     var lostReplays = 0
 
-    /// The thread's count of descriptor shortages when libcurl got the request.
+    /// The thread's count of descriptor shortages when the request was passed to libcurl.
     var earlierShortages = 0
     /// Since when the request lacks a descriptor for its connection; 0 if it did not.
     var waitsSince: MonotonicTime = 0
-    /// When the request began, which has to wait; nil if nothing measures it.
+    /// When the request began; nil if it is not measured.
     var start: StartMoment?
-    /// Whether the delegate knows of the request, and expects its metrics.
+    /// Whether the request was reported to the delegate, which expects its metrics.
     var isReported = false
 
-    /// That of a request about which nothing is known yet.
+    /// The state of a new request.
     ///
-    /// - Parameter flow: that of the exchange before.
+    /// - Parameter flow: the flow of the previous exchange.
     init(_ request: TransferRequest, after flow: TransferState = TransferState()) {
         self.request = request
         self.flow = flow.next
     }
 
-    /// That of the same request, begun anew, which remembers how often and how long it was tried in vain.
+    /// The state of the same request, begun anew; keeps the counts of failed attempts and the waiting time.
     init(again earlier: borrowing Exchange) {
         self.init(earlier.request, after: earlier.flow)
         lostReplays = earlier.lostReplays
@@ -70,7 +70,7 @@ struct Exchange: ~Copyable {
         isReported = earlier.isReported
     }
 
-    /// That of the same request, which a stored response answers.
+    /// The state of the same request, answered by a stored response.
     init(_ replay: Replay, insteadOf earlier: borrowing Exchange) {
         self.init(again: earlier)
         address = earlier.address
@@ -79,28 +79,28 @@ struct Exchange: ~Copyable {
         self.replay = replay
     }
 
-    /// What has come of the head of the response.
+    /// The head of the response, as far as it has arrived.
     var head: HeadParser { response.head }
-    /// Whether the response refuses what the request's `Expect` asks for. libcurl then sends the request again.
+    /// Whether the response refuses the request's `Expect`. libcurl then sends the request again.
     var isExpectationRefused: Bool { head.statusCode == 417 && header?.setsExpect == true }
-    /// What has come of the response. libcurl may send a request again, and then this is replaced alone.
+    /// What has arrived of the response. It is replaced alone if libcurl sends the request again.
     struct Response {
         var head = HeadParser()
         /// The head of the proxy's answer to CONNECT.
         var tunnelAnswer = TunnelAnswer()
-        /// A head that is delivered only if the request is not sent again.
+        /// A head to deliver only if the request is not sent again.
         var heldHead: ResponseHead?
         var dropsExpectation = false
         var decoder: ContentDecoder?
-        /// The handshake of the connection, where its end is the end of the body.
+        /// The handshake of the connection whose end ends the body.
         var closure: TLSHandshake?
-        /// Whether the body may have been cut off where libcurl says that it is whole.
+        /// Whether the body may be cut off although libcurl reports it as complete.
         var isUnproven = false
-        /// The error with which the transfer must fail, found in one of libcurl's callbacks.
+        /// The error with which the transfer must fail, found in a callback of libcurl.
         var failure: URLError?
-        /// How long the rest is waited for; nil for one that is waited for as long as it comes.
+        /// Limits how long the rest of the response is read; nil without a limit.
         var rest: URLConnection.Reference<RestMeter>?
-        /// How many bytes of a body were discarded that was not needed.
+        /// How many bytes of an unneeded body were discarded.
         var discarded: Int { rest.map { $0.value.limit.isDiscarded ? $0.value.received : 0 } ?? 0 }
         /// Stores the body.
         var cacheWriter: (any ResponseCacheWriter)?

@@ -68,8 +68,8 @@ public struct RedirectEvent: Sendable, Hashable {
     public let statusCode: Int
     /// The URL that redirected.
     public let from: URL
-    /// Where it led, without user information; nil for a `Location` that is no URL. Where the handler has chosen
-    /// another URL, it is that one.
+    /// The redirect's target, without user information; nil if the `Location` is not a URL. If the handler chose
+    /// another URL, this is that one.
     public internal(set) var to: URL?
     /// The method of the request that was redirected.
     public let previousMethod: String
@@ -86,7 +86,7 @@ public struct RedirectEvent: Sendable, Hashable {
     public internal(set) var shortensReferer = false
     /// What became of the redirect.
     public internal(set) var outcome: Outcome
-    /// What the description hides.
+    /// Decides what the description masks.
     let secrets: SecretClassifier
 }
 
@@ -145,7 +145,7 @@ extension RedirectEvent {
 }
 
 extension RedirectEvent.Refusal: CustomStringConvertible {
-    /// A sentence for people.
+    /// The reason in a sentence.
     public var description: String {
         switch self {
         case .tooManyRedirects(0): "The server redirects, and no redirect is allowed."

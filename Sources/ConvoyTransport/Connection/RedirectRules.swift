@@ -5,15 +5,15 @@ import Synchronization
 
 /// The rules for redirects (RFC 9110, section 15.4, and the "HTTP-redirect fetch" of the Fetch standard). Without I/O.
 struct RedirectRules {
-    /// The greatest number of redirects that are followed.
+    /// The maximum number of redirects.
     let limit: Int
     let allowsPlainText: Bool
     private let secrets: SecretClassifier
-    /// The fields that another origin gets, too, in lower case.
+    /// The fields that are also sent to other origins, in lower case.
     private let keptFields: Set<String>
     private let sendsBodiesAcrossOrigins: Bool
 
-    /// Turns the target into one over TLS, where its host wants that.
+    /// Replaces a target by its form over TLS, if its host requires TLS.
     var upgrade: (URL) -> URL = { $0 }
 
     init(_ configuration: ConnectionConfiguration) {
@@ -32,9 +32,9 @@ struct RedirectRules {
         }
     }
 
-    /// What to do about a response with such a status.
+    /// The decision about a response with such a status.
     enum Verdict {
-        /// It has no `Location`, so it is the response.
+        /// It has no `Location`, so it is the final response.
         case noRedirect
         case follow(Redirect)
         case refuse(RedirectEvent, RedirectEvent.Refusal)
@@ -42,7 +42,7 @@ struct RedirectRules {
 
     /// - Parameter followed: how many redirects have been followed before.
     func evaluate(_ response: ResponseHead, to request: URLRequest, followed: Int) -> Verdict {
-        // As bytes: those that are not ASCII are sent as they came, in whatever encoding the server meant.
+        // As bytes: those that are not ASCII are sent back unchanged, as their encoding is unknown.
         let locations = response.bytes(of: "Location")
         guard let location = locations.first else { return .noRedirect }
         let (method, reason) = Self.method(after: response.statusCode, of: request.httpMethod ?? "GET")
@@ -62,7 +62,8 @@ struct RedirectRules {
             event.to = URLReference.url(location, relativeTo: response.url)?.withoutUserInfo
             return refuse(.tooManyRedirects(limit: limit))
         }
-        // Some parsers drop them and some encode them, so that what one takes for a path is a host for another.
+        // Parsers disagree about control characters: some drop them, some encode them, so that one's path is another's
+        // host.
         guard !location.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
             return refuse(.controlCharacterInLocation)
         }
@@ -106,12 +107,12 @@ struct RedirectRules {
         }
     }
 
-    /// From where to where a redirect leads.
+    /// The origins of a redirect and of its target.
     fileprivate struct Step {
         let target: URL
         let leavesOrigin: Bool
-        /// Whether it leads from http to https on the same host, with the standard ports: that is another origin, but who
-        /// gets the request is the one who would have got it.
+        /// Whether it leads from http to https on the same host, at the standard ports. That is another origin, but the
+        /// same recipient.
         let isUpgrade: Bool
         let keepsBody: Bool
 
@@ -131,7 +132,7 @@ struct RedirectRules {
         var shortensReferer = false
         for (name, value) in request.allHTTPHeaderFields ?? [:] {
             guard let reason = reason(toRemove: name.lowercased(), value, step) else { continue }
-            // Only its origin is for other origins.
+            // Other origins may know only the origin of a `Referer`.
             if reason == .revealingReferer, let origin = Self.origin(ofReferer: value, for: step.target) {
                 guard !origin.utf8.elementsEqual(value.utf8) else { continue }
                 request.setValue(origin, forHTTPHeaderField: name)
@@ -155,13 +156,13 @@ struct RedirectRules {
             return staysWhole && !Self.isRevealing(value, for: step.target) ? nil : .revealingReferer
         }
         guard step.leavesOrigin, !keptFields.contains(name) else { return nil }
-        // A server sends a challenge, but some clients send it back.
+        // Challenges are fields of responses, but some clients send them back.
         let isSecret = name == "www-authenticate" || !secrets.shown(name, value).utf8.elementsEqual(value.utf8)
         if isSecret { return .secretOfOtherOrigin }
         return step.isUpgrade || SecretClassifier.isHarmless(name) ? nil : .notKnownToBeHarmless
     }
 
-    /// The fields that make no sense without the body (RFC 9110, section 15.4, step 5).
+    /// Whether a field is meaningless without the body (RFC 9110, section 15.4, step 5).
     private static func describesBody(_ name: String) -> Bool {
         name.hasPrefix("content-")
             || ["digest", "repr-digest", "last-modified", "expect", "trailer", "transfer-encoding"].contains(name)
@@ -172,7 +173,7 @@ struct RedirectRules {
         return Target(target)?.isSecure != true && Target(referer)?.isSecure == true
     }
 
-    /// What of a `Referer` another origin may know; nil for nothing.
+    /// The part of a `Referer` that another origin may know; nil for nothing.
     private static func origin(ofReferer referer: String, for target: URL) -> String? {
         guard !isRevealing(referer, for: target), let origin = Target(referer) else { return nil }
         return "\(origin)/"
@@ -186,8 +187,8 @@ struct RedirectRules {
 }
 
 extension ConnectionConfiguration {
-    /// Takes away from a request, which was made for a URL and goes to another, what a redirect between the two would take
-    /// away.
+    /// Removes from a request that was made for one URL, and goes to another, what a redirect between the two would
+    /// remove.
     package func removeSecrets(of request: inout URLRequest, madeFor base: URL) {
         guard let target = request.url else { return }
         _ = RedirectRules(self).removeFields(of: &request, RedirectRules.Step(from: base, to: target, keepsBody: true))
@@ -200,13 +201,13 @@ public struct Redirect: Sendable {
     public let response: ResponseHead
     /// The request to follow with.
     ///
-    /// If the origin (scheme, host, port) changed, it lacks `Host`, what is secret, and what is not known to be harmless;
-    /// see `ConnectionConfiguration.keepsHeadersAcrossOrigins`. What was removed once does not come back, not even if a later
+    /// If the origin (scheme, host, port) changed, it lacks `Host`, what is secret, and what is not known to be
+    /// harmless; see `ConnectionConfiguration.keepsHeadersAcrossOrigins`. Removed fields stay removed, even if a later
     /// redirect leads back to the first origin.
     public var request: URLRequest
-    /// What follows from the rules, and why.
+    /// The decision by the rules, and its reasons.
     public let event: RedirectEvent
-    /// Set if the request has a body that only a user's decision sends to another origin.
+    /// Set if the request has a body that is sent to another origin only with the user's consent.
     package let bodyConsent: BodyConsent?
 
     init(response: ResponseHead, request: URLRequest, event: RedirectEvent, bodyConsent: BodyConsent? = nil) {
@@ -216,23 +217,23 @@ public struct Redirect: Sendable {
         self.bodyConsent = bodyConsent
     }
 
-    /// Whether a user has decided about a body that would go to another origin.
+    /// The user's consent to sending a body to another origin.
     package final class BodyConsent: Sendable {
         private let isGiven = Atomic(false)
 
-        /// Says that what is answered is a user's own decision.
+        /// Notes that the answer is the user's own decision.
         package func give() { isGiven.store(true, ordering: .releasing) }
 
         fileprivate var wasGiven: Bool { isGiven.load(ordering: .acquiring) }
     }
 
-    /// Whether a request must not be sent as its body is not meant for where it leads.
+    /// Whether a request must not be sent, as its body is not meant for its target.
     func withholdsBody(of request: URLRequest) -> Bool {
         guard let bodyConsent, !bodyConsent.wasGiven else { return false }
         return request.httpBody?.isEmpty == false || request.httpBodyStream != nil
     }
 
-    /// The event if this request is sent, or, for nil, if the redirect is kept as the response.
+    /// The event if this request is sent; for nil, if the redirect is kept as the response.
     func event(sending answer: URLRequest?) -> RedirectEvent {
         var event = event
         guard let answer else {
@@ -256,7 +257,7 @@ public struct Redirect: Sendable {
 }
 
 extension Redirect: CustomStringConvertible {
-    /// That of the event, which has no secrets.
+    /// The event's description, which contains no secrets.
     public var description: String { event.description }
 }
 

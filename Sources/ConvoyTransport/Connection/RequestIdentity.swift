@@ -3,15 +3,15 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// As whom requests are made.
+/// The identity of requests.
 extension ConnectionConfiguration {
-    /// The identity of a request: the only place where it is made.
+    /// Makes the identity of a request; no other code does.
     ///
     /// - Parameters:
-    ///   - target: where it leads; nil where that is no http or https URL.
-    ///   - header: what the request says of itself that is secret.
-    ///   - credential: for whom an `Authorization` speaks that was added on the way; nil if there is none.
-    ///   - tls: the settings under which TLS is spoken with the server; nil for plain text.
+    ///   - target: where it is sent; nil for a URL that is neither http nor https.
+    ///   - header: the request's own secrets.
+    ///   - credential: of an `Authorization` that was added on the way; nil if there is none.
+    ///   - tls: the TLS settings for the server; nil for plain text.
     func identity(
         at target: Target?, _ header: SecretHeader, credential: (user: String, password: String)?, tls: TLSContext?
     ) -> Identity {
@@ -21,7 +21,7 @@ extension ConnectionConfiguration {
         } else if let fixed = target.flatMap(fixedAddress) {
             place = .address(fixed)
         }
-        // What was added may be another text for each request.
+        // An added field may differ for each request, so the credential stands for it.
         let secrets = credential == nil ? header.fields : header.fields.filter { !KnownSecret.isAuthorization($0.name) }
         return Identity(
             name: routing.settings.identity, credential: credential, secrets: secrets,
@@ -30,7 +30,7 @@ extension ConnectionConfiguration {
             place: place)
     }
 
-    /// The identity of a request that nobody has authorized yet, and that has the cookies of the store, if there are any.
+    /// The identity of a request before it is authorized, with the cookies of the store, if there are any.
     package func identity(of request: URLRequest) -> Identity {
         let sent = (request.allHTTPHeaderFields ?? [:]).map { (name: $0.key, value: $0.value) }
         let hasCookie = sent.contains { KnownSecret.isCookie($0.name) }
@@ -43,10 +43,10 @@ extension ConnectionConfiguration {
 }
 
 extension Identity {
-    /// Where in a cache the responses to requests of the identity are: what one was given is for no other. nil where it
-    /// cannot be told.
+    /// The partition of a cache for the identity, so that its responses are served to no other identity; nil if it
+    /// cannot be computed.
     func partition(salt: @autoclosure () -> String) -> String? {
-        // What is for everybody needs no digest.
+        // An anonymous identity needs no digest.
         isEmpty ? "" : MessageDigest.sha256(Data("\(salt()):".utf8 + bytes))?.hexadecimalString
     }
 }

@@ -1,61 +1,60 @@
-/// What holds up a transfer at one stage of its way, and what is to be done when that changes: a value, without locks
-/// and without I/O.
+/// The state of one stage of a transfer: what holds it up, and what to do when that changes. A value, without locks or
+/// I/O.
 ///
-/// A stage has a source that it can let wait, and a receiver. For `URLConnection` the source is libcurl, for an
-/// operation it is the connection. Whoever needs time puts a hold of its own into the set, and lifts that one only.
-/// Bytes flow while the set is empty. The end of the source waits for the holds that have a say in it. A stop waits for
-/// nothing.
+/// A stage has a source that it can pause, and a receiver. For `URLConnection` the source is libcurl; for an operation
+/// it is the connection. Code that needs time adds its own hold to a set, and removes only that one. Bytes flow while
+/// the set is empty. The end of the source waits for some of the holds; a stop waits for none.
 ///
-/// `handle(_:)` is the only function that changes it, and returns what is to be done. It may be done late: by then
-/// other events may have made it unnecessary, so each action says what was right when it was decided, and the events that
-/// undo it bring an action of their own.
+/// `handle(_:)` is the only function that changes the state, and returns what to do. That may be done late, when other
+/// events have made it unnecessary: each action states what was right when it was decided, and the events that undo it
+/// return an action of their own.
 package struct TransferState: Hashable, Sendable {
     package enum Event: Hashable, Sendable {
         case hold(TransferHolds)
         case lift(TransferHolds)
-        /// The source has bytes that were not taken, and waits until it is told to go on.
+        /// The source has bytes that were refused, and is paused.
         case refused
-        /// Bytes were taken from the source and could not be passed on. They are behind the source, before its end.
+        /// Bytes were taken from the source and could not be passed on. They precede the end of the source.
         case kept
-        /// What was kept has been passed on.
+        /// The kept bytes have been passed on.
         case drained
-        /// There is nothing to send, and the source waits until there is.
+        /// There is nothing to send, so the source waits.
         case starved
-        /// There may be something to send again.
+        /// There may be bytes to send again.
         case fed
         /// The source has ended.
         case end
-        /// The transfer ends now, whatever holds it up.
+        /// The transfer must end now, despite all holds.
         case stop
     }
 
     package enum Action: Hashable, Sendable {
         case nothing
-        /// Pass on what was kept; then say `drained`, unless another hold has come.
+        /// Pass on the kept bytes; then report `drained`, unless there is another hold.
         case drain
-        /// Let the source go on with receiving, with sending, or with both. What is false keeps waiting.
+        /// Resume receiving, sending, or both. A direction that is false stays paused.
         case run(receiving: Bool, sending: Bool)
-        /// The transfer is over, and ends as its source did. The last action.
+        /// The transfer ends as its source did. The last action.
         case end
-        /// The transfer is over before its source has ended, or in spite of how it did. The last action.
+        /// The transfer ends before its source, or despite how the source ended. The last action.
         case stopped
     }
 
     package private(set) var holds: TransferHolds = []
-    /// Whether the source waits with bytes.
+    /// Whether the source has bytes that were refused.
     package private(set) var hasRefused = false
-    /// Whether there are bytes between the source and the receiver.
+    /// Whether there are kept bytes between the source and the receiver.
     package private(set) var hasKept = false
-    /// Whether the source waits for something to send.
+    /// Whether the source waits for bytes to send.
     package private(set) var isStarved = false
-    /// Whether the source has ended, which could not be told yet.
+    /// Whether the source has ended, which is not reported yet.
     package private(set) var isEnding = false
-    /// Whether the end was told.
+    /// Whether the end was reported.
     package private(set) var isOver = false
 
     package init() {}
 
-    /// That of the next exchange: the delegate does not know where one ends and the next one begins, so its hold stays.
+    /// The state for the next exchange: the delegate's hold stays, as exchanges are invisible to it.
     package var next: TransferState {
         var next = TransferState()
         next.holds = holds.intersection(.delegate)
@@ -65,12 +64,12 @@ package struct TransferState: Hashable, Sendable {
     /// Whether bytes may flow.
     package var isFree: Bool { holds.isEmpty }
 
-    /// Whether this side keeps the source waiting, or bytes from the receiver.
+    /// Whether this side holds up bytes of the source or the receiver.
     package var isHeldBack: Bool { hasRefused || hasKept }
 
     package mutating func handle(_ event: Event) -> Action {
         switch event {
-        // Holds are counted to the end and beyond: that of the delegate is one of the next exchange.
+        // Holds are counted even after the end: the delegate's hold also applies to the next exchange.
         case .hold(let holds):
             self.holds.formUnion(holds)
             return .nothing
@@ -81,7 +80,7 @@ package struct TransferState: Hashable, Sendable {
         case _ where isOver: return .nothing
         case .refused:
             hasRefused = true
-            // What held it up may be over by now.
+            // The reason for the wait may be gone by now.
             return goOn()
         case .kept:
             hasKept = true
@@ -96,7 +95,7 @@ package struct TransferState: Hashable, Sendable {
         case .fed:
             guard isStarved else { return .nothing }
             isStarved = false
-            // What is to be received may have to wait on; what is to be sent need not.
+            // Receiving may have to wait longer, sending need not.
             return isEnding ? .nothing : run(receiving: isFree && !hasKept)
         case .end:
             isEnding = true
@@ -109,7 +108,7 @@ package struct TransferState: Hashable, Sendable {
 
     private var mayEnd: Bool { holds.isDisjoint(with: .beforeEnd) && !hasKept }
 
-    /// What is to be done after a hold was lifted, or what was kept is gone.
+    /// What to do after a hold was removed, or the kept bytes were passed on.
     private mutating func goOn() -> Action {
         if hasKept { return isFree ? .drain : .nothing }
         if isEnding { return mayEnd ? end() : .nothing }
@@ -127,25 +126,25 @@ package struct TransferState: Hashable, Sendable {
     }
 }
 
-/// Who needs time on the way of a transfer, each under its own name.
+/// The reasons for which a transfer can be held up.
 package struct TransferHolds: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The sink is busy with bytes that it was given.
+    /// The sink is busy with earlier bytes.
     package static let sink = TransferHolds(rawValue: 1 << 0)
-    /// The reader of a stream has enough for now.
+    /// The reader of a stream has enough bytes for now.
     package static let reader = TransferHolds(rawValue: 1 << 1)
-    /// The delegate has enough for now.
+    /// The delegate wants no bytes for now.
     package static let delegate = TransferHolds(rawValue: 1 << 2)
-    /// A decision is awaited: about a redirect, or about a response.
+    /// A decision about a redirect or a response is pending.
     package static let decision = TransferHolds(rawValue: 1 << 3)
-    /// The cookies of a response are being accepted.
+    /// The decision about a response's cookies is pending.
     package static let cookies = TransferHolds(rawValue: 1 << 4)
-    /// A rate limit has no room.
+    /// A rate limit allows no bytes now.
     package static let rate = TransferHolds(rawValue: 1 << 5)
 
-    /// The holds for which the end of the source waits. The others only slow bytes down, and after the last byte there
-    /// are none.
+    /// The holds that delay the end of the source. The others only delay bytes, of which none are left after the last
+    /// one.
     package static let beforeEnd: TransferHolds = [.sink, .decision, .cookies]
 }

@@ -3,19 +3,19 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The cache: it is asked before a request is sent, and told of what comes.
+/// Consults the cache before a request is sent, and passes the response on to it.
 extension URLConnection {
     // MARK: Before the request
 
     /// Asks the cache whether the request must be sent.
     ///
-    /// - Parameter user: for whom an `Authorization` speaks that was added on the way; nil if there is none.
+    /// - Parameter user: of an `Authorization` that was added on the way; nil if there is none.
     func consult(
         _ cache: any ResponseCache, at address: HTTPAddress, for user: (user: String, password: String)?
     ) throws(URLError) {
         let request = exchange.request
-        // The response that libcurl brings back belongs to a connection, and to whoever has the tickets. But what the
-        // request has changed is no longer what is stored.
+        // A response to a request that libcurl authenticates belongs to the connection and the user's tickets, so it is
+        // not stored. But an unsafe request still invalidates what is stored.
         guard exchange.negotiation == nil || !RequestRules.isSafe(request.method),
             let view = exchange.header?.view(
                 configuration.secrets, isNamed: configuration.routing.settings.identity != nil, salt: { cache.salt }),
@@ -72,14 +72,14 @@ extension URLConnection {
         case replace(any ServableResponse)
     }
 
-    /// Tells the cache of a response.
+    /// Passes the head of a response to the cache.
     func react(to response: ResponseHead) -> Reaction {
         // Most heads say nothing that a cache could use.
         guard exchange.cache?.needsHead == true || response.concernsCaches else {
             exchange.cache?.cancel()
             return .deliver
         }
-        // What one token is refused, the next one of the same name may be given.
+        // The next token of the same name may be accepted.
         if configuration.identity != nil, response.statusCode == 401 || response.statusCode == 403 {
             exchange.cache?.cancel()
             return .deliver
@@ -93,7 +93,7 @@ extension URLConnection {
         }
     }
 
-    /// Goes on when the response, which has ended, can be found in the cache.
+    /// Continues when the complete response can be found in the cache.
     func finishStoring(_ then: @escaping @Sendable (URLConnection) -> Void) {
         guard let writer = exchange.response.cacheWriter else { return then(self) }
         exchange.response.cacheWriter = nil
@@ -108,7 +108,7 @@ extension URLConnection {
         if case .given = answer.awaitLater() { then(self) }
     }
 
-    /// Lets go of the cache's part in the current request.
+    /// Ends the cache's part in the current request.
     func leaveCache() {
         exchange.response.cacheWriter?.abandon()
         exchange.response.cacheWriter = nil
@@ -118,7 +118,7 @@ extension URLConnection {
 }
 
 extension TransferRequest {
-    /// What the request wants of a cache.
+    /// The cache policy of the request.
     var cachePolicy: CachePolicy {
         guard case .foundation(let request) = self else { return .protocolPolicy }
         return switch request.cachePolicy {
@@ -130,7 +130,7 @@ extension TransferRequest {
         }
     }
 
-    /// The same request, which no cache answers without asking the server, unless it says itself what caches are to do.
+    /// The same request, revalidated by every cache, unless it has a `Cache-Control` of its own.
     package var revalidating: TransferRequest {
         var request = urlRequest
         guard request.cachePolicy == .useProtocolCachePolicy else { return self }
@@ -139,21 +139,21 @@ extension TransferRequest {
     }
 }
 
-/// The form in which a cache has heads: text with one character for each byte, so that nothing is lost.
+/// A head in the cache's representation: text with one character for each byte, so that nothing is lost.
 extension ResponseHead {
-    /// The head, as the cache takes it.
+    /// The head for the cache.
     var forCache: CachedHead {
         var fields: [(name: String, value: String)] = []
         forEachField { fields.append((Self.transparent($0), Self.transparent($1))) }
         return CachedHead(statusCode: statusCode, fields: fields)
     }
 
-    /// Whether it says that it may be stored: for how long it is fresh, or how it is confirmed.
+    /// Whether it says how long it is fresh, or how it can be validated.
     var concernsCaches: Bool { hasField("cache-control", "etag", "expires", "last-modified") }
 
-    /// A head out of the cache.
+    /// The head of a stored response.
     ///
-    /// - Parameter length: how many bytes the stored body has.
+    /// - Parameter length: the length of the stored body in bytes.
     convenience init(_ stored: CachedHead, of request: TransferRequest, length: Int, use: CacheUse) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(stored.fields.reduce(64) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 })
@@ -180,7 +180,7 @@ extension ResponseHead {
             isEncoded: isEncoded, bytes: bytes, cacheUse: use)
     }
 
-    /// How the body is encoded.
+    /// The content codings of the body.
     var codings: [ContentCoding] { isEncoded ? ContentCoding.codings(in: values(of: "Content-Encoding")) : [] }
 
     private static func transparent(_ bytes: ArraySlice<UInt8>) -> String {
@@ -199,8 +199,8 @@ extension ResponseHead {
     }
 }
 
-/// Asks a server whether a stale response, which has been served meanwhile, is still good (RFC 5861, section 3). What comes
-/// goes into the cache, and nowhere else. Redirects are followed, as each has its own part in the cache.
+/// Revalidates a stale response that was served meanwhile (RFC 5861, section 3). The result goes into the cache only.
+/// Redirects are followed, as each hop is cached by itself.
 final class BackgroundRevalidation: URLConnectionDelegate {
     private init() {}
 
@@ -208,13 +208,13 @@ final class BackgroundRevalidation: URLConnectionDelegate {
         var configuration = connection.configuration
         configuration.collectsMetrics = false
         if connection.followedRedirects > 0, let first = configuration.continuation?.first ?? connection.firstRequest.url {
-            // Another origin must not be shown the certificate that is for the first one's server.
+            // The client's certificate is only for the first origin.
             configuration.continuation = RedirectContinuation(first: first, followed: connection.followedRedirects)
         }
         let revalidation = URLConnection(
             request, configuration: configuration, delegate: BackgroundRevalidation(), thread: connection.thread)
         revalidation.revalidates = true
-        // Not within the call that serves the response.
+        // Asynchronously, as this is called while the response is being served.
         connection.thread.perform { revalidation.start() }
     }
 
@@ -224,7 +224,7 @@ final class BackgroundRevalidation: URLConnectionDelegate {
         stopUnlessStoring(connection)
     }
 
-    /// Nobody wants a response that is not stored, and its body may have no end.
+    /// Stops the transfer of a response that is not stored, whose body may be endless.
     private func stopUnlessStoring(_ connection: any Connection) {
         guard let connection = connection as? URLConnection, connection.exchange.response.cacheWriter?.isStoring != true
         else { return }

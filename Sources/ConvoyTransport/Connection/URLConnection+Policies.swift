@@ -4,10 +4,10 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// TLS: what must be known before a connection is made, and what a handshake has decided.
+/// TLS: loading what connections need, and the results of handshakes.
 extension URLConnection {
-    /// The settings of TLS for a request. After a redirect to another origin the client does not say who it is: that is
-    /// for the server that was asked.
+    /// The TLS context for a request. After a redirect to another origin it has no client certificate, which is only
+    /// for the first one.
     func tlsContext(for target: Target) -> TLSContext {
         guard followedRedirects > 0, configuration.clientIdentity != nil,
             (configuration.continuation.map { Target($0.first) } ?? firstRequest.target) != target
@@ -15,8 +15,8 @@ extension URLConnection {
         return configuration.tls.withoutIdentity.context
     }
 
-    /// Whether the request can be handed to libcurl now. If certificates have to be read first, it is loaded again when
-    /// they were.
+    /// Whether the request can be passed to libcurl now. If certificates must be read first, it is loaded again
+    /// afterwards.
     ///
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
     func mayBegin(_ target: Target, _ tls: TLSContext) throws(URLError) -> Bool {
@@ -47,7 +47,7 @@ extension URLConnection {
         TLSHandshake(context: tls, host: exchange.address?.target.host, isWithProxy: isWithProxy)
     }
 
-    /// The error of a handshake that failed; nil if libcurl's own result says all.
+    /// The error of a failed handshake; nil if libcurl's own result is enough.
     func handshakeError(_ handle: EasyHandle) -> URLError? {
         guard let handshake = handle.handshake else { return nil }
         if let failure = handshake.decision?.failure {
@@ -71,14 +71,14 @@ extension URLConnection {
     /// `certificate_required`, which only TLS 1.3 has (RFC 8446, section 6.2).
     private static let certificateRequired: UInt8 = 116
 
-    /// What servers say about a certificate that they asked for: `handshake_failure`, those from `bad_certificate` to
+    /// Alerts by which servers refuse a requested certificate: `handshake_failure`, those from `bad_certificate` to
     /// `certificate_unknown`, `unknown_ca`, `access_denied`.
     private static let alertsAboutCertificates: Set<UInt8> = [40, 42, 43, 44, 45, 46, 48, 49, certificateRequired]
 }
 
-/// Hosts that are to be reached over TLS only (RFC 6797).
+/// Applies HTTP Strict Transport Security (RFC 6797).
 extension URLConnection {
-    /// The same URL over https, if its host is one of those that the store knows (RFC 6797, section 8.3); else nil.
+    /// The same URL over https, if the store requires TLS for its host (RFC 6797, section 8.3); else nil.
     func upgraded(_ address: HTTPAddress) -> HTTPAddress? {
         guard let store = configuration.routing.hsts, !address.target.isSecure,
             store.requiresTLS(forHost: address.target.host)
@@ -86,7 +86,7 @@ extension URLConnection {
         return address.secured
     }
 
-    /// The target of a redirect that leads to such a host, before anybody judges it.
+    /// Upgrades the target of a redirect, before the rules for redirects are applied.
     func upgraded(_ target: URL) -> URL {
         guard let address = HTTPAddress(target.absoluteString), !address.hasUserInfo, let secured = upgraded(address) else {
             return target
@@ -94,8 +94,8 @@ extension URLConnection {
         return URL(string: secured.text) ?? target
     }
 
-    /// Takes what a response says about its host. It counts only where the server was trusted for its certificate, not
-    /// because the policy trusts anybody (RFC 6797, section 8.1).
+    /// Notes the policy that a response states for its host. It counts only if the server's certificate was verified,
+    /// not if the policy allows invalid ones (RFC 6797, section 8.1).
     func noteStrictTransportSecurity(in response: ResponseHead) {
         guard let store = configuration.routing.hsts, let target = exchange.address?.target, target.isSecure,
             let value = response.values(of: "Strict-Transport-Security").first
@@ -106,31 +106,31 @@ extension URLConnection {
     }
 }
 
-/// Who the client is, said to servers and proxies that ask for it.
+/// Authorizes requests to servers and proxies.
 extension URLConnection {
-    /// What a request says of who the client is.
+    /// The authorizations of a request.
     struct Authorizations {
         /// The value of `Authorization`.
         var field: String?
-        /// For whom it speaks.
+        /// The user and password that the field was made from.
         var identity: (user: String, password: String)?
         /// The value of `Proxy-Authorization`.
         var proxyField: String?
         var negotiation: Negotiation?
-        /// For whom a proxy is asked for a tunnel, where the proxy's own configuration does not say it.
+        /// The credential for the proxy's tunnel, if the proxy's own configuration has none.
         var tunnelCredential: ProxyCredential?
     }
 
-    /// Asks the authorizer, once for the server of a request, and once for the proxy that it travels through. So neither
-    /// sees what is meant for the other, nor another origin what was meant for the first.
+    /// Asks the authorizer once for the server of a request, and once for its proxy, so that neither receives the
+    /// other's credentials, nor another origin those of the first.
     func authorize(_ request: TransferRequest, _ address: HTTPAddress, over route: Route?) -> Authorizations {
         let proxy = route?.proxy
         var result = Authorizations()
         if let proxy {
             let own = request.proxyAuthorization
-            // Nobody would answer a proxy that asks.
+            // A challenge of the proxy would not be answered.
             if !configuration.answersChallenges, own == nil { result.proxyField = proxy.authorization }
-            // The tunnel that it opens carries no request without it.
+            // The proxy opens no tunnel without it.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
         guard let authorizer = configuration.authorizer?.authorizer, let uri = RequestTarget.originForm(of: address)
@@ -174,7 +174,7 @@ extension URLConnection {
         exchange.response.tunnelAnswer.take(line)
     }
 
-    /// The error of a proxy that does not connect to the server.
+    /// The error of a proxy that refuses a tunnel.
     func tunnelFailure(status: Int) -> URLError {
         let error = failure(
             status == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
@@ -192,9 +192,9 @@ extension URLError {
     package static let proxyChallengesKey = "ConvoyProxyChallenges"
 }
 
-/// Cookies (RFC 6265bis): those of each request, those of redirects too, and those of each response.
+/// Cookies (RFC 6265bis) of each request and response, including redirects.
 extension URLConnection {
-    /// The value of the `Cookie` field of a request; nil where it has none.
+    /// The value of the `Cookie` field of a request; nil for none.
     func cookies(for request: TransferRequest, _ address: HTTPAddress) -> [UInt8]? {
         guard let keeper = configuration.cookies?.keeper, !keeper.isEmpty, request.handlesCookies,
             let target = CookieTarget(address)
@@ -202,10 +202,11 @@ extension URLConnection {
         return keeper.field(for: target, site: request.site, isSafeMethod: RequestRules.isSafe(request.method))
     }
 
-    /// Takes the cookies of a response. False if somebody must be asked first: the response waits meanwhile.
+    /// Stores the cookies of a response. False if the acceptance handler must be asked first; the response is then held
+    /// up.
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,
-            // It is the proxy's own.
+            // The proxy's own response.
             response.statusCode != 407, let address = exchange.address, let target = CookieTarget(address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)
@@ -224,7 +225,7 @@ extension URLConnection {
         return false
     }
 
-    /// Goes on with the response that has waited.
+    /// Continues with the response that was held up.
     private func didAskAboutCookies(of response: ResponseHead) {
         guard case .askingAboutCookies(let current) = phase, current === response else { return }
         phase = .loading
@@ -240,7 +241,7 @@ extension TransferRequest {
         }
     }
 
-    /// On whose behalf the request is made; nil for the server's own.
+    /// The site that makes the request; nil for the server's own.
     var site: URL? {
         switch self {
         case .foundation(let request): request.mainDocumentURL
@@ -257,7 +258,7 @@ extension CookieTarget {
         self.init(host: address.target.host, path: String(path), isSecure: address.target.isSecure)
     }
 
-    /// The same for a path that libcurl sends as it is: one without dot segments and other characters than those of ASCII.
+    /// The same for a path that libcurl sends unchanged: ASCII without dot segments.
     private static func plainPath(of address: HTTPAddress) -> Substring? {
         let rest = address.afterAuthority
         var (end, previous) = (rest.startIndex, UInt8(0))
@@ -272,29 +273,29 @@ extension CookieTarget {
     }
 }
 
-/// Who asks for credentials on the way of a request.
+/// Which servers and proxies may ask for credentials.
 extension ConnectionConfiguration {
-    /// The proxy that a request to a target goes through, if it speaks HTTP, as one that may ask for credentials.
+    /// The HTTP proxy of a request to a target, as a server that may require authentication.
     package func proxyServer(for target: Target) -> AuthenticatingServer? {
         guard unixSocket == nil else { return nil }
         return (try? proxy.proxy(for: target))?.authenticatingServer
     }
 
-    /// Whether a proxy would be asked for a tunnel to a target, so that no response comes from the proxy.
+    /// Whether a request to the target uses a tunnel through its proxy, so that no response comes from the proxy.
     package func tunnelsIfProxied(to target: Target) -> Bool { target.isSecure || fixedAddress(for: target) != nil }
 
-    /// Whether the server of a request, or the proxy that it goes through, has asked for anything.
+    /// Whether the server of a request, or its proxy, has sent a challenge before.
     package func isAsked(about target: Target?) -> Bool {
         guard let target else { return false }
         let memory = AuthorizationMemory.shared
         return memory.knows(AuthenticatingServer(target)) || proxyServer(for: target).map(memory.knows) == true
     }
 
-    /// Adds the credentials of the proxies: the environment may name another one for https, where a redirect may lead.
+    /// Adds the credentials of the proxies, including the environment's proxy for https, to which a redirect may lead.
     package func addProxyCredentials(to source: inout CredentialSource) {
         guard unixSocket == nil else { return }
         for isSecure in [false, true] {
-            // Whichever host: an exception only means that nobody asks.
+            // Any host will do: an exception only means that the proxy is not used.
             guard let proxy = try? proxy.proxy(isSecure: isSecure, host: nil), let credential = proxy.credential,
                 let server = proxy.authenticatingServer
             else { continue }
@@ -305,7 +306,7 @@ extension ConnectionConfiguration {
 }
 
 extension Proxy {
-    /// One that may ask for credentials; nil for those that do not speak HTTP.
+    /// The proxy as a server that may require authentication; nil for protocols other than HTTP.
     var authenticatingServer: AuthenticatingServer? {
         guard kind.isHTTP else { return nil }
         return AuthenticatingServer(scheme: kind == .https ? "https" : "http", host: host, port: port, isProxy: true)
@@ -313,7 +314,7 @@ extension Proxy {
 }
 
 extension AuthenticationRecord {
-    /// Whether a request needs a thread that may be blocked.
+    /// Whether authorizing a request may block its thread.
     package func mayBlock(_ request: TransferRequest, over configuration: ConnectionConfiguration) -> Bool {
         guard let address = try? RequestRules.address(of: request, hasCache: true),
             let uri = RequestTarget.originForm(of: address)

@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Redirects: the delegate is asked, and the transfer waits for its answer.
+/// Redirects: asks the delegate, and holds the transfer up until it answers.
 extension URLConnection {
     /// The redirect of a response, if it has one that can be followed.
     func redirect(of response: ResponseHead) throws(URLError) -> Redirect? {
@@ -20,7 +20,7 @@ extension URLConnection {
         }
     }
 
-    /// Asks the delegate what to do. False if the transfer must be aborted, with the failure that is pending then.
+    /// Asks the delegate what to do. False aborts the transfer with the pending failure.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding
         let decision = LaterAnswer<URLRequest?>()
@@ -29,18 +29,18 @@ extension URLConnection {
             self.thread.perform { self.didDecide(request, redirect) }
         }
         if case .given(let request) = decision.awaitLater() { return decided(request, redirect) }
-        // The decision comes in a turn of the run loop's own.
+        // The decision is carried out in a later turn of the run loop.
         updateFlow(.hold(.decision))
         return true
     }
 
-    /// Carries out a decision that came after the call that asked for it.
+    /// Carries out a decision that was not made during the call that asked for it.
     private func didDecide(_ request: URLRequest?, _ redirect: Redirect) {
         guard case .deciding = phase else { return }
         goOn(isAccepted: decided(request, redirect), lifting: .decision)
     }
 
-    /// Goes on with a response that has waited for an answer. Not to be called from one of libcurl's callbacks.
+    /// Continues with a response that was held up for an answer. Must not be called from a callback of libcurl.
     func goOn(isAccepted: Bool, lifting hold: TransferHolds) {
         if isCancelled { return }
         if exchange.replay != nil {
@@ -56,8 +56,8 @@ extension URLConnection {
         carryOut(updateFlow(.lift(hold)))
     }
 
-    /// Carries out a decision. False if the transfer must be aborted, with the failure that is pending then. The caller goes
-    /// on: this may be one of libcurl's callbacks.
+    /// Carries out a decision. False aborts the transfer with the pending failure. The caller continues, as this may be
+    /// a callback of libcurl.
     private func decided(_ request: URLRequest?, _ redirect: Redirect) -> Bool {
         guard case .deciding = phase else { return true }
         var event = redirect.event(sending: request)
@@ -84,7 +84,7 @@ extension URLConnection {
         return exchange.response.failure == nil
     }
 
-    /// Why the request cannot be sent; nil if it can. It may be another than the rules proposed.
+    /// Why the request cannot be sent; nil if it can. It may differ from the one that the rules proposed.
     private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
         if redirect.withholdsBody(of: request) { return .bodyForOtherOrigin }
         if let stream = request.httpBodyStream, stream === exchange.request.bodyStream { return .bodyCannotBeSentAgain }
@@ -92,8 +92,7 @@ extension URLConnection {
         return redirectChain.leadsBack(to: request) ? .loop : nil
     }
 
-    /// Where redirects have led: the request that was sent last, and how many there were; nil without any. To be called
-    /// only from the delegate's methods.
+    /// The last request after redirects, and their number; nil without any. Only for the delegate's methods.
     package var redirected: (request: URLRequest, followed: Int)? {
         followedRedirects > 0 ? (exchange.request.urlRequest, followedRedirects) : nil
     }
@@ -108,14 +107,14 @@ extension URLConnection {
 /// The requests of a transfer that were redirected, to find a loop before the limit is reached. A value without I/O.
 ///
 /// Only GET and HEAD count: another method may have changed what the server answers. A response that sets a cookie, or
-/// asks to wait, may have changed it too, so everything before it is forgotten.
+/// asks to wait, may change it too, so that earlier requests are forgotten.
 struct RedirectChain {
     private struct Step: Hashable {
         let url: String
         let method: String
         let fields: [String: String]
 
-        /// Nil for a request whose repetition may have another answer.
+        /// nil for a request whose repetition may have another result.
         init?(_ request: URLRequest) {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
@@ -139,7 +138,7 @@ struct RedirectChain {
     func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
 }
 
-/// The answer to a question, which may come during the call that asks it, or later.
+/// An answer that may be given during the call that asks, or later.
 final class LaterAnswer<Value: Sendable>: Sendable {
     enum State: Sendable {
         case asking
@@ -149,7 +148,7 @@ final class LaterAnswer<Value: Sendable>: Sendable {
 
     private let state = Locked(State.asking)
 
-    /// Stores the answer. True if the asking call has returned, so that the one who asked must be told.
+    /// Stores the answer. True if the asking call has already returned, so that it must be resumed.
     func give(_ value: Value) -> Bool {
         state.withLock { state in
             switch state {
@@ -164,7 +163,7 @@ final class LaterAnswer<Value: Sendable>: Sendable {
         }
     }
 
-    /// Returns the answer, or notes that it will come later.
+    /// Returns the answer, or notes that it will be given later.
     func awaitLater() -> State {
         state.withLock { state in
             if case .asking = state { state = .awaited }

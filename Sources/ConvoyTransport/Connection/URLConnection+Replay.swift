@@ -2,9 +2,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Stored responses, delivered as if they came from the network.
+/// Delivers stored responses in the same way as those of the network.
 extension URLConnection {
-    /// Delivers a stored response in place of an error, if the cache has one that may be used so (RFC 5861, section 4).
+    /// Delivers a stored response instead of an error, if the cache has one for this case (RFC 5861, section 4).
     func servesStale(insteadOf error: URLError) -> Bool {
         guard let cache = exchange.cache, exchange.replay == nil, !exchange.head.isWhole, !isCancelled, error.isOfNetwork
         else { return false }
@@ -30,7 +30,7 @@ extension URLConnection {
         pump()
     }
 
-    /// Goes on with the delivery of a stored response, until the delegate holds it back, or a file must be read.
+    /// Continues the delivery of a stored response, until the delegate holds it up, or a file must be read.
     func pump() {
         while let replay = exchange.replay {
             if isCancelled { return }
@@ -66,7 +66,7 @@ extension URLConnection {
         }
     }
 
-    /// Judges the stored head, as if it came from the network.
+    /// Processes the stored head like one from the network.
     private func begin(_ replay: Replay) {
         replay.hasBegun = true
         let response = ResponseHead(
@@ -99,15 +99,15 @@ extension URLConnection {
         }
     }
 
-    /// A stored body cannot be read. The network has it, if nothing has been delivered.
+    /// Handles a stored body that cannot be read: sends the request, if nothing has been delivered.
     private func lose(_ replay: Replay, _ error: (any Error)?) {
-        // What comes from the network has taken this time, too.
+        // The time of the network's response includes this.
         if replay.hasBegun { finishTransaction() } else { exchange.start = replay.start }
         exchange.replay = nil
         guard !replay.hasBegun, !isCancelled else {
             return fail(failure(.networkConnectionLost, "The stored body cannot be read.", underlying: error))
         }
-        // After the second time, without asking the cache.
+        // The second time the cache is not asked.
         exchange.lostReplays += 1
         guard exchange.lostReplays < 2 || exchange.request.cachePolicy != .storedOnly else {
             return fail(failure(.resourceUnavailable, "The stored body cannot be read.", underlying: error))
@@ -128,7 +128,7 @@ extension URLConnection {
 }
 
 extension URLError {
-    /// Whether the server could not be reached, as opposed to one that must not be talked to.
+    /// Whether the server could not be reached, as opposed to a refusal to connect to it.
     fileprivate var isOfNetwork: Bool {
         switch code {
         case .timedOut, .cannotFindHost, .cannotConnectToHost, .networkConnectionLost, .dnsLookupFailed,
@@ -148,12 +148,12 @@ final class Replay: @unchecked Sendable {
     /// The body, if it is in memory. A part of a body is copied out of it, once.
     private let memory: [UInt8]?
     private(set) var position = 0
-    /// What was read and is to be delivered next.
+    /// Bytes that were read and are delivered next.
     private var chunk: [UInt8]?
     private(set) var isReading = false
-    /// When the cache was asked; nil if nobody wants to know, and once its metrics were told.
+    /// When the cache was asked; nil if that is not measured, and after its metrics were reported.
     @exclusivity(unchecked) var start: StartMoment?
-    /// Whether the delegate has been told of the response.
+    /// Whether the response was delivered.
     var hasBegun = false
 
     init(_ stored: any ServableResponse) {
@@ -163,13 +163,13 @@ final class Replay: @unchecked Sendable {
 
     var isAtEnd: Bool { position >= stored.length }
 
-    /// The status of the response, once it was delivered.
+    /// The status of the response; nil until it was delivered.
     var statusCode: Int? { hasBegun ? stored.head.statusCode : nil }
 
     /// Whether bytes can be delivered without reading a file.
     var hasBytes: Bool { chunk != nil || memory != nil }
 
-    /// Passes on the next bytes, which must be there.
+    /// Passes on the next bytes, of which there must be some.
     func deliver(to receiver: (UnsafeRawBufferPointer) -> Void) {
         if let chunk {
             self.chunk = nil
@@ -183,14 +183,14 @@ final class Replay: @unchecked Sendable {
         }
     }
 
-    /// Reads the next bytes. `then` is called on a queue of the cache with what to do on the network thread: it returns
-    /// the error if the bytes cannot be had.
+    /// Reads the next bytes. `then` is called on a queue of the cache with a closure for the network thread, which
+    /// returns an error if there are no bytes.
     func read(_ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
         isReading = true
         stored.read(at: position, count: min(Self.portion, stored.length - position), then)
     }
 
-    /// Takes what was read.
+    /// Stores the bytes that were read.
     func take(_ bytes: [UInt8]) {
         isReading = false
         chunk = bytes

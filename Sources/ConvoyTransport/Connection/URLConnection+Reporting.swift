@@ -6,7 +6,7 @@ import FoundationNetworking
 extension URLConnection {
     private var isMeasured: Bool { configuration.collectsMetrics || configuration.trace != nil }
 
-    /// What notes the times of the next request; nil if nobody wants them.
+    /// The clock of the next request; nil if nothing is measured.
     func makeClock(_ options: borrowing EasyHandle.Options) -> RequestClock? {
         guard isMeasured else { return nil }
         let proxy = options.route?.proxy
@@ -17,7 +17,7 @@ extension URLConnection {
             usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
     }
 
-    /// Tells the delegate of a request; not again when one had to wait for a descriptor.
+    /// Reports a request to the delegate, once, even if it has to wait for a descriptor and begins anew.
     func reportRequest() {
         guard !exchange.isReported, let address = exchange.address, let header = exchange.header else { return }
         exchange.isReported = true
@@ -28,33 +28,33 @@ extension URLConnection {
                 bodyLength: exchange.body.map { $0.length } ?? 0, secrets: configuration.secrets))
     }
 
-    /// When the phases of the current request ended that have ended; nil where that is not noted, and for a response out of
-    /// a cache. To be called only from the delegate's methods.
+    /// When the phases of the current request ended, as far as they have; nil if that is not measured, and for a stored
+    /// response. Only for the delegate's methods.
     package var phasesSoFar: TransactionPhases? {
         guard exchange.replay == nil, let handle, let clock = handle.clock else { return nil }
         return handle.phases(clock)
     }
 
-    /// The head of the response to the current request, be it delivered or not; nil without one, and for one out of a
-    /// cache. To be called only from the delegate's methods.
+    /// The head of the current response, even if it was not delivered; nil without one, and for a stored response. Only
+    /// for the delegate's methods.
     package var latestHead: ResponseHead? {
         exchange.head.isWhole && exchange.replay == nil ? receivedHead : nil
     }
 
-    /// Notes when the request began that is ready to be sent, and may have to wait.
+    /// Notes the start of a request that is ready to be sent, even if it has to wait.
     func noteStart() {
         if isMeasured, exchange.start == nil { exchange.start = .now }
     }
 
-    /// The request cannot be sent now. Its time goes on.
+    /// Discards the measurement of a request that cannot be sent now. Its time continues.
     func forgetTransaction() {
         exchange.start = handle?.clock?.start
         handle?.clock = nil
     }
 
-    /// Tells the metrics of the current request, which has ended, if they are wanted and were not told yet.
+    /// Reports the metrics of the current request, which has ended, once, if they are collected.
     ///
-    /// - Parameter failure: why there is no whole response; nil where there is one.
+    /// - Parameter failure: why there is no complete response; nil if there is one.
     func finishTransaction(_ failure: @autoclosure () -> String? = nil) {
         if let replay = exchange.replay, let start = replay.start { return finish(replay, start) }
         guard let handle, let clock = handle.clock else { return }
@@ -72,7 +72,7 @@ extension URLConnection {
         if configuration.collectsMetrics { delegate?.connection(self, didCollect: metrics) }
     }
 
-    /// Notes when a stored response began to be delivered: with the question to the cache.
+    /// Notes that the delivery of a stored response began, with the question to the cache.
     func noteStartOfReplay() {
         defer { exchange.start = nil }
         if configuration.collectsMetrics { exchange.replay?.start = exchange.start ?? .now }
@@ -91,9 +91,9 @@ extension URLConnection {
     }
 }
 
-/// The trace of a transfer, which all its requests share.
+/// The trace of a transfer, shared by all its requests.
 extension URLConnection {
-    /// What records the next request; nil without a trace.
+    /// The recorder of the next request; nil without a trace.
     func makeTraceRecorder() -> TraceRecorder? {
         guard let trace = configuration.trace else { return nil }
         if traceNumber == 0 { traceNumber = trace.nextTransfer() }

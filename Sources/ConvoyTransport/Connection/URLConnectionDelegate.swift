@@ -5,26 +5,25 @@ import FoundationNetworking
 ///
 /// `URLConnection` implements it. The operations use only this protocol, so that tests can simulate connections.
 public protocol Connection: AnyObject, Sendable {
-    /// The request as it was given.
+    /// The original request.
     var originalRequest: URLRequest { get }
 
-    /// Starts the transfer. To be called once, from any thread.
+    /// Starts the transfer. Call it once, from any thread.
     func start()
 
     /// Ends the transfer in any state. The delegate's `connectionDidCancel` is called unless another end is already
     /// being reported. Can be called from any thread, any number of times, even before `start`.
     func cancel()
 
-    /// Holds back `didReceive data` after the current call. To be called only from the delegate's methods.
+    /// Holds back `didReceive data` after the current call. Only for the delegate's methods.
     func suspendReceiving()
 
     /// Continues after `suspendReceiving`. Can be called from any thread.
     func resumeReceiving()
 
-    /// Sets a limit to the rest of the response whose head has come: 1 MiB, as it is sent, and a second, which begins anew
-    /// up to nine times as long as 1 KiB has come in each. Behind it the transfer fails with `URLError.timedOut`, and its
-    /// connection is closed. For a body that only says more about an error. To be called only from the delegate's
-    /// `didReceive response`.
+    /// Limits the rest of the response whose head has arrived, for a body that only explains an error: to 1 MiB as
+    /// sent, and to a second, which is extended up to nine times if 1 KiB has arrived in each. Beyond that the transfer
+    /// fails with `URLError.timedOut`, and its connection is closed. Only for the delegate's `didReceive response`.
     func limitBodyOfError()
 }
 
@@ -39,11 +38,11 @@ extension Connection {
 /// connection ends with exactly one call of `connectionDidFinish`, `didFailWith` or `connectionDidCancel`, which is its
 /// last.
 public protocol URLConnectionDelegate: AnyObject, Sendable {
-    /// The head of the response has come. Called once per connection: redirects that are followed are not reported
+    /// The head of the response has arrived. Called once per connection: redirects that are followed are not reported
     /// here.
     func connection(_ connection: any Connection, didReceive response: ResponseHead)
 
-    /// Bytes of the body have come, with the content encoding removed. They are valid only during the call.
+    /// Bytes of the body have arrived, with the content encoding removed. They are valid only during the call.
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer)
 
     /// Bytes of the request's body have been passed to the system.
@@ -61,16 +60,15 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void)
 
-    /// It is decided what becomes of a redirect: it is followed, kept as the response, or refused, which is an error.
-    /// Called once for each redirect.
+    /// A redirect was followed, kept as the response, or refused, which is an error. Called once for each redirect.
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent)
 
-    /// A request is sent, or will be as soon as there is a connection: the first one, and that of each redirect. Called where
-    /// ``ConnectionConfiguration/collectsMetrics`` is set, and followed by `didCollect`.
+    /// A request is about to be sent, perhaps after waiting for a connection; called for the first one and for each
+    /// redirect. Called if ``ConnectionConfiguration/collectsMetrics`` is set, and followed by `didCollect`.
     func connection(_ connection: any Connection, willSend request: RequestHead)
 
-    /// A request has ended, and these are its metrics. Called for each redirect, and before the last call, where
-    /// ``ConnectionConfiguration/collectsMetrics`` is set; not for a request that never came as far as libcurl.
+    /// The metrics of a request that has ended. Called for each redirect, and before the last call, if
+    /// ``ConnectionConfiguration/collectsMetrics`` is set; not for a request that never reached libcurl.
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics)
 
     /// The response is complete.

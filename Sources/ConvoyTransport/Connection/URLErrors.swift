@@ -10,11 +10,11 @@ extension URLError {
     public static let libcurlErrorDomain = "libcurl"
 
     /// A key in the `userInfo` of a `URLError` from this library. Its value is `true` if no byte of the request was
-    /// sent, so that the request can be sent again whatever its method. If the key is missing, nothing is known.
+    /// sent, so that the request can be sent again whatever its method. A missing key says nothing.
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
-    /// A key in the `userInfo` of the error of a response that may have been whole: its value is `true` where only another
-    /// request can show it, over HTTP/1.1.
+    /// A key in the `userInfo` of the error of a response that may be complete: `true` if only another request, over
+    /// HTTP/1.1, can show whether it is.
     package static let isUnprovenKey = "ConvoyIsUnproven"
 
     /// An error about a URL, with a description.
@@ -31,19 +31,19 @@ extension URLError {
         self.init(code, describedBy: userInfo)
     }
 
-    /// The same error, about a URL, if it names none.
+    /// The same error about a URL, unless it already names one.
     package func about(_ url: URL?) -> URLError {
         guard userInfo[NSURLErrorFailingURLErrorKey] == nil, let shown = url?.withoutAnyUserInfo else { return self }
         return URLError(code, describedBy: userInfo.merging([NSURLErrorFailingURLErrorKey: shown]) { $1 })
     }
 
-    /// The same error, whose text hides what this classifier finds in place of the standard one.
+    /// The same error, with its text redacted by this classifier instead of the standard one.
     package func hiding(_ secrets: SecretClassifier) -> URLError {
         guard secrets != .standard else { return self }
         return URLError(code, describedBy: userInfo.merging([ErrorDescription.secretsKey: secrets]) { $1 })
     }
 
-    /// An error that says in a line what `userInfo` says. (Foundation's own initializer makes one that lists all of it.)
+    /// An error whose description is one line. (Foundation's own initializer makes one that lists all of `userInfo`.)
     package init(_ code: Code, describedBy userInfo: [String: Any]) {
         self.init(_nsError: DescribedError(domain: NSURLErrorDomain, code: code.rawValue, userInfo: userInfo))
     }
@@ -105,8 +105,8 @@ extension URL {
         return URLUserInfo.isPresent(in: address) ? URL(string: URLUserInfo.removed(from: address)) ?? self : self
     }
 
-    /// The URL without what may be a user name and a password, also where a wrong URL has them in its path; nil if the rest
-    /// is no URL.
+    /// The URL without a possible user name and password, even where an invalid URL has them in its path; nil if the
+    /// rest is not a URL.
     fileprivate var withoutAnyUserInfo: URL? {
         let address = absoluteString, shown = URLUserInfo.removedFromAnySpelling(address)
         return shown.utf8.count == address.utf8.count ? self : URL(string: shown)
@@ -126,10 +126,10 @@ extension URLError {
     /// `.serverCertificateHasUnknownRoot`, and else `.serverCertificateUntrusted`.
     public var serverTrustFailure: ServerTrustFailure? { userInfo[Self.serverTrustFailureKey] as? ServerTrustFailure }
 
-    /// The certificates that a server sent that is not trusted, its own first; nil for other errors.
+    /// The certificates of a server that is not trusted, its own first; nil for other errors.
     public var serverCertificates: [Certificate]? { userInfo[Self.serverCertificatesKey] as? [Certificate] }
 
-    /// Why a server's own proof that it knows the password of Digest authentication is not one; nil for other errors.
+    /// Why a server's proof that it knows the password of Digest authentication was rejected; nil for other errors.
     public var responseAuthenticationFailure: ResponseAuthenticationFailure? {
         userInfo[NSUnderlyingErrorKey] as? ResponseAuthenticationFailure
     }
@@ -162,7 +162,7 @@ extension URLError {
     /// The code is `.dataNotAllowed`. Nothing was sent, and no retry policy tries again.
     public var addressRefusal: AddressRefusal? { userInfo[Self.addressRefusalKey] as? AddressRefusal }
 
-    /// It is not marked as one after which nothing was sent: such a request would be sent again without any policy.
+    /// Not marked with `nothingWasSentKey`, as such a request would be sent again without any policy.
     init(refused refusal: AddressRefusal, url: URL?) {
         var userInfo: [String: Any] = [
             NSLocalizedDescriptionKey: refusal.description, NSLocalizedFailureReasonErrorKey: refusal.description,
@@ -174,7 +174,7 @@ extension URLError {
 }
 
 extension URLConnection {
-    /// The error of a transfer for which no address could be tried; nil if one was.
+    /// The error of a transfer whose addresses were all refused; nil if one was tried.
     func addressError(_ addresses: TriedAddresses) -> URLError? {
         if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
         guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
@@ -186,7 +186,7 @@ extension URLConnection {
 }
 
 extension URLConnection {
-    /// The error of a SOCKS proxy's answer; nil if libcurl's own result says all.
+    /// The error of a SOCKS proxy's answer; nil if libcurl's own result is enough.
     func proxyError(_ handle: EasyHandle) -> URLError? {
         switch UInt32(truncatingIfNeeded: handle.long(CURLINFO_PROXY_ERROR)) {
         case CURLPX_USER_REJECTED.rawValue, CURLPX_NO_AUTH.rawValue, CURLPX_IDENTD.rawValue, CURLPX_IDENTD_DIFFER.rawValue:

@@ -2,22 +2,22 @@ import CCurl
 import ConvoySecurity
 import Foundation
 
-/// Telling libcurl the way of a transfer.
+/// Sets libcurl's options for the route of a transfer.
 extension EasyHandle {
-    /// Takes the environment's proxies out of libcurl's hands. An empty text is no proxy, and no exceptions.
+    /// Stops libcurl from using the environment's proxies. An empty text means no proxy, and no exceptions.
     func setRouteOptions() {
         convoy_easy_set_string(easy, CURLOPT_PROXY, "")
         convoy_easy_set_string(easy, CURLOPT_NOPROXY, "")
     }
 
-    /// Sets a route in place of another one; nil is the direct one.
+    /// Replaces the route of the previous transfer; nil is the direct one.
     ///
-    /// - Parameter isScoped: whether the address has a scope of its own, so that there is no room for that of a key. Then
-    ///   the connection is made for this transfer alone.
+    /// - Parameter isScoped: whether the address has a scope of its own, which leaves no place for a key's. The
+    ///   connection is then made for this transfer alone.
     func set(_ route: Route?, before: Route?, isScoped: Bool) -> CURLcode {
         var codes = [convoy_easy_set_string(easy, CURLOPT_PROXY, route?.proxyText ?? "")]
         if route?.unixSocket != before?.unixSocket {
-            // The second of these also takes back what was set with the first.
+            // Setting the second of these also resets the first.
             codes.append(convoy_easy_set_string(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, nil))
             if let socket = route?.unixSocket {
                 let option = socket.isAbstract ? CURLOPT_ABSTRACT_UNIX_SOCKET : CURLOPT_UNIX_SOCKET_PATH
@@ -40,9 +40,9 @@ extension EasyHandle {
     }
 }
 
-/// Whom a handle connects to.
+/// Decides which addresses a handle connects to.
 extension EasyHandle {
-    /// Makes libcurl ask here for each socket. Connections of several handles share the table that has the sockets.
+    /// Makes libcurl open its sockets here. Connections of several handles share the table of sockets.
     func setSocketOptions() {
         convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, Unmanaged.passUnretained(self).toOpaque())
         convoy_easy_set_open_socket_callback(easy) { context, _, address in
@@ -52,9 +52,9 @@ extension EasyHandle {
         }
     }
 
-    /// Opens a socket for an address, if it may be connected to.
+    /// Opens a socket for an address, if the guard allows it.
     private func open(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
-        // The structure goes on where the address is longer than a `sockaddr`.
+        // Addresses longer than a `sockaddr` extend beyond the structure.
         let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr) ?? 0
         let own = UnsafeRawPointer(address).advanced(by: offset).assumingMemoryBound(to: sockaddr.self)
         if let refusal = refusal(of: IPAddress(own)) {
@@ -77,7 +77,7 @@ extension EasyHandle {
         return descriptor
     }
 
-    /// - Parameter address: nil for one of a family that the guard does not know, which it does not let through.
+    /// - Parameter address: nil for a family that the guard does not know, which it refuses.
     private func refusal(of address: IPAddress?) -> AddressRefusal? {
         guard let route = applied.route, let addressGuard = route.addressGuard, route.unixSocket == nil else { return nil }
         let isProxy = route.proxy != nil
@@ -85,7 +85,7 @@ extension EasyHandle {
         return addressGuard.refusal(of: address, isProxy: isProxy)
     }
 
-    /// Whether the request may be sent on a connection that is there. It may have been made without the guard, or with
+    /// Whether the request may be sent on an existing connection, which may have been made without the guard, or with
     /// another one.
     func mayUseConnection(to text: UnsafePointer<CChar>?) -> Bool {
         guard applied.route?.addressGuard != nil,
@@ -96,39 +96,39 @@ extension EasyHandle {
     }
 }
 
-/// What became of the addresses to which libcurl wanted to connect for a transfer.
+/// The results for the addresses to which libcurl wanted to connect.
 struct TriedAddresses {
-    /// How many were connected to, or were at least tried.
+    /// How many were tried.
     var openedCount = 0
     /// The first that was refused.
     var firstRefusal: AddressRefusal?
-    /// The refusal of a connection that was already there.
+    /// The refusal of an existing connection.
     var refusalOfConnection: AddressRefusal?
 
-    /// The system's last error about the source of a connection; 0 for none.
+    /// The system's last error when binding to the source; 0 for none.
     var bindError: Int32 = 0
 
-    /// Why the transfer could not begin; nil if that is not because of a refused address. Where others could be tried,
-    /// their failure counts.
+    /// Why the transfer could not begin; nil unless all addresses were refused. If others were tried, their failure
+    /// counts.
     var refusal: AddressRefusal? {
         refusalOfConnection ?? (openedCount == 0 && bindError == 0 ? firstRefusal : nil)
     }
 }
 
-/// TLS, whose trust is decided here and not by libcurl.
+/// TLS. Trust is decided here, not by libcurl.
 extension EasyHandle {
-    /// Sets the options that a transfer over TLS needs. Trust is decided by ``TLSHandshake``; should libcurl ever decide,
-    /// it trusts nobody.
+    /// Sets the options for a transfer over TLS. ``TLSHandshake`` decides about trust; libcurl itself trusts no
+    /// certificate.
     func setSecureOptions() throws(Refused) {
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, 1))
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYPEER, 1))
         // libcurl compares the common name where there is no other.
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, 0))
-        // A proxy with an address is not named in its handshake, so that libcurl has to compare it.
+        // The handshake does not name a proxy that is given by its address, so libcurl must compare the address.
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 2))
         try check(convoy_easy_set_string(easy, CURLOPT_CAINFO, nil))
         try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAINFO, nil))
-        // A resumed session brings no certificates that could be judged.
+        // A resumed session has no certificates that could be evaluated.
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_SESSIONID_CACHE, 0))
         try check(convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSLVERSION, Self.proxyVersions))
@@ -136,11 +136,11 @@ extension EasyHandle {
         convoy_easy_set_long(easy, CURLOPT_CA_CACHE_TIMEOUT, 0)
     }
 
-    /// The versions of TLS for a proxy: all from 1.2. That they have a maximum, which those for the server have not,
-    /// tells their handshakes apart.
+    /// The versions of TLS for a proxy: all from 1.2. They have a maximum, unlike those for the server, which
+    /// distinguishes the two handshakes.
     private static let proxyVersions = Int(CURL_SSLVERSION_TLSv1_2) | Int(CURL_SSLVERSION_MAX_TLSv1_3)
 
-    /// Takes part in a handshake. libcurl calls this for each that it begins, those with proxies too.
+    /// Joins a handshake. libcurl calls this for each handshake, including those with proxies.
     func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
         guard let tls = applied.tls, tls.isReady else { return CURLE_ABORTED_BY_CALLBACK }
         let isWithProxy = TLSHandshake.hasMaximumVersion(sslContext)
@@ -152,17 +152,17 @@ extension EasyHandle {
         return CURLE_OK
     }
 
-    /// The handshake of the connection that the current transfer uses, over TLS; nil for plain text.
+    /// The handshake of the current transfer's connection; nil for plain text.
     var handshakeOfConnection: TLSHandshake? { convoy_easy_tls(easy).flatMap { TLSHandshake.of(OpaquePointer($0)) } }
 }
 
-/// Whom libcurl authenticates itself, by NTLM or Negotiate: several messages on one connection, which then belongs to the
-/// user.
+/// The credentials for NTLM or Negotiate, by which libcurl itself authenticates a connection, in several messages. The
+/// connection then belongs to the user.
 ///
-/// The connection is a new one, and is not used again: libcurl 7.88 may give one that Negotiate has authenticated to a
-/// transfer of another user.
+/// It is a new one and is not reused: libcurl 7.88 may give a connection that Negotiate has authenticated to another
+/// user's transfer.
 final class Negotiation: Sendable {
-    /// A method, with the user that it is for; for Negotiate an empty one means the tickets that there are.
+    /// A method and its user; for Negotiate an empty user means the available tickets.
     struct Party: Equatable, Sendable {
         let method: AuthenticationMethod
         let user: String
@@ -179,14 +179,14 @@ final class Negotiation: Sendable {
         self.proxy = proxy
     }
 
-    /// Says which of the methods libcurl has, once.
+    /// Announces which methods libcurl supports, once.
     static let announcement: Void = {
         let features = convoy_version()?.pointee.features ?? 0
         ConnectionAuthentication.setSupported(
             ntlm: features & CURL_VERSION_NTLM != 0, negotiate: features & CURL_VERSION_SPNEGO != 0)
     }()
 
-    /// Sets the options of a handle, which is used for nothing else after it.
+    /// Sets the options of a handle, which is not reused afterwards.
     func apply<Failure: Error>(
         _ check: (CURLcode) throws(Failure) -> Void, to easy: UnsafeMutableRawPointer
     ) throws(Failure) {

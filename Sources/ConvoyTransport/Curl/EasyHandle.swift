@@ -14,7 +14,7 @@ final class EasyHandle {
     enum Supply { case bytes(Int), notNow, abort }
 
     @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
-    /// The index among the handles that libcurl has; -1 while libcurl does not have it.
+    /// The index among the running handles; -1 while the handle is not running.
     @exclusivity(unchecked) var position = -1
     /// The socket of the current transfer's connection, or -1.
     @exclusivity(unchecked) var socket: curl_socket_t = -1
@@ -27,7 +27,7 @@ final class EasyHandle {
     @exclusivity(unchecked) var owner: (any EasyHandleOwner)?
 
     /// Whether it cannot be reused: libcurl refused one of its options, sent one of its requests twice (7.88 counts
-    /// that over the life of a handle, and fails transfers after five), or keeps bytes that were not taken.
+    /// that over the life of a handle, and fails transfers after five), or it still keeps bytes that were refused.
     ///
     /// For `hasHeard` see ``FoldedLineGuard``.
     var isWornOut: Bool {
@@ -35,24 +35,24 @@ final class EasyHandle {
             || hasHeard && FoldedLineGuard.need == .newHandle
     }
     @exclusivity(unchecked) private var wasRefused = false
-    /// Whether any line of a response has come.
+    /// Whether any line of a response has arrived.
     @exclusivity(unchecked) private var hasHeard = false
     @exclusivity(unchecked) private var folding = FoldedLineGuard()
-    /// Records the current transfer; nil if nobody listens.
+    /// Records the current transfer; nil without a trace.
     @exclusivity(unchecked) var trace: TraceRecorder?
     @exclusivity(unchecked) private var hasTraceCallback = false
-    /// Notes the times of the current request; nil if nobody wants them.
+    /// Measures the current request; nil if nothing is measured.
     @exclusivity(unchecked) var clock: RequestClock?
     @exclusivity(unchecked) private var hasLookUpCallback = false
-    /// Whether libcurl keeps bytes that the owner has not taken yet.
+    /// Whether libcurl keeps bytes that the owner has refused.
     ///
-    /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
-    /// would give them to the next transfer of the handle, which would succeed with bytes of another resource.
+    /// libcurl 7.88 does not free them if the transfer is stopped while others use its HTTP/2 connection, and would
+    /// give them to the next transfer of the handle, which would succeed with bytes of another resource.
     @exclusivity(unchecked) var holdsBytes = false
     @exclusivity(unchecked) private(set) var applied = Options()
     /// Whether each transfer has a connection of its own.
     @exclusivity(unchecked) var forbidsReuse = false
-    /// What became of the addresses of the current transfer.
+    /// The results for the addresses of the current transfer.
     @exclusivity(unchecked) var addresses = TriedAddresses()
     /// Retained while libcurl uses its lists.
     @exclusivity(unchecked) private var header: RequestHeader?
@@ -144,7 +144,7 @@ final class EasyHandle {
             guard let handle = EasyHandle.from(context), let owner = handle.owner, handle.mayUseConnection(to: address)
             else { return Int32(CURL_PREREQFUNC_ABORT) }
             handle.sendCount += 1
-            // The connection may differ from that of an earlier attempt.
+            // The connection may be another one than that of an earlier attempt.
             handle.socket = -1
             if let clock = handle.clock { handle.noteReady(clock) }
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
@@ -195,7 +195,7 @@ final class EasyHandle {
     /// Passes on a line of the head. False aborts the transfer.
     private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
-        // A proxy's answer to CONNECT, before the request is sent, is not the response.
+        // Before the request is sent, lines belong to a proxy's answer to CONNECT.
         if sendCount == 0, applied.mayTunnel {
             owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line))
             return true
@@ -226,7 +226,7 @@ final class EasyHandle {
         context.map { Unmanaged<EasyHandle>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Sets the handle up for a transfer.
+    /// Prepares the handle for a transfer.
     ///
     /// - Parameter asWritten: whether the path and the query are sent as they are written.
     func prepare(
@@ -294,7 +294,7 @@ final class EasyHandle {
 
     /// Whether libcurl lets the trust of servers be decided here: whether it is built with OpenSSL.
     @exclusivity(unchecked) private(set) var decidesTrust = false
-    /// The last handshake of the current transfer; nil where it uses a connection that was there.
+    /// The last handshake of the current transfer; nil if it uses an existing connection.
     @exclusivity(unchecked) var handshake: TLSHandshake?
 
     /// How often libcurl called the progress callback before it sent the current request.
@@ -351,7 +351,7 @@ final class EasyHandle {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
-        // After the route, which has a say in which connections are used.
+        // After the route, which restricts the connections that may be used.
         if options.negotiation != applied.negotiation { try options.negotiation?.apply(check, to: easy) }
         if options.receiveBufferSize != applied.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
@@ -396,21 +396,21 @@ extension EasyHandle {
         var method = "GET"
         var body = Body.none
         var usesHTTP2 = true
-        /// With whom and how TLS is spoken, should it be.
+        /// The TLS context, if TLS is used.
         var tls: TLSContext?
         var isSecure = false
         /// The way to the server; nil for the direct one.
         var route: Route?
-        /// Whether the address that is connected to names a scope, and so a key of the route has no room.
+        /// Whether the address has a scope, which leaves no place for a key of the route.
         var isScoped = false
-        /// Whether a proxy is asked for a tunnel, whose answer to CONNECT comes before any head.
+        /// Whether a proxy tunnel may be used, so that an answer to CONNECT may precede the head.
         var mayTunnel = false
         var receiveBufferSize = 0
         /// After how many idle seconds a connection is closed, and not used again.
         var idleConnectionAge = 118
         /// How long making a connection may take, in milliseconds.
         var connectTimeout = Int(Int32.max)
-        /// Whom libcurl authenticates, with messages that belong to a connection.
+        /// Credentials with which libcurl authenticates the connection itself.
         var negotiation: Negotiation?
 
         func equals(_ other: borrowing Options) -> Bool {

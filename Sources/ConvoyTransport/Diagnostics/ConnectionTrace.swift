@@ -2,13 +2,13 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// Hears what connections do, line by line: the heads that are really sent and received, CONNECT too, the connecting, TLS,
-/// and how many bytes of bodies pass. For finding out what goes wrong.
+/// Reports what connections do, line by line: the heads as sent and received, including CONNECT, connecting, TLS, and
+/// the number of body bytes. For debugging.
 ///
 /// An object, which any number of configurations may have; two are equal if they are the same one. Secrets are masked,
 /// unless they are asked for: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, of fields
-/// that are marked or whose names tell it, and in URLs the user information and the values of secret query items. Of
-/// libcurl's own messages only those are passed on that are known to have no secrets.
+/// that are marked or have telling names, and in URLs the user information and the values of secret query items. Of
+/// libcurl's own messages, only those known to contain no secrets are passed on.
 public final class ConnectionTrace: Sendable {
     /// Receives a line.
     public typealias Handler = @Sendable (TraceLine) -> Void
@@ -31,9 +31,9 @@ public final class ConnectionTrace: Sendable {
     /// A trace.
     ///
     /// - Parameters:
-    ///   - showsSecrets: whether secrets are shown as they are. For a terminal of one's own, not for logs.
-    ///   - capacity: how many lines wait at most for a queue that does not keep up. Later ones are dropped, and a line says
-    ///     how many.
+    ///   - showsSecrets: whether secrets are shown as they are. For a terminal, not for logs.
+    ///   - capacity: how many lines wait at most for a queue that does not keep up. Later ones are dropped, and a line
+    ///     says how many.
     ///   - queue: where the handler runs. The lines come in order, one at a time, even on a concurrent queue.
     ///   - handler: receives the lines. It may block; the transfers do not wait for it.
     public init(
@@ -79,7 +79,7 @@ public final class ConnectionTrace: Sendable {
         }
     }
 
-    /// The lines that wait; nil if there are none, and the next one has to begin another delivery.
+    /// The waiting lines; nil if there are none, so that the next one must start another delivery.
     private func take() -> [TraceLine]? {
         state.withLock { state in
             guard !state.pending.isEmpty else {
@@ -130,7 +130,7 @@ public struct TraceLine: Sendable, Hashable {
     public let kind: Kind
     /// The line, without its end. What a server sent may contain control characters, which a terminal would obey.
     public let text: String
-    /// The number of the transfer among those of the trace, from 1; 0 for a line about none.
+    /// The number of the transfer in the trace, from 1; 0 for a line that belongs to none.
     public let transfer: Int
     /// The number of bytes, for those of a body.
     public let byteCount: Int?
@@ -151,7 +151,7 @@ public struct TraceLine: Sendable, Hashable {
         text = metrics.timeline
     }
 
-    /// One line for two that count the same bytes.
+    /// One line in place of two that count bytes of the same body.
     func merged(with next: TraceLine) -> TraceLine? {
         guard kind == next.kind, transfer == next.transfer, let one = byteCount, let other = next.byteCount else {
             return nil

@@ -2,11 +2,11 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Notes when the phases of one request end, where somebody wants its metrics. Belongs to the network thread.
+/// Measures when the phases of one request end, if its metrics are collected. Belongs to the network thread.
 ///
-/// libcurl's own times count from when libcurl takes up the request, which may be later than its start, and again with each
-/// time that libcurl sends it, of which they keep the sum. So the times are noted here where libcurl calls back, and taken
-/// from libcurl, as distances from those, for what happens between two calls.
+/// libcurl's own times count from when it begins the request, which may be later than its start, and from each time it
+/// sends it again, as a sum. So times are noted here when libcurl calls back; libcurl's are used, relative to these,
+/// for what happens between two calls.
 final class RequestClock {
     let start: StartMoment
     let method: String
@@ -27,12 +27,12 @@ final class RequestClock {
 
     // Nil for what has not happened.
 
-    /// The look-up of a name that is not known began.
+    /// The lookup of an unknown name began.
     @exclusivity(unchecked) var lookUpBegan: MonotonicTime?
-    /// The first socket for a connection was opened: the address is known.
+    /// The first socket of a connection was opened: the address is known.
     @exclusivity(unchecked) var socketOpened: MonotonicTime?
-    /// libcurl began to wait for bytes from the other side of that socket, and so was connected. It counts that itself only
-    /// when the whole way to the server is ready.
+    /// libcurl began to wait for bytes on that socket, and so was connected. libcurl itself reports this only when the
+    /// whole route is ready.
     @exclusivity(unchecked) var readingBegan: MonotonicTime?
     /// The handshake with the server began: there is a connection, through all proxies.
     @exclusivity(unchecked) var handshakeBegan: MonotonicTime?
@@ -42,24 +42,24 @@ final class RequestClock {
     @exclusivity(unchecked) var bodySent: MonotonicTime?
     /// The first line of a response was complete.
     @exclusivity(unchecked) var firstLine: MonotonicTime?
-    /// libcurl was done with the request.
+    /// The request has ended in libcurl.
     @exclusivity(unchecked) var ended: MonotonicTime?
 
-    /// How the connection over which the request was sent came to be.
+    /// How the connection of the request was made.
     @exclusivity(unchecked) var connection: ConnectionMoments?
     @exclusivity(unchecked) var isReused = false
     @exclusivity(unchecked) var tls: NegotiatedTLS?
     /// How often libcurl was about to send.
     @exclusivity(unchecked) var sendCount = 0
-    /// libcurl's counters when it was about to send the last time.
+    /// libcurl's counters when it was about to send for the last time.
     @exclusivity(unchecked) var counters = CurlCounters()
-    /// How many bytes of heads had gone to and fro before the request was sent: those of proxies.
+    /// How many bytes of proxies' heads were exchanged before the request was sent.
     @exclusivity(unchecked) var proxyHeadBytes: (sent: Int64, received: Int64) = (0, 0)
 
-    /// What was known of the request when the head of its response had come, and how often it had been sent by then.
+    /// What was known of the request when the head of its response had arrived, and how often it had been sent by then.
     @exclusivity(unchecked) var atHead: (moments: TransactionMoments, sendCount: Int)?
 
-    /// All moments of the request, which has ended, if they were known but for the end when the head of its response came.
+    /// All moments of an ended request, if only the end was unknown when the head of its response arrived.
     var momentsSinceHead: TransactionMoments? {
         guard let atHead, atHead.sendCount == sendCount, !hasBody, !isConnecting else { return nil }
         var moments = atHead.moments
@@ -67,7 +67,7 @@ final class RequestClock {
         return moments
     }
 
-    /// Whether there was no connection yet, or libcurl had begun to make another one.
+    /// Whether there is no connection yet, or libcurl has begun to make another one.
     var isConnecting: Bool { ready == nil || lookUpBegan != nil || socketOpened != nil }
 
     func noteSocket() {
@@ -78,7 +78,7 @@ final class RequestClock {
         if socketOpened != nil, readingBegan == nil { readingBegan = MonotonicClock.now }
     }
 
-    /// Begins anew with a connection, when this one is ready.
+    /// Starts over with another connection, if this one was ready.
     func forgetConnecting() {
         (lookUpBegan, socketOpened, readingBegan, handshakeBegan) = (nil, nil, nil, nil)
     }
@@ -90,13 +90,13 @@ final class RequestClock {
     func noteEnd() { ended = MonotonicClock.now }
 }
 
-/// libcurl's counters of how the connection is made, in microseconds.
+/// libcurl's counters for making the connection, in microseconds.
 struct CurlCounters {
     var nameLookup: Int64 = 0
     var connect: Int64 = 0
     var handshake: Int64 = 0
 
-    /// What was added since.
+    /// The increase since an earlier time.
     func since(_ earlier: CurlCounters) -> CurlCounters {
         CurlCounters(
             nameLookup: nameLookup - earlier.nameLookup, connect: connect - earlier.connect,
@@ -104,7 +104,7 @@ struct CurlCounters {
     }
 }
 
-/// How a connection came to be.
+/// The times at which a connection was made.
 struct ConnectionMoments {
     var began: MonotonicTime
     var nameFound: MonotonicTime?
@@ -114,7 +114,7 @@ struct ConnectionMoments {
 }
 
 extension RequestClock {
-    /// How far the connection is that libcurl makes for the request; nil if it has not begun to make one.
+    /// The state of the connection that libcurl makes for the request; nil if it has not begun to make one.
     ///
     /// - Parameters:
     ///   - counted: libcurl's counters.
@@ -122,7 +122,7 @@ extension RequestClock {
     func connectionMoments(_ counted: CurlCounters, ready: MonotonicTime?) -> ConnectionMoments? {
         let counted = counted.since(counters)
         guard let opened = socketOpened else { return lookUpBegan.map { ConnectionMoments(began: $0) } }
-        /// The time of one of libcurl's counters, but not after what is known to be later.
+        /// The time of one of libcurl's counters, limited by a known later time.
         func time(of counter: Int64, notAfter limit: MonotonicTime?) -> MonotonicTime? {
             guard counter > 0 else { return limit }
             return min(origin + UInt64(counter) * 1000, limit ?? .max)
@@ -143,12 +143,12 @@ extension RequestClock {
         return moments
     }
 
-    /// All moments of the request, which has ended.
+    /// All moments of an ended request.
     ///
     /// - Parameters:
     ///   - counted: libcurl's counters at the end.
-    ///   - firstByteAfterSending: how long the first byte of the response took, in microseconds, as libcurl has counted it;
-    ///     nil if it has not.
+    ///   - firstByteAfterSending: how long the first byte of the response took, in microseconds, as libcurl has counted
+    ///     it; nil if it has not.
     func moments(_ counted: CurlCounters, firstByteAfterSending: Int64?) -> TransactionMoments {
         let end = ended ?? MonotonicClock.now
         var moments = TransactionMoments()

@@ -3,16 +3,16 @@ import ConvoySupport
 
 /// Makes the lines of one transfer's trace from what libcurl passes to its debug callback. On the network thread.
 ///
-/// A head can come in pieces that end anywhere, so only whole lines are passed on: half a line does not tell whether it is
-/// a secret.
+/// A head can arrive in pieces that end anywhere, so only whole lines are passed on: half a line does not show whether
+/// it is a secret.
 struct TraceRecorder {
-    /// What a piece of bytes is.
+    /// The kind of a piece of bytes.
     enum Piece { case message, sentHead, receivedHead, sentBody, receivedBody }
 
     /// One direction's head.
     private struct Head {
         var line: [UInt8] = []
-        /// How many bytes of the line were not kept.
+        /// How many bytes of the line were dropped.
         var excess = 0
         /// Whether the last field was a secret, for folded lines (RFC 9112, section 5.2).
         var isSecret = false
@@ -49,7 +49,7 @@ struct TraceRecorder {
 
     // MARK: Heads
 
-    /// libcurl accepts no longer lines (100 KB), but sends those of the user's.
+    /// libcurl accepts no longer lines (100 KB), but sends longer ones of the user.
     private static let longestLine = 256 << 10
 
     private func take(_ bytes: UnsafeRawBufferPointer, into head: inout Head, _ kind: TraceLine.Kind) {
@@ -88,7 +88,7 @@ struct TraceRecorder {
         if let startLine = startLine(line) { return startLine }
         // The name of a pseudo-header of HTTP/2 begins with a colon.
         guard let colon = line.dropFirst().firstIndex(of: UInt8(ascii: ":")) else {
-            // Without a name nobody can tell whether it is a secret.
+            // Without a name, the value may be a secret.
             return "(a malformed line of \(line.count) bytes)"
         }
         let name = ASCII.text(ASCII.trimmed(line[..<colon]))
@@ -114,9 +114,8 @@ struct TraceRecorder {
         note(trace.showsSecrets ? text : Redaction.text(text, secrets))
     }
 
-    /// libcurl's messages that have no secrets, by their beginnings in lower case, in 7.88 to 8.14. Among the others are
-    /// those with the user names of proxies, the proxies of the environment with their passwords, and all fields of
-    /// HTTP/2.
+    /// The beginnings of libcurl's messages that contain no secrets, in lower case, in 7.88 to 8.14. Other messages
+    /// contain user names of proxies, the environment's proxies with their passwords, and all fields of HTTP/2.
     private static let harmless = [
         "trying ", "connected to ", "established connection to ", "connect to ", "immediate connect fail for ",
         "failed to connect to ", "could not resolve ", "host ", "ipv6: ", "ipv4: ", "re-using existing ",
@@ -137,7 +136,7 @@ struct TraceRecorder {
 }
 
 extension TraceRecorder.Piece {
-    /// Nil for what is not traced: the bytes of TLS.
+    /// nil for bytes of TLS, which are not traced.
     init?(_ kind: curl_infotype) {
         switch kind {
         case CURLINFO_TEXT: self = .message

@@ -1,16 +1,15 @@
 import ConvoySupport
 import Foundation
 
-/// What one request took: how long each phase lasted, over which connection, and how many bytes. The counterpart of
-/// Foundation's `URLSessionTaskTransactionMetrics`, which Foundation on Linux does not have.
+/// The measurements of one request: the duration of each phase, the connection, and the number of bytes. The
+/// counterpart of Foundation's `URLSessionTaskTransactionMetrics`, which Foundation on Linux does not have.
 ///
 /// Each redirect, each retry and each part of a download has its own, and so has a response out of a cache
 /// (``cacheUse``), for which nothing was sent.
 ///
 /// The times of the phases are seconds since the start, by a clock that never goes back, and are nil for what was not
-/// reached. They are multiples of 2⁻²⁰ s, about a microsecond, so that the durations of all phases add up to ``duration``
-/// exactly. A connection that was there already (``isReusedConnection``) has its name, its connecting and its TLS behind it
-/// at once.
+/// reached. They are multiples of 2⁻²⁰ s, about a microsecond, so that the durations of all phases add up to
+/// ``duration`` exactly. An existing connection (``isReusedConnection``) has these phases behind it at once.
 public struct TransactionMetrics: Sendable, Hashable {
     /// The method, such as `GET`.
     public let requestMethod: String
@@ -26,7 +25,7 @@ public struct TransactionMetrics: Sendable, Hashable {
     var moments = TransactionMoments()
 
     /// The version of HTTP in which the server has answered, by the name that ALPN has for it: `h2`, `http/1.1`,
-    /// `http/1.0`. Nil without an answer.
+    /// `http/1.0`. nil without one.
     public internal(set) var networkProtocolName: String?
     /// The version of TLS, such as `TLSv1.3`; nil for plain text, and where TLS was not agreed on.
     public internal(set) var negotiatedTLSProtocolVersion: String?
@@ -47,12 +46,12 @@ public struct TransactionMetrics: Sendable, Hashable {
     /// How the response came out of a cache; nil for one from the network.
     public internal(set) var cacheUse: CacheUse?
 
-    /// Whether the request was that of another operation, whose response this one has shared: it is in the metrics of both,
+    /// Whether the request was made by another operation, whose response this one shares. It is in the metrics of both,
     /// and true for all but one. It may have begun before this operation did.
     public package(set) var isShared = false
 
-    /// The bytes of the request's head that were sent. HTTP/2 sends it in a shorter form that libcurl does not count; this
-    /// is how long the same is for HTTP/1.1. What proxies were asked for a tunnel is not counted.
+    /// The bytes of the request's head that were sent. HTTP/2 sends it in a shorter form that libcurl does not count;
+    /// this is its length for HTTP/1.1. Requests for a proxy tunnel are not counted.
     public internal(set) var countOfRequestHeaderBytesSent: Int64 = 0
     /// The bytes of the request's body that were sent, without the framing of chunks.
     public internal(set) var countOfRequestBodyBytesSent: Int64 = 0
@@ -88,16 +87,16 @@ extension TransactionMetrics {
     /// TLS with the server was agreed on; nil for plain text, and if it was not.
     public var secured: TimeInterval? { moments.secured }
     /// The last byte of the request was handed over to be sent; up to 128 KiB may still have been on their way to the
-    /// socket. Nil if that did not happen; later than ``firstByte`` where the server answered before it had all.
+    /// socket. nil if that did not happen; later than ``firstByte`` if the server answered early.
     public var requestSent: TimeInterval? { moments.requestSent }
     /// The first byte of a response came, be it an interim one; nil if none did. Where the request has a body, and with
     /// libcurl 8, it is the first line that counts.
     public var firstByte: TimeInterval? { moments.firstByte }
-    /// The request had ended, with a whole response or an error, or as it was stopped: how long all phases took.
+    /// The request had ended, with a complete response, an error, or a cancellation: the duration of all phases.
     public var duration: TimeInterval { moments.ended }
 
-    /// How long a phase took: 0 for one that there was not, and for the one in which the request ended, the time until then.
-    /// The time of a response out of a cache is that of its receiving.
+    /// The duration of a phase: 0 for a phase that did not occur; for the phase in which the request ended, the time
+    /// until then. A stored response has only the phase of receiving.
     public func duration(of phase: TransactionPhase) -> TimeInterval {
         if cacheUse != nil { return phase == .receive ? duration : 0 }
         return moments.durations.first { $0.phase == phase }?.duration ?? 0
@@ -134,7 +133,7 @@ extension TransactionMetrics: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// When the phases of a request ended, in seconds from its start; nil for what was not reached.
+/// When the phases of a request ended, in seconds from its start; nil for those not reached.
 struct TransactionMoments: Sendable, Hashable {
     /// libcurl has taken up the request: the look-up of the name begins, or a connection that is there was chosen.
     var connectionBegan: TimeInterval?
@@ -150,7 +149,7 @@ struct TransactionMoments: Sendable, Hashable {
     var usesTunnel = false
     var usesTLS = false
 
-    /// How long each phase took, in their order. What came after the last moment belongs to the phase that was under way.
+    /// The duration of each phase, in order. The time after the last moment belongs to the phase that was running.
     var durations: [(phase: TransactionPhase, duration: TimeInterval)] {
         let sent = firstByte.map { min(requestSent ?? $0, $0) } ?? requestSent
         let ends: [(TransactionPhase, TimeInterval?, isPossible: Bool)] = [
@@ -171,7 +170,7 @@ struct TransactionMoments: Sendable, Hashable {
 
 /// A phase of a request, in the order in which they follow each other. Those of HAR, and the tunnel.
 public enum TransactionPhase: String, Sendable, Hashable, CaseIterable {
-    /// Nothing could begin: the cache was asked, there was no file descriptor, or a connection that others share was
+    /// The request was waiting for the cache, for a file descriptor, or for a connection that others share and that was
     /// still being made.
     case blocked
     /// The name of the host, or of the proxy, was looked up.
@@ -190,8 +189,8 @@ public enum TransactionPhase: String, Sendable, Hashable, CaseIterable {
     case receive
 }
 
-/// When the phases of a request ended, in seconds from its start, up to the first byte of the response; nil for those that
-/// there were not.
+/// When the phases of a request ended, in seconds from its start, up to the first byte of the response; nil for phases
+/// that did not occur.
 package struct TransactionPhases: Sendable {
     package let nameLookup, connect, tunnel, tls, send, wait: TimeInterval?
 
@@ -208,19 +207,19 @@ extension TransactionMetrics {
     package var phases: TransactionPhases { TransactionPhases(moments, isReusedConnection: isReusedConnection) }
 }
 
-/// How a response came out of a cache (RFC 9111, section 4).
+/// Why a stored response was served (RFC 9111, section 4).
 public enum CacheUse: String, Sendable, Hashable, CaseIterable {
     /// It was fresh.
     case fresh
-    /// The server has said that it is still good.
+    /// The server has validated it.
     case validated
-    /// It was stale, but not for longer than the request allows (`max-stale`).
+    /// It was stale, but within the request's `max-stale`.
     case maxStale
     /// It was stale, and the server is being asked for a new one meanwhile (RFC 5861, section 3).
     case staleWhileRevalidate
     /// It was stale, but the server could not be reached or had an error (RFC 5861, section 4).
     case staleIfError
-    /// The request wanted what is stored, whatever its age (`URLRequest.CachePolicy.returnCacheDataElseLoad`,
+    /// The request accepts stored responses of any age (`URLRequest.CachePolicy.returnCacheDataElseLoad`,
     /// `.returnCacheDataDontLoad`).
     case ignoringAge
 

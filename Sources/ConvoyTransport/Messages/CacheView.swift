@@ -2,17 +2,17 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What of a request's fields is secret, and for whom it is.
+/// The secret fields of a request, which identify its sender.
 struct SecretHeader: Sendable {
     /// The request's own.
     private(set) var fields: [(name: String, value: String)] = []
     /// The value of `Host`, if the request has one.
     private(set) var host: String?
-    /// Whether the request has the cookies of a store. They are not among the fields: the store counts, and not what it has
-    /// at the moment.
+    /// Whether the request has the cookies of a store. They are not among the fields: the store identifies the request,
+    /// not its current cookies.
     var sendsStoredCookies: Bool
 
-    /// - Parameter hasStoredCookies: whether `Cookie` is that of a store.
+    /// - Parameter hasStoredCookies: whether `Cookie` comes from a store.
     init(_ sent: [(name: String, value: String)], _ secrets: SecretClassifier, hasStoredCookies: Bool) {
         sendsStoredCookies = hasStoredCookies
         for field in sent {
@@ -24,7 +24,7 @@ struct SecretHeader: Sendable {
     }
 }
 
-/// The fields that are secrets whatever a configuration says.
+/// The fields that are secret in every configuration.
 enum KnownSecret {
     static func isAuthorization(_ name: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, "authorization".utf8) }
 
@@ -37,12 +37,12 @@ enum KnownSecret {
 
 /// A request's header as a cache sees it. Made once for all requests that share the header.
 struct CacheView: Sendable {
-    /// The fields that are sent. In place of secrets there are texts by which only equality can be told, as a cache keeps
-    /// the fields by which a response varies.
+    /// The fields that are sent. Secrets are replaced by texts that can only be compared, as a cache stores the fields
+    /// by which a response varies.
     let fields: [(name: String, value: String)]
     let secret: SecretHeader
 
-    // What it was made for.
+    // The arguments that it was made with.
     private let secrets: SecretClassifier
     private let salt: String
     private let isNamed: Bool
@@ -51,7 +51,7 @@ struct CacheView: Sendable {
         self.secrets = secrets
         self.isNamed = isNamed
         var sent = header.makeSentFields()
-        // Of a cache in this process the policy of the request says what it is to do.
+        // The cache of this process follows the request's policy, not the field added for others.
         if header.addsCacheControl { sent.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) } }
         secret = SecretHeader(sent, secrets, hasStoredCookies: header.sendsStoredCookies)
         guard !secret.fields.isEmpty || secret.sendsStoredCookies else {
@@ -66,7 +66,7 @@ struct CacheView: Sendable {
                 fields.append((name, value))
                 continue
             }
-            // The name of the identity says that two tokens mean the same. Cookies say other things, too.
+            // Two tokens of a named identity are equivalent. Cookies also carry other information.
             if isNamed, !KnownSecret.isCookie(name) {
                 fields.append((name, "named"))
             } else {
@@ -82,7 +82,7 @@ struct CacheView: Sendable {
         self.isNamed == isNamed && self.secrets == secrets && (self.salt.isEmpty || self.salt == salt())
     }
 
-    /// Whether a field tells the cache what to do, even if somebody has marked it as a secret.
+    /// Whether a field is a directive to the cache, even if the user has marked it as a secret.
     private static func isDirective(_ name: String) -> Bool {
         let name = name.lowercased()
         return name == "cache-control" || name == "pragma" || name == "range" || name.hasPrefix("if-")
@@ -90,12 +90,12 @@ struct CacheView: Sendable {
 }
 
 extension RequestHeader {
-    /// The header as a cache sees it; nil where no digest can be made.
+    /// The header for a cache; nil if no digest can be computed.
     ///
     /// - Parameters:
-    ///   - secrets: what is secret.
+    ///   - secrets: decides what is secret.
     ///   - isNamed: whether the identity of the request has a name.
-    ///   - salt: that of the cache.
+    ///   - salt: the cache's salt.
     func view(_ secrets: SecretClassifier, isNamed: Bool, salt: () -> String) -> CacheView? {
         if let made = cacheView.withLock({ $0 }), made.suits(secrets, isNamed: isNamed, salt: salt) { return made }
         guard let made = CacheView(self, secrets, isNamed: isNamed, salt: salt) else { return nil }

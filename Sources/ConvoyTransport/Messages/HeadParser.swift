@@ -211,7 +211,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// What matters of the head of a proxy's answer to CONNECT: what it asks for.
+/// The relevant part of the head of a proxy's answer to CONNECT: its challenges.
 struct TunnelAnswer {
     /// The values of `Proxy-Authenticate`.
     private(set) var challenges: [String] = []

@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The checked header of a request, in the form that libcurl takes, and its fields that matter here.
+/// The checked header of a request, in libcurl's form, and the values of its relevant fields.
 ///
 /// It is immutable, and requests with the same fields share one: checking and formatting the fields of each request
 /// takes longer than everything else before it is sent.
@@ -28,7 +28,7 @@ package final class RequestHeader: @unchecked Sendable {
         /// Sent in place of what the fields have: the conditions under which a stored response may be served.
         var conditions: [String: [UInt8]] = [:]
 
-        /// Whether they make the same bytes: what is sent for one user must not be taken for what another sends.
+        /// Compares by bytes: one user's fields must not be taken for another's.
         static func == (one: Source, other: Source) -> Bool {
             func areExact(_ one: [String: String], _ other: [String: String]) -> Bool {
                 one.count == other.count && one.allSatisfy { name, value in other[name]?.isExactly(value) == true }
@@ -53,7 +53,7 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var asksForRange = false
     /// Whether there is an `Authorization`.
     private(set) var setsAuthorization = false
-    /// Whether the user set `Host`, and so may get what is another host's.
+    /// Whether the user set `Host`, so that the response may be that of another host.
     private(set) var setsHost = false
     /// The `Proxy-Authorization` that the user has set.
     private(set) var ownProxyAuthorization: String?
@@ -61,13 +61,13 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var setsAcceptEncoding = false
     /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
     private(set) var setsExpect = false
-    /// Whether a `Cache-Control` was added for caches on the way. One of this process knows what it is to do.
+    /// Whether a `Cache-Control` was added for caches on the way. The one of this process does not need it.
     private(set) var addsCacheControl = false
     /// Whether the user set `Cookie`, so that no others are sent.
     private var setsCookie = false
     /// Whether cookies of a store are sent.
     var sendsStoredCookies: Bool { source.cookie != nil && !setsCookie }
-    /// What was made for the last cache that saw the header.
+    /// The view of the last cache that saw the header.
     let cacheView = Locked<CacheView?>(nil)
 
     /// The header of a request without a stream, to which caches may answer with a stored response.
@@ -77,7 +77,7 @@ package final class RequestHeader: @unchecked Sendable {
         try self.init(Source(fields: fields, hasBody: hasBody), url: nil)
     }
 
-    /// The last one that was made of this with a token.
+    /// The last header that was made from this one with a token.
     private let withToken = Locked<RequestHeader?>(nil)
 
     /// The same header with an `Authorization` that many requests share.
@@ -178,7 +178,7 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
-    /// The fields that are sent, those too that were added here, but for what is the proxy's. Made anew each time.
+    /// The fields that are sent, including those added here, without the proxy's. Made anew each time.
     package func makeSentFields() -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         var next = lines
@@ -228,14 +228,14 @@ package final class RequestHeader: @unchecked Sendable {
     /// Without deflate, which servers send in two forms, and which no server prefers to gzip. It is decoded all the same.
     private static let acceptedEncodings = "Accept-Encoding: gzip, br, zstd"
 
-    /// The fields that matter here. Most names can be told apart by length alone.
+    /// The fields that are treated specially. Most names are distinguished by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
         case userAgent, authorization, cookie, host, acceptLanguage
-        /// One with what the server has said, whose bytes may be escaped. See `EchoedValue`.
+        /// A field that echoes a value from the server, whose bytes may be escaped. See `EchoedValue`.
         case echo
 
-        /// Whether libcurl does nothing of its own about it, with the options that are set here.
+        /// Whether libcurl ignores it, with the options that are set here.
         var isInert: Bool { self == .userAgent || self == .acceptEncoding || self == .acceptLanguage }
 
         init?(_ name: String) {
@@ -263,19 +263,19 @@ package final class RequestHeader: @unchecked Sendable {
     }
 }
 
-/// The head of a request as it is sent: the method, the URL, and the header fields with those that were added on the way,
-/// but for what is meant for a proxy. The counterpart of ``ResponseHead``.
+/// The head of a request as it is sent: the method, the URL, and the header fields with those added on the way, without
+/// those for a proxy. The counterpart of ``ResponseHead``.
 ///
-/// It has secrets, as the request has them; its description has none.
+/// It contains the request's secrets; its description does not.
 public struct RequestHead: Sendable {
     /// The method, such as `GET`.
     public let method: String
-    /// The length of the body in bytes: 0 for none, nil if nobody knows it before it is sent.
+    /// The length of the body in bytes: 0 for none, nil if it is unknown before it is sent.
     public let bodyLength: Int64?
     /// The URL as text.
     package let address: String
     private let header: RequestHeader
-    /// What of it is secret.
+    /// Decides what is secret.
     package let secrets: SecretClassifier
 
     init(method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier) {
@@ -295,7 +295,7 @@ public struct RequestHead: Sendable {
         {
             fields.insert(("Host", host), at: 0)
         }
-        // What libcurl adds.
+        // The fields that libcurl adds.
         if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "accept".utf8) }) {
             fields.append(("Accept", "*/*"))
         }

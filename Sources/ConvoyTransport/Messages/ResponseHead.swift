@@ -38,7 +38,7 @@ public final class ResponseHead: Sendable {
     /// those of the decoded bytes.
     public let isEncoded: Bool
 
-    /// How it came out of a cache; nil for one from the network.
+    /// Why it was served by the cache; nil for a response from the network.
     public let cacheUse: CacheUse?
 
     private let bytes: [UInt8]
@@ -105,7 +105,7 @@ public final class ResponseHead: Sendable {
         return values
     }
 
-    /// Whether somebody asks who the client is: the server, or a proxy.
+    /// Whether the server or a proxy requires authentication.
     package var asksForCredentials: Bool { statusCode == 401 || statusCode == 407 }
 
     /// All header fields in the order received, one entry per line.
@@ -129,7 +129,7 @@ public final class ResponseHead: Sendable {
         let response = HTTPURLResponse(
             url: url, statusCode: statusCode, httpVersion: httpVersion, headerFields: joined)
         return foundationResponse.withLock { made in
-            // Two threads may have made one: both get the first.
+            // Another thread may have made one meanwhile: both get the first.
             made = made ?? response
             return made
         }

@@ -15,7 +15,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Where it goes; nil where that is not an http or https URL.
+    /// Its target; nil if its URL is neither http nor https.
     package var target: Target? {
         switch self {
         case .foundation(let request): request.url.flatMap { Target($0) }
@@ -30,7 +30,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// What its traffic is for; a prepared request says nothing of it.
+    /// The service type of its traffic; the default for a prepared request.
     var serviceType: NetworkServiceType {
         switch self {
         case .foundation(let request): NetworkServiceType(request.networkServiceType)
@@ -79,7 +79,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Whether it says of itself who the client is.
+    /// Whether it has an `Authorization` of its own.
     var hasAuthorization: Bool {
         switch self {
         case .foundation(let request): request.value(forHTTPHeaderField: "Authorization") != nil
@@ -87,7 +87,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// What the user has set for the proxy.
+    /// The user's `Proxy-Authorization`.
     var proxyAuthorization: String? {
         switch self {
         case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization")
@@ -122,12 +122,12 @@ package enum TransferRequest: Sendable {
     }
 }
 
-/// A request that needs no further check, as most requests are.
+/// A request that needs no further checks, as most do not.
 ///
 /// Foundation's `URLRequest` is made from it only on demand: making, copying and reading one takes as long as all that
 /// the engine does for a small request. An object, because it is passed on a dozen times.
 package final class PreparedRequest: Sendable {
-    /// The URL, which was read where it entered.
+    /// The URL, which was parsed where it entered.
     package let address: HTTPAddress
     /// Whether the path and the query are sent as they are written: libcurl has nothing to resolve or to encode in them.
     let isSentAsWritten: Bool
@@ -151,7 +151,7 @@ package final class PreparedRequest: Sendable {
         self.timeoutInterval = timeoutInterval
     }
 
-    /// The same request but for what is given.
+    /// The same request with the given changes.
     func with(
         address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
     ) -> PreparedRequest {
@@ -214,7 +214,7 @@ package enum RequestRules {
             }
         }
         guard !address.hasUserInfo else {
-            // RFC 9110, section 4.2.4. libcurl would send them, and whoever logs the URL would log them.
+            // RFC 9110, section 4.2.4: libcurl would send them, and logs of the URL would contain them.
             throw URLError(
                 .badURL, url: url,
                 "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "

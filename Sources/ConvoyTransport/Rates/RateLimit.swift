@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// How many bytes of bodies may pass in a second, for all transfers that are given this object together.
+/// Limits how many bytes of bodies may pass in a second, for all transfers that share this object.
 ///
 /// ```swift
 /// let limit = RateLimit(bytesPerSecond: 500_000)
@@ -17,8 +17,8 @@ import Synchronization
 /// receive yet stays with the server, by the flow control of TCP and of HTTP/2.
 ///
 /// Bytes are counted as they travel, before they are decoded; heads are not counted, nor is what TLS adds, nor what
-/// comes from a cache. The average is exact after the first moments: an eighth of a second may be saved up, and the last
-/// block, of at most 16 KiB, may be taken on credit.
+/// comes from a cache. The average is exact after the first moments: an eighth of a second may be saved up, and the
+/// last block, of at most 16 KiB, may be taken on credit.
 ///
 /// While a limit holds a transfer back, no timeout of silence runs and no `StallLimit` counts. An operation's
 /// `totalTimeout` goes on. One object may be given to both directions, and then limits their sum.
@@ -37,7 +37,7 @@ public final class RateLimit: Sendable {
         /// How often the rate was changed.
         var rateNumber: UInt64 = 0
 
-        /// Grants turns to those who come first, as long as there is enough for one.
+        /// Grants turns in order, while there are enough bytes for one.
         mutating func serve(at now: MonotonicTime) -> Served {
             var served = Served()
             while let first = line.first, bucket.hasTurn(at: now) {
@@ -53,15 +53,15 @@ public final class RateLimit: Sendable {
         }
     }
 
-    /// What remains to be done when the lock is free.
+    /// What to do after the lock is released.
     private struct Served {
         var granted: [RateWaiter] = []
-        /// Who is to see to it that the line is served again, and when.
+        /// The waiter that must serve the queue again, and when.
         var next: (waiter: RateWaiter, time: MonotonicTime)?
     }
 
     private let state: ContendedLock<State>
-    /// The rate, for those who only want to know it; `unlimited` for none.
+    /// The rate, readable without the lock; `unlimited` for none.
     private let rate: Atomic<Int64>
     private static let unlimited: Int64 = -1
 
@@ -72,10 +72,10 @@ public final class RateLimit: Sendable {
         rate = Atomic(bucket.rate ?? Self.unlimited)
     }
 
-    /// How many bytes may pass in a second; nil for no limit. 0, and any negative number, holds all transfers back until
-    /// it is changed.
+    /// How many bytes may pass in a second; nil for no limit. 0 or a negative number holds all transfers back until it
+    /// is changed.
     ///
-    /// It can be set at any time, and counts at once, for transfers that are under way as well.
+    /// It can be set at any time, and applies at once, also to running transfers.
     public var bytesPerSecond: Int64? {
         get {
             let rate = rate.load(ordering: .relaxed)
@@ -101,7 +101,7 @@ public final class RateLimit: Sendable {
     /// How many transfers wait for a turn.
     package var waiterCount: Int { state.withLock { $0.line.count } }
 
-    /// Whether so many bytes may pass. If not, the waiter joins the line, and is woken when they may. If they may, they
+    /// Whether these bytes may pass. If not, the waiter joins the queue, and is woken when they may. If they may, they
     /// are reserved until `use`. On the waiter's thread.
     func admits(_ count: Int, of waiter: RateWaiter) -> Bool {
         let now = MonotonicClock.now
@@ -129,23 +129,23 @@ public final class RateLimit: Sendable {
         state.withLock { _ in waiter.granted = max(0, waiter.granted - Double(count)) }
     }
 
-    /// Counts bytes that pass in any case.
+    /// Counts bytes that have passed without being admitted.
     func charge(_ count: Int) {
         let now = MonotonicClock.now
         state.withLock { state in
-            // Filled up before, so that what was saved up counts.
+            // The bucket is filled first, so that saved-up bytes count.
             _ = state.bucket.isOpen(at: now)
             state.bucket.take(Double(count))
         }
     }
 
-    /// Grants turns that are due. Called by the timer of whoever comes first, on its thread.
+    /// Grants turns that are due. Called by the timer of the first waiter, on its thread.
     func serve() {
         let now = MonotonicClock.now
         carryOut(state.withLock { $0.serve(at: now) })
     }
 
-    /// Takes back what was granted and not used, and the place in line. On the waiter's thread.
+    /// Takes back unused grants, and the place in the queue. On the waiter's thread.
     func leave(_ waiter: RateWaiter) {
         let now = MonotonicClock.now
         let served = state.withLock { state -> Served in
@@ -172,7 +172,7 @@ extension RateLimit: Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// The place of one transfer at one rate limit: what it has been granted, and where it stands in line.
+/// The place of one transfer at one rate limit: its grant, and its position in the queue.
 final class RateWaiter: @unchecked Sendable {
     let limit: RateLimit
     private let thread: NetworkThread
@@ -180,31 +180,31 @@ final class RateWaiter: @unchecked Sendable {
 
     // Guarded by the limit's lock.
 
-    /// The number of the place in the line; nil for none.
+    /// The number of the position in the queue; nil if it is not queued.
     @exclusivity(unchecked) var place: Int?
-    /// How many bytes are needed to go on.
+    /// How many bytes it needs to continue.
     @exclusivity(unchecked) var needed = 0.0
-    /// How many bytes may pass without asking.
+    /// How many bytes may pass without asking again.
     @exclusivity(unchecked) var granted = 0.0
-    /// The rate under which they were granted, by its number; they are void under another one.
+    /// The `rateNumber` of the limit when they were granted; another one voids them.
     @exclusivity(unchecked) var rateNumber: UInt64 = 0
 
     /// Belongs to the network thread.
     @exclusivity(unchecked) private var timer: RunLoopTimer?
 
     /// - Parameters:
-    ///   - thread: the thread of the transfer, on which everything here is called, except for what the lock guards.
-    ///   - proceed: called on the thread when there is enough to go on.
+    ///   - thread: the transfer's thread, on which everything is called except for what the lock guards.
+    ///   - proceed: called on the thread when there are enough bytes to continue.
     init(at limit: RateLimit, thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
         self.limit = limit
         self.thread = thread
         self.proceed = proceed
     }
 
-    /// Lets the transfer go on. Any thread.
+    /// Resumes the transfer. Any thread.
     func wake() { thread.perform { self.proceed() } }
 
-    /// Lets the limit serve its line at a time. Any thread.
+    /// Makes the limit serve its queue at a time. Any thread.
     func serveLimit(at deadline: MonotonicTime) {
         if thread.runLoop?.isCurrent == true { return setTimer(to: deadline) }
         thread.perform { self.setTimer(to: deadline) }
@@ -221,9 +221,9 @@ final class RateWaiter: @unchecked Sendable {
     }
 }
 
-/// Those who wait at a rate limit, in the order in which they came. Every call takes constant time on average.
+/// The waiters of a rate limit, in the order of their arrival. Every call takes constant time on average.
 struct WaitingLine {
-    /// From `start` on; nil for one who has left.
+    /// From `start` on; nil for a waiter that has left.
     private var places: [RateWaiter?] = []
     private var start = 0
     /// The number of the first element of `places`.
@@ -234,14 +234,14 @@ struct WaitingLine {
 
     var first: RateWaiter? { start < places.count ? places[start] : nil }
 
-    /// Adds one who is in no line.
+    /// Adds a waiter that is in no queue.
     mutating func append(_ waiter: RateWaiter) {
         waiter.place = offset + places.count
         places.append(waiter)
         count += 1
     }
 
-    /// Removes one from any place. Does nothing if it is not in the line.
+    /// Removes a waiter from any position. Does nothing if it is not queued.
     mutating func remove(_ waiter: RateWaiter) {
         guard let place = waiter.place else { return }
         waiter.place = nil
@@ -259,7 +259,7 @@ struct WaitingLine {
     }
 }
 
-/// How many bytes may pass now, where so many may pass in a second: a token bucket, as a value that is told the time.
+/// A token bucket: how many bytes may pass now, at a given rate. A value; each call is passed the time.
 ///
 /// Bytes come in blocks that cannot be divided, so a block may take more than there is. The bucket is then in debt, and
 /// nothing passes until that is paid. So the average is exact, however large the blocks are.
@@ -277,13 +277,13 @@ struct TokenBucket {
         balance = burst
     }
 
-    /// What is saved up at most: an eighth of a second, so that a thread that is late does not lower the average.
+    /// The maximum savings: an eighth of a second, so that a late thread does not lower the average.
     var burst: Double { rate.map { $0 > 0 ? max(1, Double($0) / 8) : 0 } ?? 0 }
 
-    /// What one transfer of several gets at a time: a hundredth of a second, which bounds how often threads wake.
+    /// The turn of one of several transfers: a hundredth of a second, which bounds how often threads wake.
     var turn: Double { rate.map { max(1, Double($0) / 100) } ?? 0 }
 
-    /// Changes the rate. What was saved up at a higher rate is forfeited; a debt stays, and is paid at the new rate.
+    /// Changes the rate. Savings of a higher rate are forfeited; a debt stays, and is paid at the new rate.
     mutating func setRate(_ newRate: Int64?, at now: MonotonicTime) {
         fill(at: now)
         let wasLimited = rate != nil
@@ -309,16 +309,16 @@ struct TokenBucket {
         guard let rate else { return now }
         guard rate > 0 else { return nil }
         fill(at: now)
-        // A microsecond later: rounding must not make it a little too early.
+        // A microsecond later, so that rounding does not make it too early.
         return Nanoseconds.deadline(max(0, turn - balance) / Double(rate) + 1e-6, after: now)
     }
 
-    /// Takes bytes, whether there are as many or not.
+    /// Takes bytes, even if there are not enough.
     mutating func take(_ count: Double) {
         if rate != nil { balance -= count }
     }
 
-    /// Puts bytes back that were taken and not used.
+    /// Puts back unused bytes.
     mutating func giveBack(_ count: Double) {
         if rate != nil { balance = min(burst, balance + count) }
     }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// How slow a transfer may be: one that moves fewer bytes a second on average over some time ends with
+/// The minimum speed of a transfer: one that moves fewer bytes a second on average over some time fails with
 /// `URLError.timedOut`, and can be retried as after any timeout.
 ///
 /// ```swift
@@ -11,8 +11,8 @@ import Foundation
 /// What counts is the time in which a body could move: while the request's body is sent, and from the head of the
 /// response to its end. Making the connection and waiting for the head do not count; `idleTimeout` and
 /// `timeoutIntervalForHead` limit those. Nor does time in which this side holds the transfer back: for a `RateLimit`, a
-/// slow output stream, a body that is not there yet, or a decision about a redirect. Bytes are counted as they travel,
-/// in both directions.
+/// slow output stream, a body that is not available yet, or a decision about a redirect. Bytes are counted as they
+/// travel, in both directions.
 public struct StallLimit: Sendable, Hashable {
     /// How many bytes must move in a second, on average. With 0 or less there is no limit.
     public var bytesPerSecond: Int64
@@ -31,7 +31,7 @@ public struct StallLimit: Sendable, Hashable {
     }
 }
 
-/// Measures whether a transfer is slower than its ``StallLimit``: a value that is told the time.
+/// Measures whether a transfer is slower than its ``StallLimit``: a value; each call is passed the time.
 ///
 /// The time of the limit is divided into ten parts. At the end of each, the bytes of the last ten are compared with the
 /// limit, so a transfer that stalls is found within eleven parts.
@@ -49,7 +49,7 @@ struct StallMeter {
     private(set) var isCounting = false
     private(set) var isStalled = false
 
-    /// Nil if the limit is none.
+    /// nil without a limit.
     init?(_ limit: StallLimit, at now: MonotonicTime) {
         guard limit.bytesPerSecond > 0, limit.duration > 0, limit.duration < 1e9 else { return nil }
         // At least a millisecond, which is what the timers can tell apart.
@@ -61,7 +61,7 @@ struct StallMeter {
     /// When the current part ends; nil while time does not count.
     var nextCheck: MonotonicTime? { isCounting ? time &+ (partLength - elapsed) : nil }
 
-    /// Says whether time counts from now on.
+    /// Sets whether time counts from now on.
     mutating func setCounting(_ counts: Bool, at now: MonotonicTime) {
         advance(to: now)
         isCounting = counts
@@ -73,8 +73,8 @@ struct StallMeter {
         parts[current] = overflow ? .max : sum
     }
 
-    /// Lets time pass. No more than one part at a time: if nobody looked for longer, the program or the machine was
-    /// asleep, for which the server is not to blame.
+    /// Advances the time by one part at most: a longer gap means that the program or the machine was asleep, which is
+    /// not the server's fault.
     mutating func advance(to now: MonotonicTime) {
         guard now > time else { return }
         defer { time = now }

@@ -1,16 +1,15 @@
-/// Holds one direction of a transfer to its rate limits. Belongs to the network thread.
+/// Applies rate limits to one direction of a transfer. Belongs to the network thread.
 ///
-/// It stands in one line at a time. What one limit has granted is kept while it waits at the next one.
+/// It is queued at one limit at a time. What one limit has granted is kept while it waits for the next.
 final class TransferThrottle: @unchecked Sendable {
     @exclusivity(unchecked) private var waiters: [RateWaiter] = []
-    /// Whether it stands in a line.
+    /// Whether it is queued.
     @exclusivity(unchecked) private(set) var isWaiting = false
 
     /// - Parameters:
-    ///   - limits: those of the transfer; one that is named twice counts once.
-    ///   - thread: the thread of the transfer.
-    ///   - proceed: called on the thread when bytes may pass that were not admitted before. They are to be asked for
-    ///     again.
+    ///   - limits: the transfer's limits; duplicates count once.
+    ///   - thread: the transfer's thread.
+    ///   - proceed: called on the thread when bytes may pass that were not admitted. Ask for them again.
     init(limits: [RateLimit], thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
         for limit in limits where !waiters.contains(where: { $0.limit === limit }) {
             waiters.append(
@@ -21,7 +20,7 @@ final class TransferThrottle: @unchecked Sendable {
         }
     }
 
-    /// Whether so many bytes may pass. If not, `proceed` is called when it is time to ask again.
+    /// Whether these bytes may pass. If not, `proceed` is called when it is time to ask again.
     func admits(_ count: Int) -> Bool {
         guard !isWaiting else { return false }
         for waiter in waiters where !waiter.limit.admits(count, of: waiter) {
@@ -36,19 +35,19 @@ final class TransferThrottle: @unchecked Sendable {
         for waiter in waiters { waiter.limit.use(count, by: waiter) }
     }
 
-    /// Counts bytes that have passed without having been admitted.
+    /// Counts bytes that have passed without being admitted.
     func charge(_ count: Int) {
         for waiter in waiters { waiter.limit.charge(count) }
     }
 
-    /// The transfer has ended, or goes on without the limits.
+    /// Ends the throttling, as the transfer has ended or has no limits any more.
     func leave() {
         for waiter in waiters { waiter.limit.leave(waiter) }
         waiters = []
         isWaiting = false
     }
 
-    /// How many bytes are to be moved at a time under these limits: few under a low one, so that they flow evenly.
+    /// The block size under these limits: small under a low limit, so that bytes flow evenly.
     static func blockSize(under limits: [RateLimit], atMost most: Int) -> Int {
         limits.reduce(most) { size, limit in
             guard let rate = limit.bytesPerSecond else { return size }
@@ -60,7 +59,7 @@ final class TransferThrottle: @unchecked Sendable {
     private static let smallestBlock = 1024
 }
 
-/// How fast a transfer may be, and how slow.
+/// The limits on the speed of a transfer.
 struct TransferLimits: Sendable, Hashable {
     var receiving: [RateLimit] = []
     var sending: [RateLimit] = []

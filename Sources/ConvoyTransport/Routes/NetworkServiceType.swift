@@ -1,18 +1,18 @@
 import Foundation
 import FoundationNetworking
 
-/// What the traffic of a connection is for, so that networks can treat it accordingly: Foundation's
+/// The purpose of a connection's traffic, by which networks can prioritize it: Foundation's
 /// `URLRequest.NetworkServiceType`, which on Linux has not all of its cases.
 ///
-/// It becomes two marks of the connection's packets: the DSCP of RFC 4594, which routers and wireless LANs (RFC 8325) may
-/// look at, and the priority by which Linux queues them at the way out (`SO_PRIORITY`). Many networks ignore or remove the
-/// DSCP; nothing is promised.
+/// It becomes two marks of the connection's packets: the DSCP of RFC 4594, which routers and wireless LANs (RFC 8325)
+/// may look at, and the priority by which Linux queues them at the way out (`SO_PRIORITY`). Many networks ignore or
+/// remove the DSCP; nothing is promised.
 public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
     /// Like any other: no marks.
     case `default`
-    /// What nobody waits for, such as a backup: CS1, behind everything else.
+    /// Bulk traffic without a waiting user, such as a backup: CS1, after everything else.
     case background
-    /// What somebody waits for, such as the answer to a click: AF21.
+    /// Traffic that a user waits for, such as the response to a click: AF21.
     case responsiveData
     /// Video or sound that is sent as it is seen, such as a film: AF31.
     case avStreaming
@@ -57,7 +57,7 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Marks what is sent on a socket, as far as the system allows it.
+    /// Marks the packets of a socket, as far as the system allows it.
     func mark(_ descriptor: Int32, family: Int32) {
         guard self != .default else { return }
         // The two bits below are the system's, for congestion.
@@ -67,7 +67,7 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         if family == AF_INET6 { setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_TCLASS, &byte, size) }
         // Also of a socket for IPv6, which may carry IPv4.
         setsockopt(descriptor, Int32(IPPROTO_IP), IP_TOS, &byte, size)
-        // Last, as the one before sets a priority as well.
+        // Last, as the previous call sets a priority as well.
         setsockopt(descriptor, SOL_SOCKET, SO_PRIORITY, &priority, size)
     }
 }

@@ -2,16 +2,16 @@ import CCurl
 import ConvoySupport
 import Foundation
 
-/// A server through which requests travel, and what it must be told first.
+/// A proxy server through which requests are sent, and the client's credential for it.
 ///
 /// An HTTP proxy is asked for plain `http` URLs by their whole URL, and for `https` by CONNECT for a tunnel, in which
 /// TLS is spoken with the server (RFC 9110, sections 7.1 and 9.3.6). A SOCKS proxy carries both as they are (RFC 1928).
 public struct Proxy: Sendable, Hashable {
-    /// What is spoken with a proxy.
+    /// The protocol of a proxy.
     public enum Kind: Sendable, Hashable {
         /// HTTP in plain text.
         case http
-        /// HTTP over TLS, which `ConnectionConfiguration.proxySecurityPolicy` judges.
+        /// HTTP over TLS; `ConnectionConfiguration.proxySecurityPolicy` decides about trust.
         case https
         /// SOCKS 5, and the proxy looks up the names of servers: `socks5h` to curl. The one to choose for SOCKS, as no
         /// name server on this side learns of the request.
@@ -48,35 +48,35 @@ public struct Proxy: Sendable, Hashable {
             }
         }
 
-        /// Whether HTTP is spoken with the proxy itself.
+        /// Whether the proxy speaks HTTP.
         package var isHTTP: Bool { self == .http || self == .https }
 
         /// The port where none is given, as in curl.
         var defaultPort: Int { self == .https ? 443 : 1080 }
     }
 
-    /// What is spoken with it.
+    /// The protocol.
     public let kind: Kind
     /// Its name or address; IPv6 without brackets, with its zone if it has one.
     public let host: String
     /// Its port.
     public let port: Int
-    /// Who the client is to it; nil for nobody. It is never part of a text that describes the proxy.
+    /// The client's credential for it; nil for none. No description of the proxy contains it.
     public let credential: ProxyCredential?
 
     /// A proxy.
     ///
     /// - Parameters:
-    ///   - kind: what is spoken with it.
+    ///   - kind: the protocol.
     ///   - host: a name or an address; IPv6 with or without brackets.
     ///   - port: 1080 if it is nil, and 443 for `https`, as in curl.
-    ///   - credential: who the client is to it.
+    ///   - credential: the client's credential for it.
     /// - Throws: `URLError.badURL` for a host or a port that cannot be one, and for control characters in a credential.
     public init(_ kind: Kind, host: String, port: Int? = nil, credential: ProxyCredential? = nil) throws(URLError) {
         let bare = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
         let address = "\(kind.scheme)://\(Self.authority(of: bare)):\(port ?? kind.defaultPort)"
         let parts = try Self.parts(of: address)
-        // What ends the host of a URL may not be part of it.
+        // The host must not contain what ends the host of a URL.
         guard parts.host.lowercased() == bare.lowercased(), parts.credential == nil else {
             throw URLError(.badURL, url: nil, "The proxy's host \(Redaction.url(host).debugDescription) is not a host.")
         }
@@ -97,7 +97,7 @@ public struct Proxy: Sendable, Hashable {
 
     private init(_ kind: Kind, _ host: String, _ port: Int, _ credential: ProxyCredential?) throws(URLError) {
         if let credential {
-            // libcurl would go without the proxy, or send what another program reads as two lines.
+            // libcurl would skip the proxy, or send what other programs read as two lines.
             guard !(credential.user + credential.password).utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
                 throw URLError(.badURL, url: nil, "The credential for the proxy contains a control character.")
             }
@@ -116,7 +116,7 @@ public struct Proxy: Sendable, Hashable {
         (kind, host, port, self.credential) = (proxy.kind, proxy.host, proxy.port, credential)
     }
 
-    /// The same proxy for another user, if it speaks HTTP: then the credential is only sent in a header.
+    /// The same proxy with another user's credential, if it speaks HTTP, where the credential is only a header field.
     func presenting(_ credential: ProxyCredential) -> Proxy { kind.isHTTP ? Proxy(self, credential) : self }
 
     /// A host in the form that it has in a URL.
@@ -132,7 +132,7 @@ extension Proxy: CustomStringConvertible, CustomDebugStringConvertible {
     public var debugDescription: String { description }
 }
 
-/// Reading and writing a proxy as libcurl does.
+/// Parses and formats proxies as libcurl does.
 extension Proxy {
     struct Parts {
         var kind: Kind
@@ -155,7 +155,7 @@ extension Proxy {
         guard let kind = Kind(scheme: scheme) else {
             throw URLError(.unsupportedURL, url: nil, "The proxy has the scheme \(scheme), which is not one of a proxy.")
         }
-        // ASCII's letters only, as in a target.
+        // ASCII letters only, as in a target.
         var host = String(decoding: encoded.utf8.map(ASCII.lowercased), as: UTF8.self)
         if host.first == "[", host.last == "]" { host = String(host.dropFirst().dropLast()) }
         if host.contains(":"), !host.contains("%"), let zone = part(CURLUPART_ZONEID, of: url) { host += "%\(zone)" }
@@ -191,8 +191,8 @@ extension Proxy {
         return String(cString: text)
     }
 
-    /// The proxy for `CURLOPT_PROXY`. For SOCKS it has the credential, which libcurl presents: its options for a user
-    /// and a password are decoded by libcurl 7.88, and by 8.14 are not. That for HTTP travels as a header field.
+    /// The proxy for `CURLOPT_PROXY`. For SOCKS it contains the credential: libcurl 7.88 decodes its separate options
+    /// for user and password, and 8.14 does not. For HTTP the credential is sent as a header field.
     var libcurlText: String {
         guard !kind.isHTTP, let credential else { return description }
         func encoded(_ text: String) -> String {
@@ -209,11 +209,11 @@ extension Proxy {
             "\(kind.scheme)://\(encoded(credential.user)):\(encoded(credential.password))@\(Self.authority(of: host)):\(port)"
     }
 
-    /// The value of `Proxy-Authorization` that requests to this proxy have of themselves; nil for none.
+    /// The value of `Proxy-Authorization` for requests to this proxy; nil for none.
     var authorization: String? { kind.isHTTP ? credential?.basicAuthorization : nil }
 }
 
-/// The user and the password with which a client presents itself to a proxy. No text that is made of it shows them.
+/// The user and the password of a client at a proxy. No description contains them.
 public struct ProxyCredential: Sendable, Hashable {
     /// The user's name.
     public let user: String
@@ -226,12 +226,12 @@ public struct ProxyCredential: Sendable, Hashable {
         self.password = password
     }
 
-    /// Whether both have the same bytes. (`==` of `String` takes some texts for equal that a proxy does not.)
+    /// Whether both have the same bytes. (`==` of `String` takes some texts for equal that proxies distinguish.)
     public static func == (one: ProxyCredential, other: ProxyCredential) -> Bool {
         one.user.isExactly(other.user) && one.password.isExactly(other.password)
     }
 
-    /// Goes with `==`.
+    /// Consistent with `==`.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(ExactString(user))
         hasher.combine(ExactString(password))
@@ -242,10 +242,10 @@ public struct ProxyCredential: Sendable, Hashable {
 }
 
 extension ProxyCredential: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Says that there is a credential, and nothing of it.
+    /// A placeholder.
     public var description: String { "<credential>" }
     /// The same as `description`.
     public var debugDescription: String { description }
-    /// Has no children, so that `dump` shows nothing of it either.
+    /// Empty, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

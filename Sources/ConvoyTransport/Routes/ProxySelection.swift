@@ -4,27 +4,26 @@ import Foundation
 
 /// Which proxy a request travels through.
 public enum ProxySelection: Sendable, Hashable {
-    /// The one that the environment names for the URL's scheme and host, read anew for each request: `http_proxy`,
-    /// `https_proxy`, `HTTPS_PROXY`, `all_proxy`, `ALL_PROXY`, and for the exceptions `no_proxy` or `NO_PROXY`, as in
-    /// curl.
+    /// The environment's proxy for the URL's scheme and host, read anew for each request: `http_proxy`, `https_proxy`,
+    /// `HTTPS_PROXY`, `all_proxy`, `ALL_PROXY`, and for the exceptions `no_proxy` or `NO_PROXY`, as in curl.
     case environment
-    /// None, whatever the environment names.
+    /// None, whatever the environment says.
     case none
-    /// This one, whatever the environment names.
+    /// This one, whatever the environment says.
     ///
     /// The exceptions are the patterns of hosts that are reached without it, as curl's `no_proxy` has them: a name
     /// stands for itself and all names below it, an address or a network such as `10.0.0.0/8` for itself, and `*` alone
     /// for every host.
     case proxy(Proxy, except: [String] = [])
 
-    /// The proxy on the way to a target; nil for none.
+    /// The proxy for a target; nil for none.
     ///
-    /// - Throws: `URLError.badURL` or `.unsupportedURL` for a proxy in the environment that is none.
+    /// - Throws: `URLError.badURL` or `.unsupportedURL` for an invalid proxy in the environment.
     package func proxy(for target: Target) throws(URLError) -> Proxy? {
         try proxy(isSecure: target.isSecure, host: target.host)
     }
 
-    /// - Parameter host: as it is sent; nil for any, which no exception names.
+    /// - Parameter host: as it is sent; nil for any host, which matches no exception.
     func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         switch self {
         case .none: nil
@@ -51,7 +50,7 @@ enum EnvironmentProxies {
     ///
     /// Called for each request, so it is quick for a program without any of the variables.
     ///
-    /// - Parameter host: as it is sent; nil for any, which no exception names.
+    /// - Parameter host: as it is sent; nil for any host, which matches no exception.
     /// - Throws: what `Proxy.init(_:)` throws about a variable.
     static func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         guard convoy_environment_names_proxy() != 0 else { return nil }
@@ -65,7 +64,7 @@ enum EnvironmentProxies {
         return try proxy(in: String(cString: text))
     }
 
-    /// The last text that was read, as it hardly ever changes.
+    /// The last parsed text, as it rarely changes.
     private static let last = Locked<(text: String, proxy: Proxy)?>(nil)
 
     private static func proxy(in text: String) throws(URLError) -> Proxy {
@@ -112,7 +111,7 @@ struct ProxyExceptions {
         }
     }
 
-    /// Without brackets, the zone of an address, and a dot at the end.
+    /// Without brackets, zone and final dot.
     private static func name(of host: String) -> String {
         var name = Substring(host)
         if name.first == "[", name.last == "]" { name = name.dropFirst().dropLast() }
@@ -133,7 +132,7 @@ struct ProxyExceptions {
         var network = parts[0]
         if network.first == "[", network.last == "]" { network = network.dropFirst().dropLast() }
         guard let network = Self.address(in: String(network)), network.count == address.count else { return false }
-        // What is not a number counts as none, as in C.
+        // Text that is not a number counts as 0, as in C.
         var bits = parts.count == 2 ? Int(parts[1].prefix { ("0"..."9").contains($0) }) ?? 0 : 0
         if bits == 0 { bits = address.count * 8 }
         guard bits <= address.count * 8 else { return false }

@@ -5,28 +5,27 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The way of one transfer to its server, decided before anything is connected, where it is not simply the direct one.
-///
-/// Immutable, and the same object for all transfers that go the same way.
+/// How one transfer reaches its server, if not directly; decided before connecting. Immutable, and shared by all
+/// transfers with the same route.
 final class Route: @unchecked Sendable {
     let proxy: Proxy?
-    /// The proxy as libcurl takes it; empty for none.
+    /// The proxy in libcurl's form; empty for none.
     let proxyText: String
     let unixSocket: UnixSocket?
-    /// What judges each address before it is connected to; nil for nobody.
+    /// Checks each address before it is connected to; nil for none.
     let addressGuard: AddressGuard?
-    /// Which of libcurl's connections it may use; nil for those that are like any other.
+    /// The group of libcurl's connections that it may use; nil for plain ones.
     let key: ConnectionKey?
 
-    /// Where to connect instead of to the URL's host, as `CURLOPT_CONNECT_TO` has it; nil for there.
+    /// Where to connect instead of to the URL's host, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's host.
     let connectTo: String?
-    /// The same as libcurl takes it.
+    /// The same in libcurl's form.
     let connectToList: UnsafeMutablePointer<curl_slist>?
-    /// From where to connect; nil for where the system chooses.
+    /// The source of connections; nil for the system's choice.
     let source: ConnectionSource?
-    /// What its traffic is for.
+    /// The service type of its traffic.
     let serviceType: NetworkServiceType
-    /// How many seconds the answer of a name server is used.
+    /// How many seconds the result of a name lookup is used.
     let nameCacheSeconds: Int
 
     init(
@@ -51,25 +50,25 @@ final class Route: @unchecked Sendable {
 
     deinit { curl_slist_free_all(connectToList) }
 
-    /// What libcurl does of itself.
+    /// libcurl's default.
     static let defaultNameCacheSeconds = 60
 
     private static func seconds(_ time: TimeInterval?) -> Int {
         guard let time else { return defaultNameCacheSeconds }
-        // What libcurl takes for ever, -1, makes 8.14 forget everything at once.
+        // libcurl's value for "for ever", -1, makes 8.14 forget everything at once.
         guard time >= 0, time <= 1e9 else { return time.isNaN ? defaultNameCacheSeconds : Int(Int32.max) }
         return Int(time.rounded(.up))
     }
 
-    /// What an HTTP proxy is asked to connect to; nil where it is asked for the URL itself.
+    /// The authority of an HTTP proxy tunnel; nil if the proxy is asked for the URL itself.
     func tunnelTarget(for target: Target) -> String? {
         guard proxy?.kind.isHTTP == true, target.isSecure || connectTo != nil else { return nil }
         guard let place = connectTo?.dropFirst(2) else { return "\(target.host):\(target.port)" }
         return place.hasSuffix(":") ? "\(place)\(target.port)" : String(place)
     }
 
-    /// Whether libcurl would read a scope of its own in the address that is connected to, so that a key's number cannot
-    /// be in its place. (Zones follow a percent sign: RFC 6874.)
+    /// Whether the address that is connected to has a scope in libcurl's reading, which leaves no place for a key's
+    /// number. (Zones follow a percent sign: RFC 6874.)
     func isScoped(_ target: Target) -> Bool {
         guard let proxy else { return target.zone != nil }
         return proxy.host.contains("%")
@@ -80,25 +79,25 @@ extension Route: Equatable {
     static func == (left: Route, right: Route) -> Bool { left === right }
 }
 
-/// What sets connections apart that libcurl takes for equal, as a number.
+/// Distinguishes connections that libcurl takes for equal, by a number.
 ///
-/// libcurl uses a tunnel through an HTTP proxy for whoever asks for the same proxy, whatever credential opened it, and
-/// does not know of a connection's own source address, its marks, or whose it is. But it keeps connections in groups by the number of the scope of
-/// IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), also where the address is no IPv6 address, and the system minds the number
-/// for link-local addresses only. So each key has a number that no network interface has.
+/// libcurl uses a tunnel through an HTTP proxy for every request to the same proxy, whatever credential opened it, and
+/// does not compare a connection's source address, marks or identity. But it groups connections by the scope number of
+/// IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), even for other addresses, and the system uses that number for link-local
+/// addresses only. So each key has a number that no network interface has.
 final class ConnectionKey: Sendable {
-    /// What a connection has that others have not.
+    /// The properties that distinguish a connection.
     struct Distinction: Hashable {
-        /// For whom the proxy has opened it.
+        /// The credential with which the proxy opened the tunnel.
         var credential: ProxyCredential?
-        /// From where it was made. libcurl compares that only for a request that names one.
+        /// Its source. libcurl compares that only for requests that set one.
         var source: ConnectionSource?
-        /// How its packets are marked.
+        /// The marks of its packets.
         var serviceType = NetworkServiceType.default
-        /// The name of the one on whose behalf its requests are sent.
+        /// The name of the identity for which its requests are sent.
         var identity: ExactString?
 
-        /// Whether it differs from that of a plain connection.
+        /// Whether it differs from a plain connection.
         var matters: Bool { self != Distinction() }
     }
 
@@ -117,14 +116,15 @@ final class ConnectionKey: Sendable {
     }
     private struct Known {
         var keys: [Distinction: WeakKey] = [:]
-        /// The last ones, so that programs find their connections that make a new configuration for each request.
+        /// The most recent keys, so that programs that make a new configuration for each request still find their
+        /// connections.
         var recent: [ConnectionKey] = []
     }
     private static let known = Locked(Known())
     private static let recentLimit = 64
 
-    /// The key of all connections with this distinction, while somebody holds it or it is one of the last; nil for plain
-    /// ones. After that nobody can use its connections any more.
+    /// The key of all connections with this distinction, while it is referenced or one of the most recent; nil for
+    /// plain ones. After that its connections cannot be used any more.
     static func shared(for distinction: Distinction) -> ConnectionKey? {
         guard distinction.matters else { return nil }
         return known.withLock { known in
@@ -139,26 +139,26 @@ final class ConnectionKey: Sendable {
     }
 }
 
-/// From where connections are made.
+/// The source of connections.
 public enum ConnectionSource: Sendable, Hashable {
     /// From a network interface, such as `eth0`, whatever the routing table says.
     case interface(String)
-    /// From an address of this machine. Servers with addresses of the other family are not reached.
+    /// From an address of this machine. Servers with addresses of the other family cannot be reached.
     case address(IPAddress)
 
-    /// Makes a socket's connection leave from there.
+    /// Binds a socket to the source.
     ///
     /// - Returns: 0, or the system's error.
     func bind(_ descriptor: Int32, family: Int32) -> Int32 {
         switch self {
         case .interface(let name):
-            // The system cuts off a longer name.
+            // The system would truncate a longer name.
             guard !name.isEmpty, name.utf8.count < Int(IFNAMSIZ), !name.utf8.contains(0) else { return ENODEV }
             let length = socklen_t(name.utf8.count)
             return setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, name, length) == 0 ? 0 : errno
         case .address(let address):
             guard family == (address.isIPv6 ? AF_INET6 : AF_INET) else { return EAFNOSUPPORT }
-            // The port is chosen when the server is known, so that one port can serve for many of them.
+            // The port is chosen when connecting, so that one port can serve connections to several servers.
             var yes: Int32 = 1
             let size = socklen_t(MemoryLayout<Int32>.size)
             setsockopt(descriptor, Int32(IPPROTO_IP), Self.bindsWithoutPort, &yes, size)
@@ -196,11 +196,11 @@ extension IPAddress {
 struct UnixSocket: Sendable, Hashable {
     /// A path in the file system, or a name without one.
     let name: String
-    /// Whether it is a name in the abstract namespace, which Linux has.
+    /// Whether the name is in Linux's abstract namespace.
     let isAbstract: Bool
 
     /// - Parameter text: a path, or `@` and an abstract name.
-    /// - Throws: `URLError.badURL` for one that no socket can have.
+    /// - Throws: `URLError.badURL` for a text that cannot name a socket.
     init(_ text: String) throws(URLError) {
         isAbstract = text.first == "@"
         name = isAbstract ? String(text.dropFirst()) : text
@@ -214,7 +214,7 @@ struct UnixSocket: Sendable, Hashable {
     /// `sun_path`, with a zero byte before or after.
     private static let limit = 107
 
-    /// Why it cannot be connected to. libcurl's own text has the host and the port of the URL.
+    /// Why connecting failed. libcurl's own text names the host and the port of the URL.
     func failureText(_ systemError: Int32) -> String {
         let reason = systemError == 0 ? "" : ": " + String(cString: strerror(systemError))
         return "The Unix socket \(isAbstract ? "@" : "")\(name) cannot be connected to\(reason)."

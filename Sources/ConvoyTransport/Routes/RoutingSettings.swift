@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What decides to whom connections are made for a request.
+/// The settings that decide where connections for a request are made to.
 package struct RoutingSettings: Sendable, Hashable {
     var proxy = ProxySelection.environment
     var unixSocket: String?
@@ -13,7 +13,7 @@ package struct RoutingSettings: Sendable, Hashable {
     /// Seconds.
     var nameCacheTime: TimeInterval?
     var hsts: HSTSStore?
-    /// The name of the one on whose behalf requests are sent; see ``ConnectionConfiguration/identity``.
+    /// The name of the identity for which requests are sent; see ``ConnectionConfiguration/identity``.
     var identity: ExactString?
 
     /// Whether a request without a proxy, to a host without an override, needs nothing else.
@@ -42,15 +42,14 @@ package struct RoutingSettings: Sendable, Hashable {
     }
 }
 
-/// The settings of routes as a part of other settings: copied at the cost of a reference, and turned into routes once for
-/// all copies.
+/// Routing settings with copy-on-write; all copies share the routes made from them.
 package struct RoutingConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: RoutingSettings
         let isDirect: Bool
         /// Whether there is neither a Unix socket nor an override.
         let isByName: Bool
-        /// The last route that was made, as most requests go the same way.
+        /// The last route, as most requests use the same one.
         private let last = Locked<Route?>(nil)
 
         init(_ settings: RoutingSettings) {
@@ -85,17 +84,17 @@ package struct RoutingConfiguration: Sendable, Hashable {
         set { storage = Storage(newValue) }
     }
 
-    /// The hosts that are to be reached over TLS only.
+    /// The hosts that require TLS.
     var hsts: HSTSStore? { storage.settings.hsts }
 
     /// The route of a request; nil for the direct one.
     ///
     /// - Parameters:
-    ///   - target: where it goes.
-    ///   - requested: what the request's traffic is for, where the settings do not say it.
+    ///   - target: the request's target.
+    ///   - requested: the request's own service type, which applies if the settings have none.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for settings with which no connection can be made.
     func route(to target: Target, requested: NetworkServiceType = .default) throws(URLError) -> Route? {
-        // With a Unix socket there is neither a proxy nor an address, nor a network.
+        // A Unix socket needs no proxy, address or network.
         guard storage.isByName || storage.settings.unixSocket == nil else {
             return try storage.route(through: nil, connectTo: nil, .default)
         }
@@ -109,7 +108,7 @@ package struct RoutingConfiguration: Sendable, Hashable {
         return try storage.route(through: proxy, connectTo: connectTo, serviceType)
     }
 
-    /// The same route for a user whom the settings do not name to the proxy.
+    /// The same route for a proxy user who is not in the settings.
     func route(like route: Route?, for user: ProxyCredential) throws(URLError) -> Route {
         try storage.route(
             through: route?.proxy?.presenting(user), connectTo: route?.connectTo, route?.serviceType ?? .default)
@@ -122,12 +121,12 @@ package struct RoutingConfiguration: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(settings) }
 }
 
-/// Finding the address that was fixed for a host.
+/// Finds the address override for a host.
 enum AddressOverrides {
-    /// Where to connect for a URL, in the form of `CURLOPT_CONNECT_TO`; nil for where the URL says.
+    /// Where to connect for a URL, in the form of `CURLOPT_CONNECT_TO`; nil for the URL's host.
     ///
-    /// - Parameter overrides: a host, or a host and a port after a colon, with an address, a name, or either and a port.
-    ///   An entry with the port counts before one without, and both before one for `*`.
+    /// - Parameter overrides: a host, or a host and a port after a colon, with an address, a name, or either and a
+    ///   port. An entry with the port counts before one without, and both before one for `*`.
     /// - Throws: `URLError.badURL` for an entry that cannot be connected to.
     static func connectTo(_ target: Target, in overrides: [String: String]) throws(URLError) -> String? {
         let host = normalized(target.host)
@@ -153,7 +152,7 @@ enum AddressOverrides {
     /// A host and a port, which may be empty: `[::1]:443`, `10.0.0.1:`.
     private static func checked(_ text: String) throws(URLError) -> String {
         if let address = IPAddress(text) { return address.isIPv6 ? "[\(address)]:" : "\(address):" }
-        // What follows a host would be a path to libcurl.
+        // libcurl would read what follows these characters as a path.
         guard !text.contains(where: { "/?#@\\".contains($0) }), !text.utf8.contains(0), !text.hasSuffix(":"),
             Target("http://\(text)") != nil
         else {

@@ -1,7 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// The blocks that wait for dispatch queues: one list per queue, in the order in which all threads appended them.
+/// The blocks that wait for dispatch queues: one list per queue, in the order in which they were appended, by any
+/// thread.
 ///
 /// On a serial queue the blocks run in that order; on a concurrent one they are submitted in that order, and a slow one
 /// does not delay others. The order holds across threads: on a network thread, waking the queue is deferred to the end
@@ -15,6 +16,7 @@ package enum CompletionOutbox {
     /// The blocks that wait for one queue.
     final class Lane: @unchecked Sendable {
         // Guarded by the lock of all lanes.
+        // Retained while blocks wait, so that its identity stays unique.
         /// Retained as long as blocks wait, so that its identity stays unique.
         @exclusivity(unchecked) fileprivate var queue: DispatchQueue?
         @exclusivity(unchecked) fileprivate var items = Backlog<HandedOver>()
@@ -22,14 +24,14 @@ package enum CompletionOutbox {
         @exclusivity(unchecked) fileprivate var taken = 0
     }
 
-    /// The lanes that are not empty, and a few that may be. Another queue can have an empty one: what was posted before
-    /// has numbers that were taken.
+    /// The lanes that are not empty, and a few empty ones, which another queue can take over: earlier shares have
+    /// numbers that were taken.
     private struct Lanes {
-        /// Mostly there are no others.
+        /// Usually there are no others.
         private let first = Lane(), second = Lane()
         private var others: [ObjectIdentifier: Lane] = [:]
 
-        /// The lane of a queue, which the caller will put something into.
+        /// The lane of a queue, to which the caller will append.
         mutating func open(_ queue: DispatchQueue) -> Lane {
             if let lane = lane(of: queue) { return lane }
             let queue = MainQueue.canonical(queue)
@@ -48,7 +50,7 @@ package enum CompletionOutbox {
             return others.isEmpty ? nil : others[ObjectIdentifier(queue)]
         }
 
-        /// Forgets the queue of a lane that is empty now. The caller runs on it, so that this does not release it for good.
+        /// Releases the queue of an empty lane. The caller runs on that queue, so it is not deallocated here.
         mutating func close(_ lane: Lane) {
             if isExtra(lane), let queue = lane.queue { others[ObjectIdentifier(queue)] = nil }
             lane.queue = nil
@@ -57,7 +59,7 @@ package enum CompletionOutbox {
 
     private static let lanes = ContendedLock(Lanes())
 
-    /// How many blocks run in a row before the queue's other work.
+    /// How many blocks run in a row before other work of the queue.
     private static let mostInARow = 64
 
     /// Runs a block on a queue after those that were posted to it before. The queue is woken at once, or, on a run
@@ -77,7 +79,7 @@ package enum CompletionOutbox {
         if let turn = OutboxTurn.current { turn.note(share) } else { submit(share) }
     }
 
-    /// Blocks of a lane: all that are before a number.
+    /// The blocks of a lane up to a number.
     struct Share {
         let lane: Lane
         let queue: DispatchQueue
@@ -86,8 +88,8 @@ package enum CompletionOutbox {
 
     // MARK: On the queue
 
-    /// Submits blocks by one `async`, those among them that have not run by then. It runs none that were appended later, so
-    /// that they do not overtake what others have submitted to the queue meanwhile.
+    /// Submits blocks by one `async`, which runs those that have not run by then. It runs none that were appended
+    /// later, so that they do not overtake other work that was submitted meanwhile.
     static func submit(_ share: Share) {
         share.queue.async { run(share) }
     }
@@ -140,9 +142,8 @@ private enum MainQueue {
     }
 }
 
-/// The queues to which a turn of a run loop has posted something, to be woken at the end of the turn.
-///
-/// Belongs to the run loop's thread.
+/// The queues to which a turn of a run loop has posted, to be woken at the end of the turn. Belongs to the run loop's
+/// thread.
 final class OutboxTurn {
     @exclusivity(unchecked) private var shares: [CompletionOutbox.Share] = []
 
@@ -159,7 +160,7 @@ final class OutboxTurn {
 
     func adoptThread() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
 
-    /// From now on, posting from this thread wakes queues at once.
+    /// Makes posting from this thread wake queues at once from now on.
     func leaveThread() {
         flush()
         pthread_setspecific(Self.key, nil)
@@ -177,7 +178,7 @@ final class OutboxTurn {
     @discardableResult
     func flush() -> Bool {
         guard !shares.isEmpty else { return false }
-        // From the end, as that moves nothing.
+        // From the end, which moves no elements.
         if shares.count > 1 { shares.reverse() }
         while let share = shares.popLast() { CompletionOutbox.submit(share) }
         return true

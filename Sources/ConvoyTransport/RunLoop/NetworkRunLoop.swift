@@ -18,14 +18,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     // Shared state; the rest belongs to the thread.
 
-    /// What other threads have left for this one.
+    /// Tasks from other threads.
     private let inbox = ContendedLock<[HandedOver]>([])
-    /// Whether there may be something in the inbox: set after it was put there, and cleared before it is taken. With
-    /// `isAsleep` it is so ordered that either the thread sees it before it sleeps, or the other one wakes the thread.
+    /// Whether there may be something in the inbox: set after an item was added, and cleared before items are taken.
+    /// Together with `isAsleep`, either the thread sees it before it sleeps, or the other thread wakes it.
     private let hasItems = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
-    /// When the thread was last woken for new items; 0 if it was not, since it last took them.
+    /// When the thread was last woken for new items; 0 if it was not woken since it last took items.
     private let wokenAt = Atomic<MonotonicTime>(0)
 
     private let wakeUp: WakeUp
@@ -34,7 +34,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var lingering = Lingering()
-    /// Whether another thread was asked something in this turn, which it will answer soon.
+    /// Whether another thread was asked for something in this turn, and will answer soon.
     @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [HandedOver] = []
@@ -78,7 +78,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         wakeUp.signal()
     }
 
-    /// Makes `run()` return after it has run all earlier blocks.
+    /// Makes `run()` return after all earlier blocks have run.
     package func stop() {
         isStopped.store(true, ordering: .sequentiallyConsistent)
         wakeUp.signal()
@@ -154,7 +154,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
         return true
     }
 
-    /// Another thread has been asked something, and will answer by `perform(_:)` within some ten microseconds.
+    /// Notes that another thread was asked for something, and will answer by `perform(_:)` within some ten
+    /// microseconds.
     package func expectAnswer() { expectsAnswer = true }
 
     private var isLingering: Bool {
@@ -167,7 +168,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private func prepareToSleep() -> Bool? {
         if hasItems.load(ordering: .relaxed) { return false }
         isAsleep.store(true, ordering: .sequentiallyConsistent)
-        // Stopped first: what was handed over before that is still run.
+        // Read first: blocks that were added before the stop still run.
         let isStopped = isStopped.load(ordering: .sequentiallyConsistent)
         guard hasItems.load(ordering: .sequentiallyConsistent) else { return isStopped ? nil : true }
         isAsleep.store(false, ordering: .relaxed)
@@ -182,7 +183,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         inbox.withLock { swap(&$0, &items) }
         let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
         if !items.isEmpty { lingering.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
-        // From the end, as that moves nothing.
+        // From the end, which moves no elements.
         if items.count > 1 { items.reverse() }
         while let item = items.popLast() { item.run() }
         // The storage is reused, unless a burst has made it large.
@@ -214,7 +215,7 @@ package protocol HandoverTask: AnyObject, Sendable {
     func runHandedOver()
 }
 
-/// A block or a task that one thread leaves for another.
+/// A block or a task from another thread.
 enum HandedOver: Sendable {
     case block(@Sendable () -> Void)
     case task(any HandoverTask)
@@ -227,13 +228,13 @@ enum HandedOver: Sendable {
     }
 }
 
-/// How long a run loop polls its inbox before it sleeps, after it has handed something to another thread.
+/// Decides how long a run loop polls its inbox before it sleeps, after it has passed something to another thread.
 ///
 /// A handler that gets a response often sends the next request at once. Polling for it for a moment takes less time
 /// than being woken, which costs a system call on each side. The usual delay is learned; if it is too long, the loop
 /// does not poll. All times in nanoseconds.
 struct Lingering {
-    /// The longest time to poll, as it uses a processor.
+    /// The maximum time to poll, as polling uses a processor.
     static let limit: MonotonicTime = 100_000
 
     /// A moving average of the recent delays.
@@ -242,7 +243,7 @@ struct Lingering {
     /// Until when to poll; 0 for not at all.
     private var end: MonotonicTime = 0
 
-    /// Begins to poll: something has been handed over, and there is nothing else to do.
+    /// Starts to poll: something was passed to another thread, and there is nothing else to do.
     mutating func begin(at now: MonotonicTime) {
         began = now
         end = expected > Self.limit ? 0 : now + min(Self.limit, expected + expected / 2)
@@ -256,11 +257,11 @@ struct Lingering {
         return false
     }
 
-    /// Notes that something has come from another thread.
+    /// Notes the arrival of an item from another thread.
     mutating func noteArrival(at time: @autoclosure () -> MonotonicTime) {
         guard began != 0 else { return }
         let now = time()
-        // What comes after a long time was not an answer, so its delay is capped.
+        // An item after a long time was not an answer, so its delay is capped.
         let took = min(now > began ? now - began : 0, 4 * Self.limit)
         expected = (7 * expected + took) / 8
         began = 0
