@@ -2,40 +2,39 @@ import ConvoySecurity
 import Foundation
 import FoundationNetworking
 
-/// A server, or a proxy, has refused a request and asks who the client is. The counterpart of
-/// `URLAuthenticationChallenge`.
+/// A server or a proxy requires authentication. The counterpart of `URLAuthenticationChallenge`.
 public struct AuthenticationChallenge: Sendable {
-    /// Who asks, for what, and by which method.
+    /// The server or proxy, the realm and the method.
     public let protectionSpace: ProtectionSpace
-    /// What `.performDefaultHandling` sends, if nothing has failed yet: the operation's `credential`, that of the proxy, or
-    /// the one of the credential store. nil where there is none, or where it does not suit the method.
+    /// What `.performDefaultHandling` sends, if nothing has failed yet: the operation's `credential`, the proxy's, or
+    /// that of the credential store. nil if there is none, or none for the method.
     public let proposedCredential: URLCredential?
-    /// How often the operation has answered this protection space in vain. Where a server names another realm each time,
-    /// the answers to all of them count from the third on.
+    /// How often the server has refused the operation's answers for this protection space. If a server keeps changing
+    /// its realm, all refusals count from the third on.
     public let previousFailureCount: Int
-    /// The response with 401 or 407; nil where a proxy has refused a tunnel.
+    /// The response with 401 or 407; nil if a proxy has refused a tunnel.
     public let failureResponse: HTTPURLResponse?
 }
 
-/// What is done about an ``AuthenticationChallenge``.
+/// The answer to an ``AuthenticationChallenge``.
 public enum AuthenticationDisposition: Sendable {
-    /// The request is sent again with this credential. If its persistence is not `.none` and the server accepts it, it is
-    /// kept in the credential store, until the program ends. An empty user and password stand for the tickets of
-    /// Kerberos, where the method is `.negotiate`.
+    /// Send the request again with this credential. If its persistence is not `.none` and the server accepts it, the
+    /// credential store keeps it until the program ends. An empty user and password stand for the tickets of Kerberos,
+    /// if the method is `.negotiate`.
     case useCredential(URLCredential)
-    /// The request is sent again with this token, where the method is `.bearer` (RFC 6750).
+    /// Send the request again with this token, if the method is `.bearer` (RFC 6750).
     case useToken(String)
-    /// What happens without a handler: the proposed credential is sent, once; else the response stands.
+    /// Do the same as without a handler: send the proposed credential, once; else keep the response.
     case performDefaultHandling
-    /// The operation fails with `URLError.userCancelledAuthentication`.
+    /// Fail with `URLError.userCancelledAuthentication`.
     case cancel
-    /// This space is not entered. If the server has offered another, weaker method, the handler is asked about that; else
-    /// the response stands.
+    /// Reject this space. If the server has offered another, weaker method, the handler is asked about that; else the
+    /// response is kept.
     case rejectProtectionSpace
 }
 
 extension AuthenticationDisposition: CustomStringConvertible, CustomReflectable {
-    /// What is done, without the credential and the token.
+    /// The kind of answer, without the credential or the token.
     public var description: String {
         switch self {
         case .useCredential: "useCredential(***)"

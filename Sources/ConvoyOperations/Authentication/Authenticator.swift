@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Sends a token with each request, and has it refreshed when it ends or is refused, once for all operations that need
+/// Sends a token with each request, and refreshes it when it expires or is refused, once for all operations that need
 /// it.
 ///
 /// ```swift
@@ -16,21 +16,21 @@ import Foundation
 ///
 /// (The manager keeps the authenticator, and this its closure: so the closure must not keep the manager.)
 ///
-/// However many operations meet a 401, there is one refresh. They wait for it without a slot of their queue, and are sent
-/// again with the new token; one that was sent with an older token than the present one is sent again at once. A refresh
-/// that fails fails all that wait for it, with its reason. Cancelling an operation leaves the refresh to the others.
-/// A response of 401 to a token that is new stands as the response.
+/// However many operations meet a 401, there is one refresh. They wait for it without a slot of their queue, and are
+/// sent again with the new token; one that was sent with an older token than the present one is sent again at once. A
+/// refresh that fails fails all that wait for it, with its reason. Cancelling an operation leaves the refresh to the
+/// others. A response of 401 to a token that is new stands as the response.
 ///
-/// The token goes only to the origin (scheme, host and port) of the operation's own request, not with redirects to others;
-/// the operations of a manager with a base URL get it only for the origin of that URL. It takes the place of an
+/// The token goes only to the origin (scheme, host and port) of the operation's own request, not with redirects to
+/// others; the operations of a manager with a base URL get it only for the origin of that URL. It takes the place of an
 /// `Authorization` that the request has.
 ///
 /// All members can be used from any thread.
 public final class Authenticator: Sendable {
-    /// Gets a new token, in place of the present one, which is nil where there was none. It runs in a task of its own.
+    /// Gets a new token in place of the current one, which is nil if there is none. It runs in a task of its own.
     ///
-    /// Operations that are made in it, or in tasks that it makes, are not authenticated, and run outside every limit and
-    /// gate of a manager's queue, which may be full of operations that wait for this. (Not in a detached task.)
+    /// Operations that are made in it, or in tasks that it makes, are not authenticated, and run outside every limit
+    /// and gate of a manager's queue, which may be full of operations that wait for this. (Not in a detached task.)
     public typealias Refresh = @Sendable (_ present: AccessToken?) async throws -> AccessToken
 
     private struct State {
@@ -38,7 +38,7 @@ public final class Authenticator: Sendable {
         var waiters: [Int: Waiter] = [:]
         var nextWaiter = 0
 
-        /// In the order in which they came.
+        /// In the order of their arrival.
         mutating func takeWaiters() -> [Waiter] {
             defer { waiters = [:] }
             return waiters.sorted { $0.key < $1.key }.map(\.value)
@@ -53,7 +53,7 @@ public final class Authenticator: Sendable {
         let generation: Int
     }
 
-    /// What an operation is to do.
+    /// The next step of an operation.
     enum Step {
         case use(Grant)
         /// Wait for the refresh.
@@ -64,14 +64,14 @@ public final class Authenticator: Sendable {
     private let state: Locked<State>
     private let refresh: Refresh
 
-    /// Whether the present task refreshes a token.
+    /// Whether the current task refreshes a token.
     @TaskLocal static var isRefreshing = false
 
     /// - Parameters:
-    ///   - token: the one to begin with; nil if the first request is to get one.
-    ///   - leeway: how many seconds before its end a token is refreshed; at most half of its life.
-    ///   - limit: how many refreshes there may be in `window` that failed, or that a 401 asked for. Operations that would
-    ///     need more fail with `AuthenticatorError.tooManyRefreshes`.
+    ///   - token: the first token; nil to get one with the first request.
+    ///   - leeway: how many seconds before its expiry a token is refreshed; at most half of its lifetime.
+    ///   - limit: the maximum number of refreshes in `window` that failed or followed a 401. Operations that would need
+    ///     more fail with `AuthenticatorError.tooManyRefreshes`.
     ///   - window: in seconds.
     ///   - refresh: gets a new token.
     public init(
@@ -85,9 +85,9 @@ public final class Authenticator: Sendable {
         self.refresh = refresh
     }
 
-    /// The present token. Setting it, after a login for instance, lets all go on that wait; with nil the next request
-    /// has a new one fetched. A refresh that is under way then is that one: there are never two at a time. To end what a
-    /// user may do, give the manager another authenticator.
+    /// The current token. Setting it, after a login for instance, resumes all waiting operations; setting nil makes the
+    /// next request get a new one, or wait for a running refresh: there are never two at a time. To revoke a user's
+    /// access, give the manager another authenticator.
     public var token: AccessToken? {
         get { state.withLock { $0.token.token } }
         set {
@@ -97,7 +97,7 @@ public final class Authenticator: Sendable {
                 guard let newValue else { return ([], nil, old) }
                 return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation), old)
             }
-            // The error of an earlier refresh may be a user's object.
+            // The earlier error may be a user's object.
             withExtendedLifetime(old) {}
             if let grant { for waiter in waiters { waiter(.success(grant)) } }
         }
@@ -105,16 +105,16 @@ public final class Authenticator: Sendable {
 
     // MARK: For operations
 
-    /// What a request is sent with. If it has to wait, `waiter` is called when the refresh has ended, on any thread;
-    /// that may be before this returns.
+    /// The token for a request. If the request has to wait, `waiter` is called after the refresh, on any thread,
+    /// perhaps before this returns.
     func next(_ waiter: @escaping Waiter) -> Step { take(waiter) { $0.next($1, Date()) } }
 
-    /// What to do about a 401 to a token.
+    /// The step after a 401 to a token.
     func refused(_ grant: Grant, _ waiter: @escaping Waiter) -> Step {
         take(waiter) { $0.refused(grant.generation, $1) }
     }
 
-    /// The same where the operation has asked for a refresh before: nil if there has been none since.
+    /// The same if the operation has asked for a refresh before; nil if there has been none since.
     func stepIfSuperseded(_ grant: Grant, _ waiter: @escaping Waiter) -> Step? {
         guard state.withLock({ $0.token.isNewer(than: grant.generation) }) else { return nil }
         return refused(grant, waiter)
@@ -173,21 +173,21 @@ extension Authenticator: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A token that lets its bearer in (RFC 6750). It is never printed.
+/// A bearer token (RFC 6750). It is never printed.
 public struct AccessToken: Sendable, Hashable {
-    /// What is sent behind `Bearer`: letters, digits and `-._~+/`, with `=` at the end.
+    /// The value after `Bearer`: letters, digits and `-._~+/`, with `=` at the end.
     public var value: String
-    /// When it ends; nil if that is not known. It is refreshed before that.
+    /// When it expires; nil if unknown. It is refreshed before that.
     public var expires: Date?
-    /// What a new one can be had for. For your own use.
+    /// A token for getting the next one. For your own use.
     public var refreshToken: String?
 
-    /// A token, with its end as a time.
+    /// A token with its expiry as a date.
     public init(_ value: String, expires: Date? = nil, refreshToken: String? = nil) {
         (self.value, self.expires, self.refreshToken) = (value, expires, refreshToken)
     }
 
-    /// A token that is good for so many seconds from now: `expires_in` of RFC 6749, section 5.1.
+    /// A token that is valid for this many seconds from now: `expires_in` of RFC 6749, section 5.1.
     public init(_ value: String, expiresIn seconds: TimeInterval, refreshToken: String? = nil) {
         self.init(value, expires: Date(timeIntervalSinceNow: seconds), refreshToken: refreshToken)
     }
@@ -204,17 +204,17 @@ extension AccessToken: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
 /// Why an operation has no token.
 public enum AuthenticatorError: Error, Sendable {
-    /// The refresh has failed, with this reason. Every operation that waited for it gets the same.
+    /// The refresh failed with this reason. Every operation that waited for it gets the same error.
     case refreshFailed(reason: any Error)
-    /// There were as many refreshes lately as the `Authenticator` allows. The reason is that of the last one that failed;
-    /// nil if all succeeded and the server takes none of the tokens.
+    /// The `Authenticator`'s limit of refreshes was reached. The reason is that of the last failure; nil if all
+    /// succeeded but the server refused the tokens.
     case tooManyRefreshes(reason: (any Error)?)
     /// The token has characters that cannot be sent.
     case unusableToken
 }
 
 extension AuthenticatorError: LocalizedError, CustomStringConvertible {
-    /// What has happened, and why.
+    /// What happened, and why.
     public var description: String {
         switch self {
         case .refreshFailed(let reason): "The token could not be refreshed: \(Self.text(reason))"

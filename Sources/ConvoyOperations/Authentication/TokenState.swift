@@ -1,35 +1,35 @@
 import Foundation
 
-/// What an `Authenticator` knows, and what each event does: a value without locks, clocks and I/O.
+/// The state of an `Authenticator`: a value without locks, clocks and I/O.
 struct TokenState: Sendable {
-    /// Seconds, of any clock that does not go backwards.
+    /// Seconds of a monotonic clock.
     typealias Time = TimeInterval
 
     private(set) var token: AccessToken?
-    /// Grows with each token. A request that was sent with an older one than the present is sent again.
+    /// Grows with each token. A request that was sent with an older one than the current is sent again.
     private(set) var generation = 0
-    /// When the token is to be refreshed, as it ends soon.
+    /// When the token is refreshed, shortly before its expiry.
     private var isDue: Date?
-    /// The refresh that is under way, by its number.
+    /// The number of the running refresh.
     private(set) var refresh: Int?
     private var refreshes = 0
-    /// When the last refreshes began that count against the limit.
+    /// The start times of the last refreshes that count against the limit.
     private var recent: [Time] = []
-    /// Whether the refresh is one that was due, and not asked for by a server that has refused the token.
+    /// Whether the refresh was due, rather than caused by a refused token.
     private var isExpected = false
     private var lastFailure: (any Error)?
 
-    /// At most so many refreshes
+    /// The maximum number of refreshes
     var limit = 5
-    /// in so many seconds.
+    /// in this many seconds.
     var window: Time = 30
-    /// How many seconds before its end a token is refreshed.
+    /// How many seconds before its expiry a token is refreshed.
     var leeway: TimeInterval = 30
 
     enum Step {
-        /// There is a token to send.
+        /// Send this token.
         case use(AccessToken, generation: Int)
-        /// Wait for the refresh; if `begins` is set, it is to be begun, under that number.
+        /// Wait for the refresh; if `begins` is set, begin it under that number.
         case wait(begins: Int?)
         case fail(AuthenticatorError)
     }
@@ -39,8 +39,8 @@ struct TokenState: Sendable {
         set(token, at: date)
     }
 
-    /// Sets the token, from outside. A refresh that is under way counts no more: this token is newer. One that was taken
-    /// away is replaced by that refresh, as a second one beside it would present the same refresh token again.
+    /// Sets the token from outside. A running refresh no longer counts, as this token is newer. If the token is nil,
+    /// that refresh replaces it: a second one would present the same refresh token again.
     mutating func set(_ token: AccessToken?, at date: Date) {
         self.token = token
         generation += 1
@@ -48,7 +48,7 @@ struct TokenState: Sendable {
         lastFailure = nil
         if token != nil { recent = [] }
         isDue = token?.expires.map { end in
-            // A token that lives for less than twice the leeway would be due at once, and again and again.
+            // A token with a shorter lifetime than twice the leeway would be due at once, again and again.
             let life = end.timeIntervalSince(date)
             return life > 0 ? end.addingTimeInterval(-min(max(0, leeway), life / 2)) : .distantFuture
         }
@@ -61,14 +61,14 @@ struct TokenState: Sendable {
         return begin(now, isExpected: true)
     }
 
-    /// A request was refused that was sent with the token of a generation.
+    /// Notes that a request with the token of a generation was refused.
     mutating func refused(_ generation: Int, _ now: Time) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if generation < self.generation, let token { return .use(token, generation: self.generation) }
         return begin(now, isExpected: false)
     }
 
-    /// Whether there is a newer token than that of a generation, or will be.
+    /// Whether there is a newer token than that of a generation, or a refresh that will bring one.
     func isNewer(than generation: Int) -> Bool { refresh != nil || generation < self.generation && token != nil }
 
     private mutating func begin(_ now: Time, isExpected: Bool) -> Step {
@@ -81,13 +81,13 @@ struct TokenState: Sendable {
         return .wait(begins: refreshes)
     }
 
-    /// A refresh has ended. False if it does not count any more.
+    /// Notes that a refresh has ended. False if it no longer counts.
     mutating func end(_ number: Int, _ result: Result<AccessToken, any Error>, at date: Date) -> Bool {
         guard refresh == number else { return false }
         switch result {
         case .success(let token):
             var recent = recent
-            // Tokens that live for seconds are no fault; of those that live for less, each request would refresh one.
+            // Short lifetimes are valid; but with lifetimes below this, each request would cause a refresh.
             let life = token.expires?.timeIntervalSince(date) ?? .infinity
             if isExpected, life >= 1 { _ = recent.popLast() }
             set(token, at: date)

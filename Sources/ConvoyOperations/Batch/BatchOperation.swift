@@ -11,11 +11,11 @@ import Synchronization
 /// try await batch.finished()
 /// ```
 ///
-/// Cancelled, it finishes without having called the completion; the members go on. One that is in no queue finishes
-/// when it is started or awaited.
+/// If it is cancelled, it finishes without calling the completion; the members continue. A batch outside a queue
+/// finishes when it is started or awaited.
 public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
-    /// Called with the number of members that have finished and run their handlers, and the total. Each number comes
-    /// once, in order.
+    /// Called with the number of members that have finished and run their handlers, and the total. Each number is
+    /// reported once, in order.
     public typealias ProgressHandler = @Sendable (_ finished: Int, _ total: Int) -> Void
     /// Called with all members, in the order in which they were passed in.
     public typealias Completion = @Sendable (_ operations: [URLConnectionOperation]) -> Void
@@ -25,25 +25,25 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var isEndPosted = false
         var delivered = 0
         var members: [URLConnectionOperation]
-        /// Whether the bytes of the members were asked for, and those bytes, once the members are let go of.
+        /// Whether the members' bytes are reported, and their sum after the members were released.
         var countsBytes = false
         var sum: TransferProgress?
         var progress: ProgressHandler?
         var completion: Completion?
-        /// The library's own: what waits for the end.
+        /// The library's own blocks that wait for the end.
         var hooks: [@Sendable () -> Void] = []
     }
 
     private let batch: Locked<Batch>
     private let total: Int
-    /// Serial, so that the numbers come in order and the completion last.
+    /// Serial, so that the numbers arrive in order and the completion last.
     private let queue: DispatchQueue
 
-    /// A batch of operations. Neither it nor they are enqueued: either all of them are, or the batch is awaited, which
-    /// starts what is in no queue.
+    /// A batch of operations. Enqueue the batch and all members, or await the batch, which starts those that are not
+    /// enqueued.
     ///
-    /// Failed and cancelled members count as finished. An operation that is given twice is in the batch once. An
-    /// operation may be in several batches, and its handlers may be set before or after.
+    /// Failed and cancelled members count as finished. Duplicates are ignored. An operation may be in several batches,
+    /// and its handlers may be set before or after.
     ///
     /// - Parameters:
     ///   - operations: the members.
@@ -88,11 +88,11 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     // MARK: Awaiting
 
-    /// Waits until the batch has finished: all members have, and their handlers and the batch's own have run. Starts the
-    /// batch and its members, where nobody else does, as `URLConnectionOperation.finished()` does. Cancelling the task
+    /// Waits until the batch has finished: all members have, and their handlers and the batch's own have run. Starts
+    /// the batch and those members that are not enqueued, like `URLConnectionOperation.finished()`. Cancelling the task
     /// cancels the members.
     ///
-    /// A member that fails ends nothing else: its `error` tells.
+    /// A failed member does not end the batch: check its `error`.
     ///
     /// - Throws: `URLError.cancelled` if the batch or the task was cancelled.
     public func finished() async throws {
@@ -108,7 +108,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         if isCancelled || Task.isCancelled { throw URLError(.cancelled, url: nil, "The batch was cancelled.") }
     }
 
-    /// Runs the block when the end is posted; at once if it was.
+    /// Runs the block when the end is posted; at once if it was posted already.
     private func whenFinished(_ hook: @escaping @Sendable () -> Void) {
         let isOver = batch.withLock { batch in
             if !batch.isEndPosted { batch.hooks.append(hook) }
@@ -140,7 +140,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             guard life.state == .executing, !batch.hasCompleted else { return .wait }
             guard life.isCancelled || batch.delivered == total else { return .wait }
             batch.hasCompleted = true
-            // The last number comes before the end too.
+            // The last number is also reported before the end.
             let hasHandlers = batch.completion != nil || batch.progress != nil
             return life.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
         }
@@ -155,7 +155,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         }
     }
 
-    /// How many bytes of the members have come and gone, taken together.
+    /// The sum of the members' progress.
     public var transferProgress: TransferProgress {
         let (members, sum) = batch.withLock { batch in
             batch.countsBytes = true
@@ -164,7 +164,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         return sum ?? TransferProgress.sum(of: members)
     }
 
-    /// The same ten times a second: first as it is now, last as it was when the batch finished. To be iterated over once.
+    /// The same ten times a second: first the current progress, last the one at the end. Iterate over it once.
     public var transferProgressUpdates: AsyncStream<TransferProgress> {
         TransferProgress.updates(of: { self.transferProgress }, until: { self.isFinished })
     }
@@ -174,7 +174,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         workDidEnd()
     }
 
-    /// Lets go of the members and the handlers. Their bytes are counted before, for those who ask for them.
+    /// Releases the members and the handlers, after counting the bytes if they are reported.
     private func releaseMembers() {
         let counted = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }
         if let counted {
@@ -190,7 +190,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 }
 
 extension Array where Element: URLConnectionOperation {
-    /// Each operation once, where it comes first.
+    /// Each operation once, at its first position.
     var eachOnce: [Element] {
         var seen = Set<ObjectIdentifier>()
         return filter { seen.insert(ObjectIdentifier($0)).inserted }

@@ -4,14 +4,14 @@ import FoundationNetworking
 
 /// An output stream to a file that can start over: like `OutputStream(url:append: false)`, with `rewind()`.
 ///
-/// Opening the stream creates the file, or truncates an existing one. An operation does that when the first response has
-/// arrived whose body goes into the file.
+/// Opening the stream creates the file, or truncates an existing one. An operation opens it with the first response
+/// whose body goes into the file.
 public final class FileOutputStream: OutputStream, RewindableOutputStream {
     /// The file that is written.
     public let fileURL: URL
     let sink: FileSink
 
-    /// Makes a stream, not open yet.
+    /// Makes a stream without opening it.
     public init(fileURL: URL) {
         (self.fileURL, sink) = (fileURL, FileSink(inPlace: fileURL))
         super.init(toMemory: ())

@@ -13,7 +13,7 @@ public protocol RewindableOutputStream: OutputStream {
     func rewind() throws
 }
 
-/// The sink of an `OutputStream` that is not the library's own. All of its methods are a user's code.
+/// The sink of an `OutputStream` of another class than the library's. All its methods are user code.
 final class ForeignStream: BodySink, @unchecked Sendable {
     private let stream: OutputStream
     private var position: Int64 = 0

@@ -2,39 +2,37 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// What answers have told of a representation of which bytes were kept, and what an answer to a request for a range of it
-/// means (RFC 9110, sections 8.8, 13.1.5, 14 and 15.3.7).
+/// What earlier answers have said about a representation of which bytes were kept, and what an answer to a range
+/// request means (RFC 9110, sections 8.8, 13.1.5, 14 and 15.3.7).
 ///
-/// A value without I/O. Its purpose is that bytes of two representations are never combined, and that a part of one is
-/// never taken for the whole. Servers that ignore `If-Range`, or answer a range with a status of their own, are common:
-/// what an answer says of itself decides, and one that denies an earlier answer is none.
+/// A value without I/O. It ensures that bytes of two representations are never combined, and that a part is never taken
+/// for the whole. Servers that ignore `If-Range`, or answer a range with a status of their own, are common, so the
+/// answer's own statements decide; an answer that contradicts an earlier one is rejected.
 package struct KnownRepresentation: Sendable, Equatable {
-    /// What identifies a representation.
-    ///
-    /// As texts of `EchoedValue`: they stand for the bytes that came, and can be sent.
+    /// The validators of a representation, as texts of `EchoedValue`, which preserve the bytes and can be sent.
     package struct Validators: Sendable, Equatable {
         /// A strong entity tag.
         package let entityTag: String?
         package let lastModified: String?
 
-        /// What cannot be sent becomes nil.
+        /// A value that cannot be sent becomes nil.
         package init(entityTag: String?, lastModified: String?) {
             self.entityTag = entityTag.flatMap { EchoedValue(text: $0)?.text }
             self.lastModified = lastModified.flatMap { EchoedValue(text: $0)?.text }
         }
 
-        /// Whether there is nothing by which the representation could be known again.
+        /// Whether there is no validator.
         package var isEmpty: Bool { entityTag == nil && lastModified == nil }
 
         /// For `If-Range`.
         package var condition: String? { entityTag ?? lastModified }
     }
 
-    /// What identifies it; nil where only a checksum of the whole can tell whether bytes belong to it.
+    /// The validators; nil if only a checksum of the whole can show whether bytes belong to it.
     package let validators: Validators?
-    /// The complete length in bytes; nil if no answer has told it.
+    /// The complete length in bytes; nil if no answer has stated it.
     package let length: Int64?
-    /// How many bytes from its first on have come: it has at least as many.
+    /// How many bytes from the first on were received: it has at least as many.
     package let received: Int64
 
     package init(validators: Validators?, length: Int64?, received: Int64 = 0) {
@@ -43,19 +41,19 @@ package struct KnownRepresentation: Sendable, Equatable {
 
     // MARK: Answers
 
-    /// What an answer to a range means.
+    /// The meaning of an answer to a range request.
     package enum Answer: Equatable, Sendable {
-        /// Bytes of this representation follow, from the first that was asked for through this position.
+        /// Bytes of this representation follow, from the requested offset through this position.
         case part(through: Int64, of: Int64)
-        /// The whole follows from its first byte, of this representation or another.
+        /// The whole body follows from its first byte, of this representation or another.
         case whole
-        /// The representation ends where the range begins, and all of it has come.
+        /// The representation ends where the range begins, so it is complete.
         case complete
-        /// It brings nothing that was asked for: a part that fits nowhere, or a success that is no file.
+        /// The answer is unusable: a part that does not fit, or a success without the file.
         case useless
-        /// It is of another representation, or denies what an earlier answer has told of this one.
+        /// The answer is about another representation, or contradicts an earlier one.
         case differs
-        /// It is not about the representation, such as a server's error.
+        /// The answer is not about the representation, such as a server error.
         case unrelated
     }
 
@@ -63,8 +61,8 @@ package struct KnownRepresentation: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - offset: the position of its first byte.
-    ///   - end: the position behind its last byte; nil if nobody knows.
-    ///   - isSamePlace: whether the answer came from where the representation is. Validators mean nothing elsewhere.
+    ///   - end: the position after its last byte; nil if unknown.
+    ///   - isSamePlace: whether the answer came from the representation's URL. Validators mean nothing elsewhere.
     package func evaluate(
         _ head: ResponseHead, from offset: Int64, upTo end: Int64?, isSamePlace: Bool
     ) -> Answer {
@@ -75,10 +73,10 @@ package struct KnownRepresentation: Sendable, Equatable {
             let isAtEnd = length == offset && ContentRange.unsatisfied(head["Content-Range"]) == offset
             return isAtEnd ? .complete : .useless
         case 200, 203, 226:
-            // Where there is no 206, the field has no meaning (RFC 9110, section 14.4). But some servers send the part
-            // that it names, and others the whole: it is believed only if both readings are the same.
+            // Without a 206 the field has no meaning (RFC 9110, section 14.4). But some servers send the part that it
+            // names, and others the whole: it is believed only if both readings agree.
             if head.hasField("content-range"), !head.saysThatItIsWhole { return .useless }
-            // As long as what was asked for: it may be no more than that, whatever its status says.
+            // A body as long as the requested part may be that part, whatever its status says.
             if offset > 0, let end, !head.isEncoded, head.contentLength == end - offset { return .useless }
             return isDenied(by: head, isSamePlace: isSamePlace) ? .differs : .whole
         case 200..<300: return .useless
@@ -97,15 +95,15 @@ package struct KnownRepresentation: Sendable, Equatable {
         return .part(through: range.last, of: whole)
     }
 
-    /// Whether the answer to a request for the whole, after an answer to a range was of no use, is none either: it calls
-    /// itself a part, or denies once more what was known.
+    /// Whether the answer to a request for the whole, after an unusable answer to a range, is unusable too: it calls
+    /// itself a part, or contradicts earlier answers again.
     package func isDenied(byWhole head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard [200, 203, 226].contains(head.statusCode), !head.isEncoded else { return false }
         return ContentRange(head["Content-Range"]) != nil && !head.saysThatItIsWhole
             || isDenied(by: head, isSamePlace: isSamePlace)
     }
 
-    /// Whether a whole has the strong tag of this representation (RFC 9110, section 8.8.1), and another length.
+    /// Whether a whole body has the strong tag of this representation (RFC 9110, section 8.8.1), but another length.
     private func isDenied(by head: ResponseHead, isSamePlace: Bool) -> Bool {
         guard hasTag(of: head, isSamePlace: isSamePlace), let told = head.contentLength else { return false }
         return length.map { $0 != told } ?? (told < received)
@@ -138,7 +136,7 @@ extension KnownRepresentation.Validators {
     package init?(of head: ResponseHead) {
         let modified = head.echoedValue(of: "Last-Modified")?.text
         if head.hasField("etag") {
-            // A tag that is no use is none, but says that the date does not suffice.
+            // An unusable tag still shows that the date does not suffice.
             let quote = UInt8(ascii: "\"")
             guard let tag = head.echoedValue(of: "ETag"), tag.bytes.count >= 2, tag.bytes.first == quote,
                 tag.bytes.last == quote
@@ -154,7 +152,7 @@ extension KnownRepresentation.Validators {
 }
 
 extension ResponseHead {
-    /// Whether its `Content-Range` names all of the bytes, and its length does not deny that.
+    /// Whether its `Content-Range` names all bytes, and its length does not contradict that.
     fileprivate var saysThatItIsWhole: Bool {
         guard let range = ContentRange(self["Content-Range"]), range.first == 0, let total = range.total else {
             return false
@@ -162,8 +160,8 @@ extension ResponseHead {
         return range.last == total - 1 && (contentLength == nil || contentLength == total)
     }
 
-    /// Whether the body is of parts with heads of their own, which nobody asks for with a single range (RFC 9110,
-    /// section 15.3.7.2).
+    /// Whether the body consists of several parts with heads of their own, which a single range does not request (RFC
+    /// 9110, section 15.3.7.2).
     fileprivate var hasSeveralParts: Bool {
         guard let type = self["Content-Type"]?.lowercased() else { return false }
         return type.drop { $0 == " " || $0 == "\t" }.hasPrefix("multipart/byteranges")

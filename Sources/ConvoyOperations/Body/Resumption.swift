@@ -2,7 +2,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// How the rest of a partly received body is requested, and what becomes of the received bytes with the answer.
+/// Requests the rest of a partly received body, and decides about the received bytes with the answer.
 ///
 /// A value without I/O. What the answer means is for ``KnownRepresentation`` to say.
 package struct Resumption: Sendable, Equatable {
@@ -25,14 +25,14 @@ package struct Resumption: Sendable, Equatable {
         /// The answer is not about the body, such as a server error: it becomes the response, and the received bytes
         /// are kept.
         case unrelated
-        /// The answer to a request for the whole denies what earlier answers have told.
+        /// The answer to a request for the whole contradicts earlier answers.
         case contradiction
     }
 
-    /// How to continue after a try that received `offset` bytes of the body that `head` announced; nil if only starting
-    /// over from the first byte is safe.
+    /// How to continue after an attempt that received `offset` bytes of the body that `head` announced; nil if only
+    /// starting over from the first byte is safe.
     ///
-    /// - Parameter total: the length of the whole body, if another answer than `head` told it.
+    /// - Parameter total: the length of the whole body, if another answer than `head` stated it.
     package init?(after head: ResponseHead?, of request: URLRequest, offset: Int64, total: Int64? = nil) {
         guard let head, offset > 0, head.statusCode == 200, !head.isEncoded,
             (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil,
@@ -54,7 +54,7 @@ package struct Resumption: Sendable, Equatable {
     /// What the answer to that request means.
     package func evaluate(_ head: ResponseHead) -> Verdict {
         switch known.evaluate(head, from: offset, upTo: known.length, isSamePlace: isSamePlace(head)) {
-        // One that stops short of the total leaves a gap.
+        // A range that stops short of the total leaves a gap.
         case .part(let last, let total): last == total - 1 ? .append(total: total) : .askForWhole
         case .whole: .startOver
         case .complete: .alreadyComplete
@@ -68,7 +68,7 @@ package struct Resumption: Sendable, Equatable {
         known.isDenied(byWhole: head, isSamePlace: isSamePlace(head)) ? .contradiction : .startOver
     }
 
-    /// What is known of the body that a head announces, where it is the same one.
+    /// What is known about the body that a head announces, if it is the same one.
     package func known(of head: ResponseHead) -> KnownRepresentation? {
         known.hasTag(of: head, isSamePlace: isSamePlace(head)) ? known : nil
     }

@@ -11,19 +11,19 @@ struct CurlCommand {
     var configuration: ConnectionConfiguration
     /// Whether the request gets the standard `User-Agent` if it has none.
     var addsUserAgent: Bool
-    /// Seconds for the whole; nil for no limit.
+    /// The total time limit in seconds; nil for none.
     var totalTimeout: TimeInterval?
-    /// With which a server is answered that asks; nil for none.
+    /// The credential for servers that require authentication; nil for none.
     var credential: URLCredential?
     var includesSecrets: Bool
 
-    /// What cannot be said in the command, for a comment behind it.
+    /// What the command cannot express, for a comment after it.
     var remarks: [String] = []
     var words: [String] = []
     /// The command whose output is the body.
     var source: String?
 
-    /// The command, in one line unless the body has more.
+    /// The command, in one line unless the body has several.
     mutating func text() -> String {
         words = ["curl", "--globoff"]
         source = nil
@@ -122,7 +122,7 @@ struct CurlCommand {
         }
     }
 
-    /// The body of a form, or of JSON, without the values of sensitive names.
+    /// The body of a form or of JSON, with the values of sensitive names masked.
     private func withoutSecrets(_ body: Data) -> Data {
         let type = request.value(forHTTPHeaderField: "Content-Type")?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {
@@ -133,7 +133,7 @@ struct CurlCommand {
         return shown == tree ? body : Data(shown.description.utf8)
     }
 
-    /// A value as an item of a query would have it; nil for an array or an object.
+    /// A value in the form of a query item; nil for an array or an object.
     private static func text(of value: JSON) -> String? {
         switch value {
         case .array, .object: nil
@@ -172,7 +172,7 @@ struct CurlCommand {
         if request.url.flatMap({ Target($0) })?.isSecure == true { addTLS() }
     }
 
-    /// Foundation's, which is not worth a word.
+    /// Foundation's default, which is not printed.
     private static let defaultTimeout: TimeInterval = 60
 
     private mutating func addTLS() {
@@ -203,13 +203,13 @@ struct CurlCommand {
         if let key = files.key { words += ["--key", ShellText.word(key.path)] }
     }
 
-    /// Which certificates are trusted. Where curl has no words for what the operation does, it trusts less.
+    /// Adds the options for trust. Where curl cannot express the policy, it trusts less.
     private mutating func addTrust(_ policy: SecurityPolicy) {
         guard policy.isPinning else {
             switch (policy.allowInvalidCertificates, policy.validatesDomainName) {
             case (true, false): words.append("--insecure")
             case (false, false): remarks.append("compares the server's name, which the operation does not")
-            // Such a policy trusts no server, and one without exceptions needs no words.
+            // Such a policy trusts no server, or has no exceptions to express.
             case (_, true): break
             }
             return
@@ -230,7 +230,7 @@ struct CurlCommand {
     }
 }
 
-/// The way to the server.
+/// The route to the server.
 extension CurlCommand {
     mutating func addRoute() {
         switch configuration.proxy {
@@ -269,16 +269,16 @@ extension CurlCommand {
 }
 
 extension URLConnectionOperation {
-    /// The request as a command of the `curl` tool that a POSIX shell runs as it stands: the method, the header, the body,
-    /// the time limits, the way to the server, and the settings of TLS that `curl` has. A `credential` is given to a server
-    /// that asks; the cookies of a `cookieStore` and the token of an `authenticator` are the present ones.
+    /// The request as a command of the `curl` tool for a POSIX shell: the method, the header, the body, the time
+    /// limits, the route, and the TLS settings that `curl` supports. A `credential` is given to a server that asks; the
+    /// cookies of a `cookieStore` and the token of an `authenticator` are the present ones.
     ///
     /// Secrets are replaced by `***`, unless they are asked for: credentials; the values of `Authorization`, `Cookie`,
     /// `Proxy-Authorization`, of the fields that `sensitiveHeaders` marks and of those whose names tell it; the user
     /// name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a form or
     /// JSON. Other bodies are shown as they are. A body that is a stream is left out, and a comment says so, as it does
-    /// for what `curl` has no option for. The command trusts no server that the operation does not trust: it has no `--insecure`
-    /// where keys or certificates are pinned. Redirects are not followed.
+    /// for what `curl` has no option for. The command trusts no server that the operation does not trust: it has no
+    /// `--insecure` where keys or certificates are pinned. Redirects are not followed.
     ///
     /// - Parameter includingSecrets: whether the command has the secrets, so that its request is the operation's.
     public final func curlCommand(includingSecrets: Bool = false) -> String {
@@ -295,13 +295,13 @@ extension URLConnectionOperation {
 }
 
 extension CookieKeeper {
-    /// The `Cookie` field that a request gets; nil if it gets none, or has its own.
+    /// The `Cookie` field that a request gets; nil if it gets none or has its own.
     fileprivate func field(for request: URLRequest) -> String? {
         guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
             let target = request.url.flatMap({ HTTPAddress($0.absoluteString) }).flatMap({ CookieTarget($0) })
         else { return nil }
         let isSafe = RequestRules.isSafe(request.httpMethod ?? "GET")
-        // What is no text cannot be shown in a command.
+        // Bytes that are not text cannot be shown in a command.
         return field(for: target, site: request.mainDocumentURL, isSafeMethod: isSafe)
             .flatMap { String(validating: $0, as: UTF8.self) }
     }
@@ -338,13 +338,13 @@ package enum ShellText {
         return "printf '\(format)'"
     }
 
-    /// Whether a text can be a word as it is, or between quotes, and be printed without harm.
+    /// Whether a text can be a word as it is, or quoted, and be printed safely.
     static func isText(_ bytes: Data) -> Bool {
         guard let text = String(validating: bytes, as: UTF8.self) else { return false }
         return !text.unicodeScalars.contains { isControl($0) && $0 != "\n" && $0 != "\t" }
     }
 
-    /// Text between quotes, with its line feeds and tabs.
+    /// Quoted text, with its line feeds and tabs.
     static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: #"'\''"#))'" }
 
     private static func isPlain(_ byte: UInt8) -> Bool {

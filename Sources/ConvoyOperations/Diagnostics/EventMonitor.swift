@@ -3,7 +3,7 @@ import ConvoyTransport
 import Dispatch
 import Foundation
 
-/// Hears the whole story of operations: why they wait, what their requests do, what is decided about redirects and retries,
+/// Receives the events of operations: why they wait, what their requests do, the decisions about redirects and retries,
 /// and how they end.
 ///
 /// ```swift
@@ -13,13 +13,13 @@ import Foundation
 /// manager.eventMonitors = [monitor]
 /// ```
 ///
-/// An object, which any number of managers and operations may have. Operations without monitors pay for one look.
+/// Any number of managers and operations may share a monitor. Operations without monitors pay for a single check.
 public final class EventMonitor: Sendable {
     private struct State {
         var intake = Intake()
-        /// How many events were delivered the last time.
+        /// How many events the last delivery had.
         var latestCount = 0
-        /// Whether a delivery is to come, or is under way.
+        /// Whether a delivery is scheduled or running.
         var isScheduled = false
         /// Whether the handler is running.
         var isRunning = false
@@ -36,14 +36,14 @@ public final class EventMonitor: Sendable {
     /// A monitor.
     ///
     /// - Parameters:
-    ///   - capacity: how many events wait at most for a queue that does not keep up. Later ones are lost, and an event says
-    ///     how many.
-    ///   - interval: for how many seconds events are gathered before they are delivered. Waking a thread takes longer than
-    ///     all that leads to an event; 0 is for monitors that need each at once.
-    ///   - queue: where the handler runs; nil for a serial queue of the monitor's own. The calls come one at a time, even on
-    ///     a concurrent queue.
-    ///   - handler: receives the events. What happens together comes together: all that is known when the head of a
-    ///     response comes, for instance. It may block; the operations do not wait for it.
+    ///   - capacity: the maximum number of events that wait for a slow queue. Later ones are lost, and an event states
+    ///     their number.
+    ///   - interval: for how many seconds events are gathered before they are delivered. Waking a thread takes longer
+    ///     than all that leads to an event; 0 is for monitors that need each at once.
+    ///   - queue: where the handler runs; nil for a serial queue of the monitor's own. The calls come one at a time,
+    ///     even on a concurrent queue.
+    ///   - handler: receives the events. Events that occur together are delivered together. It may block; the
+    ///     operations do not wait for it.
     public init(
         capacity: Int = 100_000, interval: TimeInterval = 0.005, on queue: DispatchQueue? = nil,
         handler: @escaping @Sendable ([OperationEvent]) -> Void
@@ -54,8 +54,8 @@ public final class EventMonitor: Sendable {
         self.handler = handler
     }
 
-    /// Calls a block on the monitor's queue when the handler has been called with all that has happened so far, and has
-    /// returned. What was gathered is delivered at once.
+    /// Calls a block on the monitor's queue after the handler has returned from all events so far. Gathered events are
+    /// delivered at once.
     public func whenCaughtUp(_ block: @escaping @Sendable () -> Void) {
         state.withLock { state in
             state.isScheduled = true
@@ -64,9 +64,9 @@ public final class EventMonitor: Sendable {
         queue.async { self.deliver() }
     }
 
-    /// Takes what `tell` appends, all of it together. `tell` is called while the monitor's lock is held.
+    /// Adds the events that `tell` appends, all together. `tell` is called with the monitor's lock held.
     ///
-    /// Events that are followed at once by others wait for those before anybody is woken.
+    /// Events that are immediately followed by others wait for those before the queue is woken.
     func gather(_ tell: (inout Intake) -> Void) {
         let isFirst = state.withLock { state in
             if state.intake.events.isEmpty { state.intake.prepare(capacity: capacity, likely: state.latestCount) }
@@ -83,7 +83,7 @@ public final class EventMonitor: Sendable {
         queue.asyncAfter(deadline: .now() + interval) { self.deliver() }
     }
 
-    /// Delivers what is there. One that comes while another is under way leaves it to that.
+    /// Delivers the waiting events. If another delivery is running, it delivers them.
     private func deliver() {
         let batch = state.withLock { state -> Intake? in
             guard !state.isRunning else { return nil }
@@ -103,7 +103,7 @@ public final class EventMonitor: Sendable {
         }
         switch next {
         case .none: break
-        // Others that use the queue have their turn, too.
+        // Other work of the queue has its turn, too.
         case .atOnce: queue.async { self.deliver() }
         case .later: schedule()
         }
@@ -112,13 +112,13 @@ public final class EventMonitor: Sendable {
 
     private enum Next { case none, atOnce, later }
 
-    /// The events that have not been delivered.
+    /// The events that were not delivered yet.
     struct Intake {
         fileprivate private(set) var events: [OperationEvent] = []
         /// The last of the events that were lost.
         private var lastLost: OperationEvent?
         private var lostCount = 0
-        /// Whether the handler's queue has to be woken.
+        /// Whether the handler's queue must be woken.
         fileprivate private(set) var isUrgent = false
         private var capacity = 0
 
@@ -143,19 +143,19 @@ public final class EventMonitor: Sendable {
     }
 }
 
-/// How much a message of a log matters; the levels of swift-log.
+/// The level of a log message, as in swift-log.
 public enum EventLogLevel: Int, Sendable, Comparable, CaseIterable {
     case trace, debug, info, notice, warning, error
 
-    /// Whether one matters less than the other.
+    /// Whether one level is lower than the other.
     public static func < (one: EventLogLevel, other: EventLogLevel) -> Bool { one.rawValue < other.rawValue }
 }
 
 extension EventMonitor {
-    /// Takes a message: how much it matters, what it says, and what it is about.
+    /// Receives a message: its level, its text and its metadata.
     public typealias Log = @Sendable (_ level: EventLogLevel, _ message: String, _ metadata: [String: String]) -> Void
 
-    /// A monitor that writes a log, with whatever writes logs. Without secrets.
+    /// A monitor that writes to a log, without secrets.
     ///
     /// ```swift
     /// let monitor = EventMonitor.logging(at: .debug) { level, message, metadata in
@@ -163,13 +163,13 @@ extension EventMonitor {
     /// }
     /// ```
     ///
-    /// An operation that fails is an error, what it waits for that others have caused and what it gives up is a warning, a
-    /// retry is a notice, its end and its redirects are information; what its attempts and requests do is for debugging.
+    /// A failed operation is an error; a wait that others have caused, and a retry that is given up, are warnings; a
+    /// retry is a notice; ends and redirects are information; the rest is for debugging.
     ///
     /// - Parameters:
-    ///   - level: what matters less is not logged.
+    ///   - level: lower levels are not logged.
     ///   - queue: where `log` is called; nil for a serial queue of the monitor's own.
-    ///   - log: takes the messages.
+    ///   - log: receives the messages.
     public static func logging(
         at level: EventLogLevel = .info, on queue: DispatchQueue? = nil, _ log: @escaping Log
     ) -> EventMonitor {
@@ -180,7 +180,7 @@ extension EventMonitor {
 }
 
 extension OperationEvent {
-    /// How much it matters.
+    /// The level of the event.
     public var logLevel: EventLogLevel {
         switch kind {
         case .finished(.failed): .error
@@ -195,7 +195,7 @@ extension OperationEvent {
         }
     }
 
-    /// What it is about, by names, without secrets.
+    /// The event's properties by name, without secrets.
     public var metadata: [String: String] {
         var metadata = ["operation": "\(operationNumber)", "time": String(format: "%.6f", time)]
         switch kind {

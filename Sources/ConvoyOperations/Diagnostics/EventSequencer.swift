@@ -2,9 +2,9 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Makes events of what is reported of one operation, in order: the state of a story, as a value.
+/// Makes events, in order, from what is reported about one operation. A value.
 ///
-/// It holds that whatever was started ends, and that nothing follows the end.
+/// It guarantees that everything that was started ends, and that nothing follows the end.
 struct EventSequencer {
     typealias Told = (OperationEvent.Kind, MonotonicTime) -> Void
 
@@ -13,15 +13,15 @@ struct EventSequencer {
     private var attempts = 0
     private var isAttempting = false
     private var requests = 0
-    /// The requests that have not ended, with when they began and whether their phases were told.
+    /// The requests that have not ended, with their start times and whether their phases were reported.
     private var open = OpenRequests()
-    /// The request of an operation that does its own work; nil while there is none.
+    /// The current request of an operation that does its own work; nil while there is none.
     private var current: Int?
-    /// What it waits for; nil while it works, is paused, or before anybody knows.
+    /// What it waits for; nil while it works, is paused, or the reason is unknown.
     private var waiting: WaitReason?
-    /// Whether a queue may say what it waits for.
+    /// Whether a queue may report what it waits for.
     private var isInQueue = true
-    /// What the next delay between two attempts is for; nil for a retry.
+    /// The reason of the next delay between two attempts; nil for a retry.
     private var delay: WaitReason?
     private var isStopped = false
     private var latest: MonotonicTime = 0
@@ -31,7 +31,7 @@ struct EventSequencer {
         var arePhasesTold = false
     }
 
-    /// By their numbers. Nearly always there is one, for which no dictionary is made.
+    /// By number. Nearly always there is one, which needs no dictionary.
     private struct OpenRequests {
         private var one: (number: Int, request: Request)?
         private var others: [Int: Request] = [:]
@@ -64,7 +64,7 @@ struct EventSequencer {
         }
     }
 
-    /// Two threads read the clock before they come here; no event is earlier than the one before it.
+    /// Two threads may read the clock before they arrive here; no event is earlier than the previous one.
     private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ told: Told) {
         latest = max(latest, moment)
         told(kind, latest)
@@ -136,7 +136,7 @@ struct EventSequencer {
     mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) -> Int {
         requests += 1
         guard !isOver else { return requests }
-        // One that was begun anew, the end of whose first beginning was not reported.
+        // The request began anew, and the end of its first start was not reported.
         if let current, open[current] != nil { end(current, nil, nil, at: moment, told) }
         open[requests] = Request(began: moment)
         post(.requestStarted(request: requests, head), moment, told)
@@ -151,7 +151,7 @@ struct EventSequencer {
         post(.responded(request: request, head), moment, told)
     }
 
-    /// - Parameter request: nil for one that was not told of.
+    /// - Parameter request: nil for a request that was not reported.
     mutating func end(
         _ request: Int?, _ head: ResponseHead?, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ told: Told
     ) {
@@ -171,13 +171,13 @@ struct EventSequencer {
         for request in open.numbers { end(request, nil, nil, at: moment, told) }
     }
 
-    /// Tells which phases have ended, with their times.
+    /// Reports the phases that have ended, with their times.
     private mutating func tell(_ phases: TransactionPhases, of request: Int, isShared: Bool, _ told: Told) {
         guard let began = open[request]?.began else { return }
         open[request]?.arePhasesTold = true
         func tell(_ phase: TransactionPhase, _ time: TimeInterval?) {
             guard let time else { return }
-            // The times of a request that others had begun are before those of this operation.
+            // The times of a shared request may precede this operation.
             post(.phaseEnded(phase, request: request), isShared ? began : began + UInt64(max(0, time) * 1e9), told)
         }
         tell(.nameLookup, phases.nameLookup)

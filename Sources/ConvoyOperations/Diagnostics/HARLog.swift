@@ -1,21 +1,21 @@
 import ConvoySupport
 import Foundation
 
-/// The requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and other viewers
-/// read: what was sent and received, and how long each phase took.
+/// The requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and other
+/// viewers read: the requests, the responses, and the duration of each phase.
 ///
-/// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and responses
-/// out of a cache. The bodies themselves are not in it.
+/// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and stored
+/// responses. It does not contain the bodies.
 public struct HARLog: Sendable, Hashable {
     /// An operation.
     public struct Page: Sendable, Hashable {
-        /// What the entries of the operation refer to.
+        /// Identifies the operation in its entries.
         public var id: String
         /// The method and the URL of its first request, without secrets.
         public var title: String
         /// When the operation was made.
         public var startedDate: Date
-        /// How long it took until it had finished, in milliseconds; nil if it has not.
+        /// The time until it had finished, in milliseconds; nil if it has not.
         public var duration: Double?
     }
 
@@ -25,19 +25,19 @@ public struct HARLog: Sendable, Hashable {
         public var page: String
         /// When the request began.
         public var startedDate: Date
-        /// What was sent.
+        /// The request.
         public var request: HARRequest
-        /// What was received.
+        /// The response.
         public var response: HARResponse
-        /// How long each phase took.
+        /// The duration of each phase.
         public var timings: HARTimings
         /// The address that was connected to; nil without a connection.
         public var serverAddress: String?
-        /// The port of this side of the connection, which tells connections apart; nil without one.
+        /// The port of this side of the connection, which distinguishes connections; nil without one.
         public var connection: String?
-        /// How the response came out of a cache, as `CacheUse` has it; nil for one from the network.
+        /// Why a stored response was served, in `CacheUse`'s terms; nil for a response from the network.
         public var cacheUse: String?
-        /// Something to know about it.
+        /// A comment.
         public var comment: String?
     }
 
@@ -46,7 +46,7 @@ public struct HARLog: Sendable, Hashable {
     /// The requests, in the order in which they began.
     public var entries: [Entry] = []
 
-    /// A log of nothing.
+    /// An empty log.
     public init() {}
 
     /// The log as JSON in UTF-8.
@@ -56,12 +56,11 @@ public struct HARLog: Sendable, Hashable {
         return try encoder.encode(self)
     }
 
-    /// Writes the log to a file, in place of what is there, with the mode 0600: it tells where the program has been, and
-    /// perhaps more. Blocks.
+    /// Writes the log to a file, replacing an existing one, with mode 0600, as it shows the program's requests. Blocks.
     ///
     /// A link of this user's leads to the file that is replaced.
     ///
-    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. Then the file is as it was.
+    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. The file is then unchanged.
     public func write(to file: URL) throws {
         let bytes = [UInt8](try data())
         do throws(PrivateFile.Failure) {
@@ -72,8 +71,7 @@ public struct HARLog: Sendable, Hashable {
     }
 }
 
-/// The version of HTTP, the fields and the sizes that requests and responses have in common. Sizes are in bytes, -1 where
-/// they are unknown.
+/// The properties that HAR's requests and responses share. Sizes are in bytes, -1 if unknown.
 public struct HARRequest: Sendable, Hashable {
     /// The method.
     public var method: String
@@ -147,31 +145,31 @@ public struct HARCookie: Sendable, Hashable {
     public var isSecure = false
 }
 
-/// How long the phases of a request took, in milliseconds; nil for what there was not.
+/// The durations of a request's phases, in milliseconds; nil for phases that did not occur.
 public struct HARTimings: Sendable, Hashable {
-    /// Nothing could begin.
+    /// The request was waiting.
     public var blocked: Double?
     /// The name was looked up.
     public var dns: Double?
     /// The connection was made, through proxies and with TLS.
     public var connect: Double?
-    /// TLS was agreed on: a part of ``connect``.
+    /// TLS was negotiated: a part of ``connect``.
     public var ssl: Double?
     /// The request was sent.
     public var send: Double = 0
-    /// The server had the request, and had not answered.
+    /// The request was sent, and no response had begun.
     public var wait: Double = 0
-    /// The response came.
+    /// The response was being received.
     public var receive: Double = 0
 
     /// The sum of the phases, in milliseconds.
     public var total: Double { (blocked ?? 0) + (dns ?? 0) + (connect ?? 0) + send + wait + receive }
 }
 
-// The members of HAR 1.2, by their names. Those that are not of the format begin with an underscore.
+// The members of HAR 1.2, by their names. Additional members begin with an underscore.
 
 extension HARLog: Encodable {
-    /// Encodes the log as the object that a file in HAR has.
+    /// Encodes the log as the root object of a HAR file.
     public func encode(to encoder: any Encoder) throws {
         let pages = pages.map { page in
             HARObject([
@@ -195,7 +193,7 @@ extension HARLog: Encodable {
 }
 
 extension HARRequest: Encodable {
-    /// Encodes the request as HAR has it.
+    /// Encodes the request in HAR's form.
     public func encode(to encoder: any Encoder) throws {
         try HARObject([
             "method": method, "url": url, "httpVersion": httpVersion, "cookies": cookies, "headers": headers,
@@ -206,7 +204,7 @@ extension HARRequest: Encodable {
 }
 
 extension HARResponse: Encodable {
-    /// Encodes the response as HAR has it, its content within.
+    /// Encodes the response in HAR's form, including its content.
     public func encode(to encoder: any Encoder) throws {
         let saved = bodySize >= 0 && contentSize != bodySize ? contentSize - bodySize : nil
         try HARObject([
@@ -218,7 +216,7 @@ extension HARResponse: Encodable {
 }
 
 extension HARCookie: Encodable {
-    /// Encodes the cookie as HAR has it.
+    /// Encodes the cookie in HAR's form.
     public func encode(to encoder: any Encoder) throws {
         try HARObject([
             "name": name, "value": value, "path": path, "domain": domain, "expires": expires.map(HARDate.text),
@@ -228,7 +226,7 @@ extension HARCookie: Encodable {
 }
 
 extension HARTimings: Encodable {
-    /// Encodes the timings as HAR has them, with -1 for what there was not.
+    /// Encodes the timings in HAR's form, with -1 for phases that did not occur.
     public func encode(to encoder: any Encoder) throws {
         try HARObject([
             "blocked": blocked ?? -1, "dns": dns ?? -1, "connect": connect ?? -1, "ssl": ssl ?? -1, "send": send,
@@ -237,7 +235,7 @@ extension HARTimings: Encodable {
     }
 }
 
-/// An object by the names of its members; those that are nil are left out.
+/// An object with members by name; nil members are left out.
 private struct HARObject: Encodable {
     private struct Name: CodingKey {
         let stringValue: String
@@ -256,7 +254,7 @@ private struct HARObject: Encodable {
     }
 }
 
-/// Dates as in RFC 3339, in UTC, with microseconds: what begins in the same millisecond stays in order.
+/// Formats dates by RFC 3339, in UTC, with microseconds, which keep the order within a millisecond.
 enum HARDate {
     static func text(_ date: Date) -> String {
         let seconds = date.timeIntervalSince1970

@@ -11,40 +11,40 @@ import Foundation
 /// try await recorder.log().write(to: file)
 /// ```
 ///
-/// Secrets are masked, unless they are asked for: those that `ConnectionTrace` masks, and the values of cookies. It keeps
-/// what it has recorded in memory, some kilobytes for each request, until ``removeAll()``.
+/// Secrets are masked by default: those that `ConnectionTrace` masks, and the values of cookies. It keeps its records
+/// in memory, some kilobytes for each request, until ``removeAll()``.
 public final class HARRecorder: Sendable {
     private let recording: Recording
 
-    /// What records: for the `eventMonitors` of managers and operations.
+    /// The monitor that records: add it to the `eventMonitors` of managers and operations.
     public let monitor: EventMonitor
 
-    /// A recorder of nothing yet.
+    /// An empty recorder.
     ///
-    /// - Parameter includesSecrets: whether secrets are shown as they are: for files that are kept secret.
+    /// - Parameter includesSecrets: whether secrets are recorded, for files that are kept secret.
     public init(includesSecrets: Bool = false) {
         let recording = Recording(includesSecrets: includesSecrets)
         self.recording = recording
         monitor = EventMonitor(capacity: .max) { events in recording.take(events) }
     }
 
-    /// What has been recorded until now: all requests that have ended.
+    /// The log of all requests that have ended so far.
     public func log() async -> HARLog {
         await withCheckedContinuation { done in log { done.resume(returning: $0) } }
     }
 
-    /// As ``log()``.
+    /// The same as ``log()``.
     ///
     /// - Parameter completion: called on the monitor's queue.
     public func log(completion: @escaping @Sendable (HARLog) -> Void) {
         monitor.whenCaughtUp { [recording] in completion(recording.log()) }
     }
 
-    /// Forgets what has been recorded.
+    /// Forgets all records.
     public func removeAll() { recording.removeAll() }
 }
 
-/// What a recorder has heard.
+/// The events of a recorder.
 private final class Recording: Sendable {
     private struct RequestKey: Hashable {
         let operation: UInt64
@@ -55,7 +55,7 @@ private final class Recording: Sendable {
         var pages: [UInt64: HARLog.Page] = [:]
         var entries: [HARLog.Entry] = []
         var open: [RequestKey: RequestHead] = [:]
-        /// The places of the latest entries of operations that have not finished.
+        /// The indices of the latest entries of unfinished operations.
         var latest: [UInt64: Int] = [:]
     }
 
@@ -122,12 +122,12 @@ private final class Recording: Sendable {
     }
 }
 
-/// Makes an entry of what is known of a request.
+/// Makes an entry for a request.
 struct HARMaker {
     let secrets: SecretClassifier
     let includesSecrets: Bool
 
-    /// - Parameter request: nil for a response out of a cache, for which nothing was sent.
+    /// - Parameter request: nil for a stored response, for which no request was sent.
     func entry(
         _ request: RequestHead?, _ response: ResponseHead?, _ metrics: TransactionMetrics, page: String
     ) -> HARLog.Entry {
@@ -154,7 +154,7 @@ struct HARMaker {
             bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
     }
 
-    /// The version of the request, which follows from that of the answer: libcurl sends no HTTP/1.0.
+    /// The HTTP version of the request, which follows from that of the response: libcurl sends no HTTP/1.0.
     private func version(_ metrics: TransactionMetrics) -> String {
         switch metrics.networkProtocolName {
         case "h2": "HTTP/2"
@@ -189,7 +189,7 @@ struct HARMaker {
         return field.value.utf8.split(separator: UInt8(ascii: ";")).map { cookie($0) }
     }
 
-    /// A cookie of `name=value`.
+    /// A cookie from `name=value`.
     private func cookie(_ pair: Substring.UTF8View) -> HARCookie {
         let name = pair.prefix { $0 != UInt8(ascii: "=") }
         let value = pair.dropFirst(name.count + 1)

@@ -1,21 +1,21 @@
 import ConvoySupport
 import Foundation
 
-/// Tells when to show that the program uses the network: while operations or tasks are under way, but not for what is over
-/// at once, and without flickering between two requests. The counterpart of `AFNetworkActivityIndicatorManager`.
+/// Decides when to show network activity: while operations or tasks are running, but not for very short ones, and
+/// without flickering between two requests. The counterpart of `AFNetworkActivityIndicatorManager`.
 ///
 /// ```swift
 /// NetworkActivityMonitor.shared.activityHandler = { isVisible in statusBar.spinner.isHidden = !isVisible }
 /// NetworkActivityMonitor.shared.isEnabled = true
 /// ```
 ///
-/// An operation counts while it is executing: not while it waits for its turn, a retry or the network, and not while it is
-/// paused. The task of a session counts as its operation does; a download counts once, however many connections it has. An
-/// operation that is under way when the monitor is enabled counts when it goes on after its next pause or retry.
+/// An operation counts while it is executing: not while it waits for its turn, a retry or the network, and not while it
+/// is paused. The task of a session counts as its operation does; a download counts once, however many connections it
+/// has. An operation that is running when the monitor is enabled counts after its next pause or retry.
 ///
-/// As long as no monitor is enabled, operations do nothing for it. All members can be used from any thread.
+/// Without an enabled monitor, operations do no work for it. All members can be used from any thread.
 public final class NetworkActivityMonitor: Sendable {
-    /// One for the whole program, whose handler runs on the main queue. It does nothing until it is enabled.
+    /// The shared monitor, whose handler runs on the main queue. It does nothing until it is enabled.
     public static let shared = NetworkActivityMonitor()
 
     private typealias Stream = AsyncStream<Bool>.Continuation
@@ -24,14 +24,14 @@ public final class NetworkActivityMonitor: Sendable {
         var isEnabled = false
         var activationDelay: TimeInterval = 1
         var completionDelay: TimeInterval = 0.17
-        /// The operations that are under way.
+        /// The running operations.
         var operations: Set<ObjectIdentifier> = []
-        /// What was counted by hand.
+        /// The activities counted by the user.
         var extra = 0
         var activity = ActivityState()
-        /// The timer of the delay that is under way.
+        /// The timer of the current delay.
         var timer: (any ClockTimer)?
-        /// What was reported last, somewhat later than the change.
+        /// The last reported value, which lags behind changes.
         var reported = false
         var handler: (@Sendable (Bool) -> Void)?
         var streams: [Int: Stream] = [:]
@@ -89,14 +89,15 @@ public final class NetworkActivityMonitor: Sendable {
         }
     }
 
-    /// How many seconds something must be under way before it is shown; 1 unless set. What is less than 0 or NaN is 0. A delay
-    /// that has begun keeps its length.
+    /// How many seconds an activity must last before it is shown; 1 by default. Negative numbers and NaN count as 0. A
+    /// running delay keeps its length.
     public var activationDelay: TimeInterval {
         get { state.withLock { $0.activationDelay } }
         set { state.withLock { $0.activationDelay = newValue } }
     }
 
-    /// How many seconds after the end of everything the activity is hidden; 0.17 unless set. What is less than 0 or NaN is 0.
+    /// How many seconds after the end of all activity it is hidden; 0.17 by default. Negative numbers and NaN count as
+    /// 0.
     public var completionDelay: TimeInterval {
         get { state.withLock { $0.completionDelay } }
         set { state.withLock { $0.completionDelay = newValue } }
@@ -104,14 +105,13 @@ public final class NetworkActivityMonitor: Sendable {
 
     // MARK: Activity
 
-    /// Whether the activity is to be shown.
+    /// Whether the activity should be shown.
     public var isNetworkActivityVisible: Bool { state.withLock { $0.activity.isVisible } }
 
-    /// How much is under way: operations, and what was counted by hand.
+    /// The number of activities: running operations, and those counted by the user.
     public var activityCount: Int { state.withLock { $0.count } }
 
-    /// Counts something that is under way besides the operations, as a connection of your own: until
-    /// ``decrementActivityCount()``.
+    /// Counts an activity besides the operations, such as a connection of your own, until ``decrementActivityCount()``.
     public func incrementActivityCount() {
         state.withLock { state in
             state.extra += 1
@@ -119,7 +119,7 @@ public final class NetworkActivityMonitor: Sendable {
         }
     }
 
-    /// Ends what ``incrementActivityCount()`` has begun. Does nothing if nothing was counted by hand.
+    /// Ends an activity of ``incrementActivityCount()``. Does nothing without one.
     public func decrementActivityCount() {
         state.withLock { state in
             state.extra = max(0, state.extra - 1)
@@ -129,8 +129,8 @@ public final class NetworkActivityMonitor: Sendable {
 
     // MARK: Reports
 
-    /// Is called when the activity is to be shown, with true, or hidden, with false: in order, on the queue that the
-    /// initializer was given. The counterpart of `setNetworkingActivityActionWithBlock:`.
+    /// Called with true when the activity should be shown, and with false when it should be hidden: in order, on the
+    /// queue from the initializer. The counterpart of `setNetworkingActivityActionWithBlock:`.
     public var activityHandler: (@Sendable (_ isVisible: Bool) -> Void)? {
         get { state.withLock { $0.handler } }
         set {
@@ -142,10 +142,10 @@ public final class NetworkActivityMonitor: Sendable {
         }
     }
 
-    /// Whether the activity is to be shown: as it is now, and each time when that changes. Ends when the monitor is
-    /// released. To be iterated over once; each reading of the property makes a new one.
+    /// Whether the activity should be shown: the current value, and the value after each change. The sequence ends when
+    /// the monitor is released. Iterate over it once; each access makes a new one.
     ///
-    /// Who is slower than the changes misses some of them, but never the last.
+    /// A slow reader misses intermediate changes, but never the last one.
     public var activityUpdates: AsyncStream<Bool> {
         let (stream, continuation) = AsyncStream.makeStream(of: Bool.self, bufferingPolicy: .bufferingNewest(1))
         let key = state.withLock { state in
@@ -153,14 +153,14 @@ public final class NetworkActivityMonitor: Sendable {
             return state.nextKey
         }
         continuation.onTermination = { [weak self] _ in self?.removeStream(key) }
-        // On the queue that reports the changes, so that none of them comes before.
+        // On the queue that reports the changes, so that no change precedes the current value.
         ownQueue.async { [weak self] in
             guard let self else { return continuation.finish() }
             let isVisible = state.withLock { state in
                 state.streams[key] = continuation
                 return state.reported
             }
-            // Who has gone meanwhile was not there to be removed.
+            // The stream may have ended before it was added, so remove it now.
             if case .terminated = continuation.yield(isVisible) { removeStream(key) }
         }
         return stream
@@ -178,7 +178,8 @@ public final class NetworkActivityMonitor: Sendable {
         carryOut(state.activity.setOccurring(state.count > 0), &state)
     }
 
-    /// Under the lock, so that the order of the queue is that of the changes: to add to it, and to a clock, calls no other code.
+    /// Called under the lock, so that the queue has the order of the changes. Enqueueing and setting timers call no
+    /// user code.
     private func carryOut(_ action: ActivityState.Action, _ state: inout State) {
         if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
@@ -208,7 +209,7 @@ public final class NetworkActivityMonitor: Sendable {
 }
 
 extension NetworkActivityMonitor: ActivityListener {
-    /// The state is read here, under the lock: whatever is reported late, the last one sees how the operation is in the end.
+    /// The state is read here, under the lock, so that the last late report sees the final state.
     func activityDidChange(of operation: URLConnectionOperation) {
         guard counts(operation) else { return }
         let key = ObjectIdentifier(operation)
@@ -220,19 +221,19 @@ extension NetworkActivityMonitor: ActivityListener {
     }
 }
 
-/// Decides when a program shows that it uses the network: not for what is over at once, and without flickering between two
-/// requests. The rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
+/// Decides when to show network activity: not for very short activities, and without flickering between two requests.
+/// The rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
 ///
-/// A plain value: it says what is to be done, and has a method for the end of a delay.
+/// A plain value: it returns what to do, and has a method for the end of a delay.
 struct ActivityState: Equatable {
     enum Phase: Equatable {
-        /// Nothing is shown, and nothing is under way.
+        /// Hidden; there is no activity.
         case notActive
-        /// Something has begun; it is shown if there still is something when the delay is over.
+        /// There is activity; it is shown if it lasts beyond the delay.
         case delayingStart
-        /// It is shown.
+        /// Shown.
         case active
-        /// Nothing is under way any more; it is shown until the delay is over, in case something follows.
+        /// There is no activity any more; it is hidden after the delay, unless another one follows.
         case delayingEnd
     }
 
@@ -247,18 +248,18 @@ struct ActivityState: Equatable {
     }
 
     private(set) var phase = Phase.notActive
-    /// Whether something is under way.
+    /// Whether there is any activity.
     private(set) var isOccurring = false
-    /// The number of the last delay. An earlier one that passes has no meaning any more.
+    /// The number of the last delay. Earlier ones are ignored.
     private var number: UInt = 0
 
     /// Whether the activity is shown.
     var isVisible: Bool { phase == .active || phase == .delayingEnd }
 
-    /// Whether a delay is under way.
+    /// Whether a delay is running.
     var isDelaying: Bool { phase == .delayingStart || phase == .delayingEnd }
 
-    /// Something has begun, or all has ended.
+    /// Notes that activity has begun, or that all has ended.
     mutating func setOccurring(_ isOccurring: Bool) -> Action {
         self.isOccurring = isOccurring
         switch (phase, isOccurring) {
@@ -268,12 +269,12 @@ struct ActivityState: Equatable {
             phase = .active
             number &+= 1
             return .nothing
-        // The delay goes on, whatever comes in it.
+        // A delay continues, whatever happens during it.
         case (.delayingStart, _), (.notActive, false), (.active, true), (.delayingEnd, false): return .nothing
         }
     }
 
-    /// A delay is over.
+    /// Notes that a delay is over.
     mutating func delayDidPass(_ number: UInt) -> Action {
         guard number == self.number else { return .nothing }
         switch phase {
@@ -287,7 +288,7 @@ struct ActivityState: Equatable {
         }
     }
 
-    /// Activity is not shown any more.
+    /// Hides the activity.
     mutating func reset() -> Action {
         defer { (phase, isOccurring, number) = (.notActive, false, number &+ 1) }
         return isVisible ? .hide : .nothing

@@ -3,38 +3,37 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Something that has happened to an operation, as an ``EventMonitor`` hears it.
+/// An event of an operation, as an ``EventMonitor`` receives it.
 ///
-/// The events of one operation come in the order in which they happened, beginning with ``Kind/made``. None comes after
-/// ``Kind/finished(_:)``, and before it whatever was started has ended.
+/// The events of one operation come in the order in which they happened, beginning with ``Kind/made``.
+/// ``Kind/finished(_:)`` is the last one, and everything that was started ends before it.
 public struct OperationEvent: Sendable {
-    /// What has happened.
+    /// The kind of an event.
     public enum Kind: Sendable {
         /// The operation was made, or its monitoring has begun.
         case made
-        /// It came into a queue.
+        /// It was added to a queue.
         case enqueued
-        /// It waits: for a slot, for its dependencies, to be retried. Told again when the reason changes.
+        /// It waits: for a slot, for its dependencies, for a retry. Reported again when the reason changes.
         case waiting(WaitReason)
-        /// It begins to work: the first attempt is 1, and each retry and each resumption after a pause is another.
+        /// An attempt begins: the first one is 1, and each retry and each resumption after a pause is another.
         case attemptStarted(Int)
-        /// A request is sent, or will be as soon as there is a connection. Each redirect is another, and so is each part of
-        /// a download; they are numbered from 1.
+        /// A request is about to be sent, perhaps after waiting for a connection. Each redirect is another, and so is
+        /// each part of a download; they are numbered from 1.
         indirect case requestStarted(request: Int, RequestHead)
-        /// A phase of a request has ended. Told with what comes next, at the time at which it ended; not for phases that
-        /// there were not, as of a connection that was there already.
+        /// A phase of a request has ended. Reported together with the next event, at the time at which it ended; not
+        /// for phases that did not occur, such as those of an existing connection.
         case phaseEnded(TransactionPhase, request: Int)
-        /// The head of the response has come.
+        /// The head of the response has arrived.
         case responded(request: Int, ResponseHead)
-        /// A request has ended, with a whole response or not. The head is nil if none came; the metrics are nil if libcurl
-        /// never had it.
+        /// A request has ended, with a complete response or not. The head is nil if none arrived; the metrics are nil
+        /// if the request never reached libcurl.
         indirect case requestEnded(request: Int, ResponseHead?, TransactionMetrics?)
-        /// The response came out of a cache, for which no request was sent.
+        /// A stored response was served, without a request.
         indirect case servedFromCache(ResponseHead?, TransactionMetrics)
-        /// It is decided what becomes of a redirect, and why.
+        /// A decision about a redirect was made.
         indirect case redirected(RedirectEvent)
-        /// It is decided whether a failed attempt is repeated, and why; or the operation waits because another one's request
-        /// has failed.
+        /// A decision about a retry was made; or the operation waits because another one's request has failed.
         indirect case retryDecided(RetryEvent)
         /// An attempt has ended.
         case attemptEnded(Int)
@@ -42,29 +41,29 @@ public struct OperationEvent: Sendable {
         case paused
         /// It was resumed.
         case resumed
-        /// It was cancelled, or the time limit of the whole operation has passed. It finishes after that.
+        /// It was cancelled, or its total time limit has passed. It finishes afterwards.
         case stopped
         /// It has finished.
         case finished(OperationOutcome)
-        /// The monitor's queue did not keep up, and so many events of this and other operations were not kept.
+        /// The monitor's queue was too slow: this many events, of this and other operations, were lost.
         case lost(Int)
     }
 
-    /// What has happened.
+    /// What happened.
     public let kind: Kind
-    /// When, on the monotonic clock.
+    /// The time on the monotonic clock.
     let moment: MonotonicTime
-    /// When the story began. Neither this nor the number is taken from the story: events outlive it on other threads, and
-    /// a reference in each would be counted there.
+    /// When the event log began. The event holds no reference to the log: events outlive it on other threads, which
+    /// would count references.
     let origin: StartMoment
-    /// What is secret in a response for which no request was sent; nil for all other events.
+    /// Decides what is secret in a stored response; nil for all other events.
     let secrets: ResponseSecrets?
-    /// The number of the operation, which no other one of the process has: its `operationNumber`.
+    /// The number of the operation, which is unique in the process: its `operationNumber`.
     public let operationNumber: UInt64
 
-    /// When, in seconds since ``Kind/made``.
+    /// The time in seconds since ``Kind/made``.
     public var time: TimeInterval { origin.seconds(until: moment) }
-    /// When, by the date of the system at ``Kind/made`` and a clock that never goes back.
+    /// The date, computed from the date of ``Kind/made`` and a monotonic clock.
     public var date: Date { origin.date.addingTimeInterval(time) }
 
     /// Another event of the same operation at the same time.
@@ -77,7 +76,7 @@ public struct OperationEvent: Sendable {
 extension OperationEvent.Kind {
     var isOfCache: Bool { if case .servedFromCache = self { true } else { false } }
 
-    /// Whether another event follows within moments, with which it is delivered.
+    /// Whether another event follows within moments, with which this one is delivered.
     var isFollowedAtOnce: Bool {
         switch self {
         case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true
@@ -86,7 +85,7 @@ extension OperationEvent.Kind {
     }
 }
 
-/// What is secret in a response out of a cache, by the settings of the operation.
+/// Decides what is secret in a stored response, by the settings of the operation.
 final class ResponseSecrets: Sendable {
     let classifier: SecretClassifier
 
@@ -95,7 +94,7 @@ final class ResponseSecrets: Sendable {
 
 /// How an operation has finished.
 public enum OperationOutcome: Sendable {
-    /// With a response that is acceptable.
+    /// With an acceptable response.
     case succeeded
     /// With an error.
     case failed(any Error)
@@ -104,12 +103,12 @@ public enum OperationOutcome: Sendable {
 }
 
 extension OperationEvent: CustomStringConvertible {
-    /// A line without secrets: the number of the operation, the seconds since it was made, and what has happened.
+    /// A line without secrets: the number of the operation, the seconds since it was made, and the event.
     public var description: String { String(format: "#%llu %.3f s ", operationNumber, time) + kind.description }
 }
 
 extension OperationEvent.Kind: CustomStringConvertible {
-    /// What has happened, without secrets.
+    /// The event in words, without secrets.
     public var description: String {
         switch self {
         case .made: return "made"

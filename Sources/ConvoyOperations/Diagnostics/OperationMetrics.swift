@@ -2,13 +2,13 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// What an operation took, from when it was made until it had finished: how long it waited for what, and all its requests.
-/// The counterpart of Foundation's `URLSessionTaskMetrics`, which Foundation on Linux does not have.
+/// The measurements of an operation, from its creation to its end: its waits, and all its requests. The counterpart of
+/// Foundation's `URLSessionTaskMetrics`, which Foundation on Linux does not have.
 ///
 /// All times are by a clock that never goes back, and relate to the date of ``creationDate``. Like those of
 /// `TransactionMetrics`, they are multiples of 2⁻²⁰ s, and their sums are exact.
 public struct OperationMetrics: Sendable, Hashable {
-    /// A time in which an operation waited.
+    /// A time during which an operation waited.
     public struct Wait: Sendable, Hashable {
         /// What it waited for.
         public let reason: WaitReason
@@ -20,20 +20,20 @@ public struct OperationMetrics: Sendable, Hashable {
 
     /// When the operation was made by a manager that collects metrics; otherwise, when it was asked to collect them.
     public let creationDate: Date
-    /// Seconds from then until its work began for the first time; nil if it never did.
+    /// Seconds until its work began for the first time; nil if it never did.
     public let start: TimeInterval?
-    /// Seconds from then until it had finished.
+    /// Seconds until it had finished.
     public let duration: TimeInterval
-    /// When and for what it waited, in that order. In the rest of the time it worked: it sent requests, asked handlers, and
-    /// parsed what had come.
+    /// Its waits, in order. The rest of the time it worked: it sent requests, asked handlers, and parsed responses.
     public let waits: [Wait]
-    /// How many redirects were followed, in all tries.
+    /// How many redirects were followed, in all attempts.
     public let redirectCount: Int
-    /// How often its request was retried after a failure, as ``URLConnectionOperation/retryCount``. Requests that answer a
-    /// server's question for a credential do not count.
+    /// How often its request was retried after a failure, as ``URLConnectionOperation/retryCount``. Requests that
+    /// answer a challenge do not count.
     public let retryCount: Int
-    /// The metrics of all its requests, and of what came out of the cache, in the order in which they ended. A pause and a
-    /// resume make two, and a download has those of all its parts. What was never given to the network has none.
+    /// The metrics of all its requests, including stored responses, in the order in which they ended. A paused and
+    /// resumed request has two, and a download has those of all its parts. Requests that never reached the network have
+    /// none.
     public let transactions: [TransactionMetrics]
 
     /// When its work began for the first time; nil if it never did.
@@ -42,10 +42,10 @@ public struct OperationMetrics: Sendable, Hashable {
     public var endDate: Date { creationDate.addingTimeInterval(duration) }
     /// How long it waited, in seconds.
     public var waitDuration: TimeInterval { waits.reduce(0) { $0 + $1.duration } }
-    /// How long it worked, in seconds: when it did not wait.
+    /// How long it worked, in seconds: the time in which it did not wait.
     public var workDuration: TimeInterval { duration - waitDuration }
 
-    /// How long it waited for something, in seconds.
+    /// How long it waited for this reason, in seconds.
     public func waitDuration(for reason: WaitReason) -> TimeInterval {
         waits.reduce(0) { $1.reason == reason ? $0 + $1.duration : $0 }
     }
@@ -76,10 +76,10 @@ final class MetricsRecord: Sendable {
 
     private struct Collected {
         var activity = Activity.waiting(.start)
-        /// Since when it is that.
+        /// Since when.
         var since: MonotonicTime
         var waits: [(reason: WaitReason, begin: MonotonicTime, end: MonotonicTime)] = []
-        /// What the next delay between two tries is for; nil for a retry.
+        /// The reason of the next delay between two attempts; nil for a retry.
         var nextDelay: WaitReason?
         var started: MonotonicTime?
         var redirectCount = 0
@@ -103,7 +103,7 @@ final class MetricsRecord: Sendable {
 
         mutating func turn(to next: Activity, at now: MonotonicTime) {
             guard next != activity, activity != .over else { return }
-            // Another thread may have read the clock later, and come first.
+            // Another thread may have read the clock later, but arrived first.
             let now = max(now, since)
             if case .waiting(let reason) = activity, now > since { waits.append((reason, since, now)) }
             activity = next
@@ -113,7 +113,7 @@ final class MetricsRecord: Sendable {
 
     private let created = StartMoment.now
     private let collected: Locked<Collected>
-    /// The record of the operation of whose work this one does a part; nil for none.
+    /// The record of the operation that this one is a part of; nil for none.
     private let parent: MetricsRecord?
 
     init(partOf parent: MetricsRecord? = nil) {
@@ -123,8 +123,8 @@ final class MetricsRecord: Sendable {
 
     // MARK: Waits
 
-    /// The operation is held back by a queue: called while the queue's lock is held. Does nothing for one that has begun, is
-    /// paused, or waits for another try.
+    /// Notes that a queue holds the operation back; called with the queue's lock held. Does nothing for an operation
+    /// that has begun, is paused, or waits for another attempt.
     func wait(for reason: WaitReason) {
         let now = StartMoment.timeNow
         collected.withLock { collected in
@@ -133,10 +133,10 @@ final class MetricsRecord: Sendable {
         }
     }
 
-    /// Says what the next delay between two tries is for.
+    /// Sets the reason of the next delay between two attempts.
     func expectDelay(for reason: WaitReason) { collected.withLock { $0.nextDelay = reason } }
 
-    /// The lifecycle has changed.
+    /// Notes a change of the lifecycle.
     func read(_ change: TransitionLog.Change) { collected.withLock { $0.read(change) } }
 
     // MARK: Requests
@@ -156,14 +156,14 @@ final class MetricsRecord: Sendable {
 
     // MARK: The end
 
-    /// The metrics of the operation, which has finished. They do not change any more.
+    /// The final metrics of a finished operation.
     ///
     /// - Parameter early: the changes that cannot be read in order yet.
     func metrics(retryCount: Int, before early: [TransitionLog.Change]) -> OperationMetrics {
         let now = StartMoment.timeNow
         return collected.withLock { collected in
             for change in early { collected.read(change) }
-            // The one who asks may be ahead of the thread that has made the change.
+            // The caller may be ahead of the thread that made the change.
             collected.turn(to: .over, at: now)
             let ended = collected.since
             return OperationMetrics(
@@ -180,7 +180,7 @@ final class MetricsRecord: Sendable {
 }
 
 extension WaitReason {
-    /// Whether it is before a start, be it the first or another one.
+    /// Whether it precedes a start, the first one or a later one.
     fileprivate var isOfQueue: Bool {
         switch self {
         case .start, .dependencies, .barrier, .suspendedQueue, .slot, .hostLimit, .startRate, .closedGate: true

@@ -3,7 +3,7 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// Tells the monitors of an operation what happens to it, in the order of its ``TransitionLog``. Operations without
+/// Reports the events of an operation to its monitors, in the order of its ``TransitionLog``. Operations without
 /// monitors have none.
 final class OperationStory: Sendable {
     /// Unique in the process.
@@ -11,17 +11,17 @@ final class OperationStory: Sendable {
     let origin: StartMoment
     let monitors: [EventMonitor]
     private let log: TransitionLog
-    /// The story of the operation of whose work this one does a part; nil for none.
+    /// The event log of the operation that this one is a part of; nil for none.
     private let parent: OperationStory?
     private let telling = Locked(Telling())
 
     private static let count = Atomic<UInt64>(0)
 
-    /// What is reported besides the changes of the lifecycle, before it becomes an event. What is large is in boxes, so that the
-    /// others are small.
+    /// A report besides the changes of the lifecycle, before it becomes an event. Large values are boxed to keep the
+    /// others small.
     enum Report {
         case wait(WaitReason)
-        /// What the next delay between two attempts is for.
+        /// The reason of the next delay between two attempts.
         case delay(for: WaitReason)
         case event(OperationEvent.Kind)
         indirect case requestStarted(RequestHead)
@@ -30,12 +30,12 @@ final class OperationStory: Sendable {
     }
 
     private struct Telling {
-        /// The number of the last change that was made before the story; nil before it has begun.
+        /// The number of the last change before the log began; nil before that.
         var begun: UInt32?
         var teller = EventSequencer()
-        /// The number of this part's request in the story of the whole; nil while there is none.
+        /// The number of this part's request in the log of the whole; nil while there is none.
         var partRequest: Int?
-        /// What is secret in responses for which no request was sent.
+        /// Decides what is secret in stored responses.
         var secrets: ResponseSecrets?
     }
 
@@ -47,19 +47,19 @@ final class OperationStory: Sendable {
         parent = nil
     }
 
-    /// The story of an operation that does a part of another's work: only its requests are told, there.
+    /// The event log of a part of another operation: only its requests are reported, in the other's log.
     init(partOf parent: OperationStory) {
         (number, origin, monitors, log) = (parent.number, parent.origin, [], parent.log)
         self.parent = parent
     }
 
-    /// Says what is secret in a response for which no request was sent, before that is told.
+    /// Sets what is secret in a stored response, before that is reported.
     func noteSecrets(of configuration: ConnectionConfiguration) {
         let secrets = ResponseSecrets(configuration.secrets)
         (parent ?? self).telling.withLock { $0.secrets = secrets }
     }
 
-    /// Begins with what the operation is at that moment. Changes that were made before are not told.
+    /// Begins with the operation's current state. Earlier changes are not reported.
     func begin(after number: UInt32, isFinished: Bool) {
         let now = origin.time
         telling.withLock { telling in
@@ -72,7 +72,7 @@ final class OperationStory: Sendable {
 
     // MARK: Reports
 
-    /// The lifecycle has changed. Called in order.
+    /// Reports a change of the lifecycle. Called in order.
     func read(_ change: TransitionLog.Change) {
         if let parent { return endPart(after: change, in: parent) }
         telling.withLock { telling in
@@ -81,7 +81,7 @@ final class OperationStory: Sendable {
         }
     }
 
-    /// Takes a report of a queue, or of what was decided.
+    /// Reports a wait in a queue, or a decision.
     func note(_ report: Report) {
         let now = StartMoment.timeNow
         if let parent {
@@ -91,7 +91,7 @@ final class OperationStory: Sendable {
         take(report, at: now) { $0.tell(report, at: now, $1) }
     }
 
-    /// Lets the teller tell when all changes are told that were noted before.
+    /// Reports after all changes that were noted before.
     private func take(
         _ report: @autoclosure () -> Report, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Told) -> Void
@@ -99,13 +99,13 @@ final class OperationStory: Sendable {
         log.tellInOrder(TransitionLog.Report(story: self, report: report(), moment: moment)) { self.report(tell) }
     }
 
-    /// Tells what was held back until now.
+    /// Reports what was held back.
     func tell(_ held: TransitionLog.Report) {
         report { $0.tell(held.report, at: held.moment, $1) }
     }
 
-    /// Lets the teller tell. What belongs to the request of a part is told at once: the attempt of the whole has begun and has
-    /// not ended.
+    /// Reports in order. A report about a part's request needs no order: the attempt of the whole has begun and not
+    /// ended.
     private func report(_ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
         telling.withLock { telling in
             guard telling.begun != nil else { return }
@@ -113,8 +113,7 @@ final class OperationStory: Sendable {
         }
     }
 
-    /// Hands what the teller tells to the monitors. Under the lock, which keeps the order; the handlers run later, without
-    /// it.
+    /// Passes events to the monitors. Under the lock, which keeps the order; the handlers run later, without it.
     private func post(from telling: inout Telling, _ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
         let (number, origin, secrets) = (number, origin, telling.secrets)
         func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {
@@ -176,8 +175,8 @@ final class OperationStory: Sendable {
 }
 
 extension AtomicLifecycle.Transition {
-    /// Whether the work of a try has ended with it.
+    /// Whether an attempt's work ends with the change.
     var endsAttempt: Bool { old.work.isUnderWay && (!new.work.isUnderWay || new.tryNumber != old.tryNumber) }
-    /// Whether the work of a try begins with it.
+    /// Whether an attempt's work begins with the change.
     var startsAttempt: Bool { new.work.isUnderWay && (!old.work.isUnderWay || new.tryNumber != old.tryNumber) }
 }

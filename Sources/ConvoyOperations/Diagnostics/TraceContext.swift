@@ -2,10 +2,10 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Where a request belongs in a distributed trace: the `traceparent` and `tracestate` of W3C Trace Context, level 1.
+/// The position of a request in a distributed trace: the `traceparent` and `tracestate` of W3C Trace Context, level 1.
 ///
-/// A value: an operation that goes out under a context sends it with every request of its attempts, so that the services
-/// behind it can say which of their work was done for it.
+/// An operation with a context sends it with every request of its attempts, so that the services behind it can relate
+/// their work to it.
 public struct TraceContext: Sendable, Hashable {
     /// The identifier of the whole trace: 16 bytes, not all of them zero.
     public let traceID: [UInt8]
@@ -13,7 +13,7 @@ public struct TraceContext: Sendable, Hashable {
     public let parentID: [UInt8]
     /// Whether the caller may have recorded the trace.
     public let isSampled: Bool
-    /// What tracing systems pass on to themselves: the text of `tracestate`; nil for nothing.
+    /// The state of tracing systems: the text of `tracestate`; nil for none.
     public let state: String?
 
     /// A context.
@@ -49,13 +49,12 @@ public struct TraceContext: Sendable, Hashable {
         }
     }
 
-    /// The context that a request has come with (section 3.2.2): that of a server's own request, for the requests that it
-    /// makes because of it.
+    /// The context of an incoming request (section 3.2.2), for the requests that a server makes because of it.
     ///
     /// - Parameters:
     ///   - traceparent: the field's value. What versions after the first one add to it is ignored.
-    ///   - tracestate: the value of that field, its lines joined by commas; nil if there is none. One that is not valid is
-    ///     dropped.
+    ///   - tracestate: the value of that field, its lines joined by commas; nil if there is none. One that is not valid
+    ///     is dropped.
     /// - Returns: nil for a `traceparent` that is not valid.
     public init?(traceparent: String, tracestate: String? = nil) {
         let parts = traceparent.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)

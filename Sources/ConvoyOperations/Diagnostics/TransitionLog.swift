@@ -2,32 +2,31 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The changes of an operation's lifecycle in the order in which they were made, every one of them, for all that read them:
-/// observers, event monitors and metrics.
+/// Passes all changes of an operation's lifecycle, in order, to observers, event monitors and metrics.
 ///
-/// Changes are made by many threads, and noted here in any order; they are put into order by their numbers, once for all
-/// readers. What else a monitor receives stands behind the changes that had been noted by then: what the transport reports
-/// belongs to an attempt whose beginning is among those.
+/// Changes are made by many threads, and noted here in any order; they are put into order by their numbers, once for
+/// all readers. What else a monitor receives stands behind the changes that had been noted by then: what the transport
+/// reports belongs to an attempt whose beginning is among those.
 ///
 /// An operation without readers has no log, and pays for one atomic read per change. When the last change, the one to
 /// `finished`, has been submitted to the observers' queues, all observers are released.
 final class TransitionLog: Sendable {
     typealias Handler = @Sendable (URLConnectionOperation, Lifecycle, Lifecycle) -> Void
 
-    /// A change, with what was true when it was noted.
+    /// A change, with the circumstances when it was noted.
     struct Change: Sendable {
         let transition: AtomicLifecycle.Transition
         let number: UInt32
         let moment: MonotonicTime
-        /// What the operation waits for, if it has become ready.
+        /// What the operation waits for, if it became ready.
         let whenReady: WaitReason
-        /// How the operation has ended, if it has.
+        /// The operation's outcome, if it has finished.
         let outcome: OperationOutcome?
 
         fileprivate var isLast: Bool { transition.new.state == .finished }
     }
 
-    /// What a monitor is to receive behind a change.
+    /// A report to a monitor, after a change.
     struct Report {
         let story: OperationStory
         let report: OperationStory.Report
@@ -41,7 +40,7 @@ final class TransitionLog: Sendable {
         var latest: UInt32 = 0
         /// Changes that were noted early: an earlier one is still missing.
         var early: [UInt32: Change] = [:]
-        /// By the number of the change behind which it stands.
+        /// By the number of the change that they follow.
         var held: [UInt32: [Report]] = [:]
         var observers: [Int: Observer] = [:]
         var nextKey = 0
@@ -52,13 +51,13 @@ final class TransitionLog: Sendable {
     /// Whether there are observers.
     var hasObservers: Bool { state.withLock { !$0.observers.isEmpty } }
 
-    /// The changes that were noted but not passed on yet, as an earlier one is missing.
+    /// The changes that were noted but not passed on, as an earlier one is missing.
     var early: [Change] { state.withLock { $0.early.values.sorted { Self.comes($1.number, after: $0.number) } } }
 
-    /// Whether one change was made after another. Their numbers wrap around, and are compared by their distance.
+    /// Whether one change was made after another. Numbers wrap around, so their distance is compared.
     static func comes(_ number: UInt32, after other: UInt32) -> Bool { Int32(bitPattern: number &- other) > 0 }
 
-    /// Lets a reader begin with what the operation is now: `body` gets that, and the number of the last change in it.
+    /// Lets a reader begin with the current state: `body` receives that, and the number of the last change in it.
     func begin(with operation: URLConnectionOperation, _ body: (Lifecycle, UInt32) -> Void) {
         state.withLock { state in
             let (life, number) = operation.lifecycle.current
@@ -67,7 +66,7 @@ final class TransitionLog: Sendable {
         }
     }
 
-    /// Notes a change, and passes on those that are next in order.
+    /// Notes a change, and passes on those that follow in order.
     func note(_ change: Change, of operation: URLConnectionOperation) {
         let released = state.withLock { state in
             // The change was made before there was a reader.
@@ -92,7 +91,8 @@ final class TransitionLog: Sendable {
         withExtendedLifetime(released) {}
     }
 
-    /// Under the lock, which keeps the order. No reader calls a user's code here: handlers run later, on their queues.
+    /// Called under the lock, which keeps the order. No reader calls user code here: handlers run later, on their
+    /// queues.
     private func pass(_ change: Change, of operation: URLConnectionOperation, _ state: inout State) {
         operation.metricsRecord?.read(change)
         operation.story?.read(change)
@@ -165,10 +165,10 @@ final class TransitionLog: Sendable {
 }
 
 extension URLConnectionOperation {
-    /// The changes in their order; nil as long as nothing reads them. Takes no lock.
+    /// The log; nil while nothing reads it. Takes no lock.
     final var transitionLog: TransitionLog? { logReference.object }
 
-    /// The same, made if there is none yet. From here on every change is noted.
+    /// The log, made if needed. From then on every change is noted.
     final var openedLog: TransitionLog {
         if let log = logReference.object { return log }
         let made = TransitionLog()
@@ -177,7 +177,7 @@ extension URLConnectionOperation {
         return made
     }
 
-    /// Lets the readers of changes, if there are any, know of one.
+    /// Passes a change to its readers, if there are any.
     func note(_ transition: AtomicLifecycle.Transition) {
         guard let log = transitionLog, let number = transition.number else { return }
         let (isRecorded, isMonitored, new) = (metricsReference.isSet, storyReference.isSet, transition.new)

@@ -1,12 +1,12 @@
 import ConvoySupport
 import Foundation
 
-/// Lets a view show how an operation is. It lasts until the operation has finished, and need not be kept; it retains
-/// neither the view nor the operation.
+/// Binds a view to an operation. It lasts until the operation has finished, and need not be stored; it retains neither
+/// the view nor the operation.
 ///
-/// The view is called on one queue, and only as often as that has time: what has changed meanwhile is shown at once.
+/// The view is called on one queue, no more often than that has time for; intermediate changes are skipped.
 public final class ViewBinding: Sendable {
-    /// What a view shows: one operation for each.
+    /// What a view shows: one operation for each kind.
     enum Kind: Hashable { case activity, progress }
 
     private struct Place: Hashable {
@@ -20,14 +20,14 @@ public final class ViewBinding: Sendable {
 
     private struct State {
         var update: (@Sendable () -> Void)?
-        /// Ends what tells this binding of changes.
+        /// Ends the observation of changes.
         var end: (@Sendable () -> Void)?
-        /// Whether the queue has an update to make.
+        /// Whether an update is scheduled.
         var isPending = false
         var isOver = false
     }
 
-    /// The bindings of all views, so that a view that is used again ends its earlier one.
+    /// The bindings of all views, so that binding a view again ends the earlier binding.
     private static let all = Locked<[Place: Bound]>([:])
 
     private let place: Place
@@ -37,7 +37,7 @@ public final class ViewBinding: Sendable {
     /// - Parameters:
     ///   - view: not retained.
     ///   - queue: where `update` is called.
-    ///   - update: shows how the operation is now. Released at the end.
+    ///   - update: shows the operation's current state. Released at the end.
     init(of view: AnyObject, _ kind: Kind, on queue: DispatchQueue, update: @escaping @Sendable () -> Void) {
         place = Place(view: ObjectIdentifier(view), kind: kind)
         self.queue = queue
@@ -52,11 +52,11 @@ public final class ViewBinding: Sendable {
 
     deinit { leave() }
 
-    /// Whether the view is called no more: the operation has finished, which the view has shown, or the binding was ended.
+    /// Whether the view is called no more: it has shown the end of the operation, or the binding was ended.
     public var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// Ends the binding, and leaves the view as it is. No call of the view begins after this has returned, but one that is
-    /// under way may go on.
+    /// Ends the binding, and leaves the view unchanged. No call of the view begins after this has returned, but a
+    /// running one may continue.
     public func invalidate() {
         let old = state.withLock { state in
             defer { state = State(update: nil, end: nil, isPending: false, isOver: true) }
@@ -66,7 +66,7 @@ public final class ViewBinding: Sendable {
         leave()
     }
 
-    /// Says how the changes are no longer told.
+    /// Sets what ends the observation of changes.
     func setEnd(_ end: @escaping @Sendable () -> Void) {
         let isOver = state.withLock { state in
             if !state.isOver { state.end = end }
@@ -75,7 +75,7 @@ public final class ViewBinding: Sendable {
         if isOver { end() }
     }
 
-    /// Something has changed: the view is updated when its queue has time.
+    /// Schedules an update of the view.
     func refresh() {
         let isFirst = state.withLock { state in
             guard !state.isOver, !state.isPending else { return false }
@@ -92,7 +92,7 @@ public final class ViewBinding: Sendable {
         }
     }
 
-    /// The operation has finished: the view is updated once more.
+    /// Updates the view a last time, as the operation has finished.
     func finish() {
         queue.async { [self] in
             state.withLock { $0.update }?()
@@ -104,13 +104,13 @@ public final class ViewBinding: Sendable {
         let (place, own) = (place, ObjectIdentifier(self))
         Self.all.withLock { all in
             guard let bound = all[place] else { return }
-            // While it is being released, it is not to be found any more, and nor is anybody else.
+            // A weak reference to an object in `deinit` is nil; it counts as this one.
             if bound.binding.map({ ObjectIdentifier($0) == own }) ?? true { all[place] = nil }
         }
     }
 }
 
-/// A view that is not retained, and only touched on the queue of its binding.
+/// A view that is not retained, and only used on the queue of its binding.
 struct WeakView<View>: @unchecked Sendable {
     private weak var object: AnyObject?
 
@@ -120,7 +120,7 @@ struct WeakView<View>: @unchecked Sendable {
     var view: View? { object as? View }
 }
 
-/// What shows that something is under way, such as a spinner of any toolkit. The counterpart of AFNetworking's category of
+/// A view that shows activity, such as a spinner of any toolkit. The counterpart of AFNetworking's category of
 /// `UIActivityIndicatorView`.
 ///
 /// ```swift
@@ -131,23 +131,24 @@ struct WeakView<View>: @unchecked Sendable {
 /// spinner.setAnimatingWithState(of: operation)
 /// ```
 public protocol ActivityView: AnyObject {
-    /// The operation is under way. Called on the queue of the binding.
+    /// The operation is running. Called on the queue of the binding.
     func startAnimating()
     /// The operation is paused, or has ended. Called on the queue of the binding.
     func stopAnimating()
 }
 
 extension ActivityView {
-    /// Lets the view show whether an operation is under way: from its start to its end, and while it waits for a retry, but
-    /// not while it is paused. A view shows one operation: an earlier binding ends.
+    /// Shows in the view whether an operation is running: from its start to its end, and while it waits for a retry,
+    /// but not while it is paused. A view shows one operation: an earlier binding ends.
     ///
-    /// The view is told how the operation is now, and of its changes from then on; it is stopped when the operation has
-    /// finished. It is called only where something has changed.
+    /// The view is called with the current state if it is running, and after each change; it is stopped when the
+    /// operation has finished.
     ///
     /// - Parameters:
     ///   - operation: is not retained for this.
     ///   - queue: a serial queue, on which the view is called, and nowhere else; the main queue, unless given.
-    /// - Returns: the binding, which need not be kept: it lasts until the operation has finished. The view is not retained.
+    /// - Returns: the binding, which need not be kept: it lasts until the operation has finished. The view is not
+    ///   retained.
     @discardableResult
     public func setAnimatingWithState(of operation: URLConnectionOperation, on queue: DispatchQueue = .main) -> ViewBinding {
         let view = WeakView<any ActivityView>(self)
@@ -179,15 +180,15 @@ extension ActivityView {
 }
 
 extension URLConnectionOperation {
-    /// Whether the work has begun, and goes on by itself.
+    /// Whether the work has begun, and continues by itself.
     fileprivate var isUnderWay: Bool {
         let life = lifecycle.value
         return life.state == .executing || life.isBackingOff
     }
 }
 
-/// What shows how far a transfer is, such as a bar of any toolkit. The counterpart of AFNetworking's category of
-/// `UIProgressView`.
+/// A view that shows the progress of a transfer, such as a bar of any toolkit. The counterpart of AFNetworking's
+/// category of `UIProgressView`.
 ///
 /// ```swift
 /// extension Bar: ProgressView {
@@ -205,15 +206,18 @@ public protocol ProgressView: AnyObject {
 }
 
 extension ProgressView {
-    /// Lets the view show how much of the response's body is there. A view shows one transfer: an earlier binding ends.
+    /// Shows in the view how much of the response's body has arrived. A view shows one transfer: an earlier binding
+    /// ends.
     ///
-    /// The view is told how far the transfer is now, as it moves, and once more when the operation has finished, before the
-    /// operation's handlers are called if those have the same serial queue. While the queue is busy, only the newest counts.
+    /// The view is called with the current progress, as bytes move, and once more when the operation has finished,
+    /// before the operation's handlers if they have the same serial queue. While the queue is busy, intermediate values
+    /// are skipped.
     ///
     /// - Parameters:
     ///   - operation: is not retained for this.
     ///   - queue: a serial queue, on which the view is called, and nowhere else; the main queue, unless given.
-    /// - Returns: the binding, which need not be kept: it lasts until the operation has finished. The view is not retained.
+    /// - Returns: the binding, which need not be kept: it lasts until the operation has finished. The view is not
+    ///   retained.
     @discardableResult
     public func setProgressWithDownloadProgress(
         of operation: URLConnectionOperation, on queue: DispatchQueue = .main
@@ -221,7 +225,7 @@ extension ProgressView {
         bind(to: operation, on: queue) { TransferProgress.share($0.bytesReceived, of: $0.bytesExpectedToReceive) }
     }
 
-    /// Lets the view show how much of the request's body has gone out. The rest is as for a download.
+    /// Shows in the view how much of the request's body was sent. The rest is as for a download.
     @discardableResult
     public func setProgressWithUploadProgress(
         of operation: URLConnectionOperation, on queue: DispatchQueue = .main
@@ -269,7 +273,7 @@ extension ProgressView {
 }
 
 extension TransferProgress {
-    /// From 0 to 1; nil where the whole is unknown. Nothing of nothing is all of it.
+    /// From 0 to 1; nil if the total is unknown. An empty body is complete.
     fileprivate static func share(_ bytes: Int64, of expected: Int64?) -> Double? {
         guard let expected else { return nil }
         return expected > 0 ? min(1, max(0, Double(bytes) / Double(expected))) : 1

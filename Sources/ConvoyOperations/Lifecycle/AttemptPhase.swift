@@ -1,18 +1,18 @@
 import ConvoySupport
 import ConvoyTransport
 
-/// How far an attempt is, so that a stop can reach it. A value; the operation guards it with its lock.
+/// The phase of an attempt, by which a stop can reach it. A value; the operation guards it with its lock.
 ///
-/// Whether an attempt is to stop is the lifecycle's to say, and it changes before the stop arrives here. Each step of an
-/// attempt asks it under the lock: a step sees the stop that was decided before it, and a stop that comes later sees the
-/// step. So no stop has to be kept.
+/// The lifecycle decides whether an attempt must stop, and changes before the stop arrives here. Each step of an
+/// attempt checks it under the lock: a step sees an earlier stop, and a later stop sees the step. So no stop needs to
+/// be stored.
 enum AttemptPhase {
-    /// Begun, but without a connection yet. A call of a user's code can be given up.
+    /// Begun, but without a connection yet. A call of user code can be given up.
     case preparing(BlockingCall?)
     case connected(any Connection)
-    /// Something else than a connection does the work; `stop` is called at most once.
+    /// Something other than a connection does the work; `stop` is called at most once.
     case working(stop: (@Sendable () -> Void)?)
-    /// The transfer is over, and a serializer produces the outcome. That is a user's code: it can be given up.
+    /// The transfer is over, and a serializer produces the outcome. That is user code, which can be given up.
     case processing
     /// Ended, with or without an outcome: there is nothing to stop.
     case ended
@@ -26,7 +26,7 @@ enum AttemptPhase {
         case ended(BlockingCall?)
     }
 
-    /// Whether it has neither ended nor come to its serializer.
+    /// Whether it has neither ended nor reached its serializer.
     var isUnderWay: Bool {
         switch self {
         case .preparing, .connected, .working: true
@@ -36,7 +36,7 @@ enum AttemptPhase {
 
     /// Asks the attempt to stop.
     ///
-    /// - Parameter isFinal: whether no code of a user's is waited for, as the operation is ending.
+    /// - Parameter isFinal: whether not to wait for user code, as the operation is ending.
     mutating func stop(isFinal: Bool) -> Stop {
         switch self {
         case .ended: return .nothing
@@ -45,7 +45,7 @@ enum AttemptPhase {
             self = .working(stop: nil)
             return .call(stop ?? {})
         case .preparing(let call):
-            // Without a call it is the library's own code, which makes the next step at once.
+            // Without a call it is the library's own code, which takes the next step at once.
             guard isFinal, let call, call.giveUp() else { return .nothing }
             self = .ended
             return .ended(call)
@@ -56,7 +56,7 @@ enum AttemptPhase {
         }
     }
 
-    /// Makes the next step. False if the attempt has ended, or is to stop: then it stays where it was, and has to end.
+    /// Takes the next step. False if the attempt has ended or must stop: it then keeps its phase, and has to end.
     mutating func advance(to next: AttemptPhase, unless isStopping: Bool) -> Bool {
         guard isUnderWay, !isStopping else { return false }
         self = next
@@ -71,7 +71,7 @@ enum AttemptPhase {
         return self
     }
 
-    /// Notes that the serializer has produced the outcome. False if it was not waited for.
+    /// Notes that the serializer has produced the outcome. False if the attempt no longer waits for it.
     mutating func didProcess() -> Bool {
         guard case .processing = self else { return false }
         self = .ended

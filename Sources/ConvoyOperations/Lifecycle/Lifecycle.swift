@@ -11,35 +11,35 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
     case finished
 }
 
-/// What an operation waits for, while it does not work.
+/// What an operation waits for.
 ///
-/// It is judged when the operation begins to wait. While it waits for a slot, the limit of its host may come to hold it back
-/// as well, and is not told apart from that; only a gate that is closed meanwhile is.
+/// Determined when the operation begins to wait. If the limit of its host is reached while it waits for a slot, the
+/// reason does not change; a gate that is closed meanwhile is reported.
 public enum WaitReason: String, Sendable, Hashable, CaseIterable {
     /// It was neither started nor added to a `RequestOperationQueue`. In a queue of Foundation's, which does not say
     /// what it waits for, all waiting is this.
     case start
     /// Operations that it depends on have not finished.
     case dependencies
-    /// A barrier of its queue, or what is before that, has not finished.
+    /// A barrier of its queue, or an operation before the barrier, has not finished.
     case barrier
     /// Its queue is suspended.
     case suspendedQueue
-    /// As many operations run in its queue as may at a time.
+    /// Its queue runs as many operations as it may.
     case slot
-    /// As many operations run for its host as may at a time.
+    /// As many operations for its host are running as may.
     case hostLimit
-    /// As many operations as may in a time were started, in all or for its host.
+    /// As many operations as the start rate allows were started, in all or for its host.
     case startRate
-    /// The gate of its host is closed, as the host has asked for that or refused connections.
+    /// The gate of its host is closed, as the host has asked for that or has refused connections.
     case closedGate
-    /// It has failed, and is tried again later.
+    /// It has failed, and will be retried.
     case retry
     /// There is no network, and it waits for one.
     case connectivity
-    /// A token is being fetched by its `Authenticator`.
+    /// Its `Authenticator` is getting a token.
     case token
-    /// A handler was asked for a credential.
+    /// A handler is asked for a credential.
     case challenge
     /// It is paused.
     case pause
@@ -58,11 +58,11 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
 /// | finished | | | | |
 ///
 /// A change and the action that it requires are two steps, and other threads may make any number of changes in between.
-/// So each attempt at the request has a number, and every call that begins, stops or ends work names its attempt. A call
-/// that comes too late or too early is recognized by the number, and does no harm.
+/// So each attempt at the request has a number, and every call that begins, stops or ends work names its attempt. A
+/// call that comes too late or too early is recognized by the number, and does no harm.
 ///
-/// While the output stream is committed, a cancellation or an expiry is only noted: what becomes of the commit becomes of
-/// the operation, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
+/// While the output stream is committed, a cancellation or an expiry is only noted: the result of the commit is the
+/// operation's, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
 package struct Lifecycle: Hashable, Sendable {
     /// The number of an attempt at the request. It grows by one each time work begins, and wraps around at 65,536.
     package typealias TryNumber = UInt16
@@ -92,15 +92,15 @@ package struct Lifecycle: Hashable, Sendable {
         case cancel
         /// The time limit for the whole operation has passed.
         case expire
-        /// The work has stopped because it was asked to, without an outcome.
+        /// The work has stopped as requested, without an outcome.
         case workStopped(TryNumber)
         /// The work has a response, and its output stream can commit it.
         case workCanCommit(TryNumber)
         /// The work has an outcome, success or failure, and it is stored.
         case workCompleted(TryNumber)
-        /// A commit is not waited for any longer.
+        /// The wait for a commit is over.
         case commitTakesTooLong(TryNumber)
-        /// The work has ended by itself without an outcome, and must be repeated at once.
+        /// The work has ended without an outcome, and must be repeated at once.
         case workMustRepeat(TryNumber)
         /// The work has failed, and will be tried again later.
         case workWillRetry(TryNumber)
@@ -112,14 +112,14 @@ package struct Lifecycle: Hashable, Sendable {
         case nothing
         /// Begin the work of that attempt.
         case begin(TryNumber)
-        /// Ask the work of that attempt to stop; if the operation is ending, without waiting for a user's code. It may have
-        /// been asked before, for a pause, and be waiting for such code still.
+        /// Ask the work of that attempt to stop; if the operation is ending, without waiting for user code. It may have
+        /// been asked before, for a pause, and still be waiting for such code.
         case stop(TryNumber)
         /// The state is `finished`: post the change, and call the handlers.
         case finish
-        /// The readiness of the operation has changed: tell its queue.
+        /// The readiness of the operation has changed: notify its queue.
         case readinessChanged
-        /// As `readinessChanged`; and if no queue will do it, start the operation again.
+        /// As `readinessChanged`; if no queue will do so, start the operation again.
         case restart
         /// A queue has started an operation that cannot run now: give the slot back.
         case slotFreed
@@ -129,7 +129,7 @@ package struct Lifecycle: Hashable, Sendable {
         case awaitRetry(TryNumber)
         /// Let the output stream of that attempt commit, then send `workCompleted`.
         case commit(TryNumber)
-        /// The operation is to end, but commits: send `commitTakesTooLong` if that takes too long.
+        /// The operation must end, but is committing: send `commitTakesTooLong` if that takes too long.
         case awaitCommit(TryNumber)
     }
 
@@ -150,7 +150,7 @@ package struct Lifecycle: Hashable, Sendable {
     package var isCancelled: Bool { cancels && work != .committing }
     /// Whether the time limit for the whole operation passed before there was an outcome or a cancellation.
     package var isExpired: Bool { expires && work != .committing }
-    /// Whether it is to end, even if it commits.
+    /// Whether it must end, even if it commits.
     private var wantsEnd: Bool { cancels || expires }
 
     /// Whether it may be started now, apart from dependencies and queues.
@@ -202,14 +202,14 @@ package struct Lifecycle: Hashable, Sendable {
             return .slotFreed
         case .ready:
             wasStarted = true
-            // If work is still stopping, the operation finishes when it has stopped.
+            // If the work is still stopping, the operation finishes when it has stopped.
             if isEnding { return work == .stopping ? .nothing : finish() }
             guard !isBackingOff else { return .slotFreed }
             state = .executing
             switch work {
             case .none: return begin()
             case .complete: return finish()
-            // Resumed before the work had stopped, or committed: what follows comes once it has.
+            // Resumed before the work had stopped or committed: the next step follows that.
             case .running, .stopping, .committing: return .nothing
             }
         }
@@ -278,7 +278,7 @@ package struct Lifecycle: Hashable, Sendable {
 
     private mutating func workCanCommit() -> Action {
         guard work != .committing else { return .nothing }
-        // The bytes of an operation that ends without an outcome are not wanted any more.
+        // The bytes of an operation without an outcome are discarded.
         if isEnding { return workCompleted() }
         work = .committing
         return .commit(tryNumber)

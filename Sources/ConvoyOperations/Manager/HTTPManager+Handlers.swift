@@ -4,9 +4,9 @@ import FoundationNetworking
 
 /// The verbs, in the form with handlers.
 ///
-/// Each begins a request, and returns it: an operation, or a task. The handlers run on `completionQueue`, or on the main queue
-/// where there is none. A request that cannot be made (a bad URL, parameters that cannot be serialized) fails in the
-/// same way as one that the network refuses: through it, to `failure`.
+/// Each begins a request, and returns it: an operation, or a task. The handlers run on `completionQueue`, or on the
+/// main queue where there is none. A request that cannot be made (a bad URL, parameters that cannot be serialized)
+/// fails like one that the network refuses: through the returned request, with a call of `failure`.
 ///
 /// `makeOperation(_:_:parameters:body:headers:timeout:)` says what the arguments are.
 extension HTTPManager {

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Copies of managers, and what is printed of one.
+/// Copies of managers, and their descriptions.
 extension HTTPRequestOperationManager {
     /// A manager with the settings of another, and a queue of its own with the same limits.
     ///
@@ -10,9 +10,9 @@ extension HTTPRequestOperationManager {
     /// uploads.retryPolicy = nil  // api keeps its policy
     /// ```
     ///
-    /// From then on each has settings of its own: the serializers, the decoder and the encoder, timeouts, the retry policy,
-    /// the configuration. They share what is an object: the completion queue and group, the network threads and their
-    /// connections, the rate limits, and a decoder or encoder of a class of yours. The operations stay where they are.
+    /// Each then has settings of its own: the serializers, the decoder and the encoder, timeouts, the retry policy, the
+    /// configuration. They share what is an object: the completion queue and group, the network threads and their
+    /// connections, the rate limits, and a decoder or encoder of a class of yours. The operations are not copied.
     ///
     /// A subclass that inherits its initializers inherits this one.
     public convenience init(copying manager: HTTPRequestOperationManager) {
@@ -20,7 +20,7 @@ extension HTTPRequestOperationManager {
         takeSettings(of: manager)
     }
 
-    /// Takes the settings of another manager, and the limits of its queue for a new one.
+    /// Copies the settings of another manager, and its queue's limits to a new queue.
     package final func takeSettings(of manager: HTTPRequestOperationManager) {
         var copy = manager.state.withLock { $0 }
         (copy.decoder, copy.encoder) = (copy.decoder.makeCopy(), copy.encoder.makeCopy())
@@ -66,7 +66,7 @@ extension HTTPRequestOperationManager: CustomStringConvertible {
 }
 
 extension JSONDecoder {
-    /// A decoder with the same settings. One of a subclass is itself: nobody can know what it holds.
+    /// A decoder with the same settings. One of a subclass is shared, as its properties are unknown.
     fileprivate func makeCopy() -> JSONDecoder {
         guard type(of: self) == JSONDecoder.self else { return self }
         let copy = JSONDecoder()
@@ -82,7 +82,7 @@ extension JSONDecoder {
 }
 
 extension JSONEncoder {
-    /// An encoder with the same settings. One of a subclass is itself.
+    /// An encoder with the same settings. One of a subclass is shared.
     fileprivate func makeCopy() -> JSONEncoder {
         guard type(of: self) == JSONEncoder.self else { return self }
         let copy = JSONEncoder()

@@ -4,13 +4,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// How operations are made of the calls of the verbs.
+/// Makes operations from the calls of the verbs.
 extension HTTPRequestOperationManager {
     func makeOperation(_ call: ManagerCall) throws -> HTTPRequestOperation {
         try makeOperation(call, body: body(of: call))
     }
 
-    /// An operation whose value a task awaits, and decodes itself where it can. Not enqueued.
+    /// An operation whose value a task awaits and, if possible, decodes itself. Not enqueued.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: ManagerCall, awaiting type: Value.Type
     ) throws -> HTTPRequestOperation {
@@ -20,7 +20,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// An operation that makes a value of its response itself, for its handlers or its dependents. Not enqueued.
+    /// An operation that decodes its value itself, for its handlers or its dependents. Not enqueued.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: ManagerCall, decoding type: Value.Type
     ) throws -> HTTPRequestOperation {
@@ -30,15 +30,15 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Lets an operation make a value of a type of its response.
+    /// Makes an operation decode its response as a value of a type.
     func setAwaited<Value: Decodable & Sendable>(_ type: Value.Type, of operation: HTTPRequestOperation) {
         let decoder = decoder
         operation.change { $0.await(type, decoder: decoder) }
     }
 
     /// - Parameters:
-    ///   - body: what is sent in place of the parameters, which become the query.
-    ///   - choose: chooses the settings. Not asked where a subclass makes the operations.
+    ///   - body: replaces the parameters, which become the query.
+    ///   - choose: chooses the settings. Not called if a subclass makes the operations.
     func makeOperation(
         _ call: ManagerCall, body: RequestBody?,
         with choose: (inout ManagerState) -> RequestSettings = { $0.settings }
@@ -90,11 +90,11 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// The body that a call is given as a value.
+    /// The body of a call with a value.
     private func body(of call: ManagerCall) throws -> RequestBody? {
         guard let body = call.body else { return nil }
         if let data = body as? Data { return .data(data, contentType: "application/octet-stream") }
-        // Its numbers keep their digits, which no encoder lets them.
+        // Keeps the digits of its numbers, which encoders would change.
         if let tree = body as? JSON { return .data(Data(tree.description.utf8), contentType: "application/json") }
         if let body = body as? any HTTPBodyCodable {
             return .data(try body.httpBody(), contentType: type(of: body).mediaType)
@@ -105,7 +105,8 @@ extension HTTPRequestOperationManager {
 
 /// Operations of classes that the manager does not make itself.
 extension HTTPRequestOperationManager {
-    /// Gives a new operation the manager's settings and its challenge handler, as those have them that it makes itself.
+    /// Gives a new operation the manager's settings and its challenge handler, like the operations that the manager
+    /// makes itself.
     package final func adopt(_ operation: HTTPRequestOperation) {
         let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
         operation.set(settings) { swap(&$0.common, &$1) }
@@ -113,7 +114,7 @@ extension HTTPRequestOperationManager {
         handlers?.give(to: operation)
     }
 
-    /// An operation that is made, or one that fails with the error of its making.
+    /// The operation that `make` returns, or one that fails with the error that it throws.
     package final func makeOperation(_ make: () throws -> HTTPRequestOperation) -> HTTPRequestOperation {
         do {
             return try make()
@@ -127,31 +128,31 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Adds an operation to the queue, unless a queue has it, or may have it, or it has finished.
+    /// Adds an operation to the queue, unless another queue may have it, or it has finished.
     package final func enqueueUnlessTaken(_ operation: HTTPRequestOperation) {
         guard !operation.isFinished, operation.claimForAwaiting() else { return }
         operation.enterCompletionGroup()
         currentQueue.addOperation(operation)
     }
 
-    /// Sets over what the operations travel that are made from now on.
+    /// Sets the transport of operations that are made from now on.
     package final func setTransport(_ transport: any Transport) {
         change { $0.transport = transport }
     }
 
-    /// Sets whether the operations post notifications that are made from now on.
+    /// Sets whether operations that are made from now on post notifications.
     package final func setPostsNotifications(_ posts: Bool) {
         change { $0.settings.values.holder.allowsNotifications = posts }
     }
 
-    /// A request without parameters as the manager's serializer makes it: with the header fields of all requests that may go
-    /// where it leads.
+    /// A request without parameters from the manager's serializer, with the header fields that may be sent to its
+    /// target.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
         withoutSecretsOfOthers(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
     }
 }
 
-/// What a call asks for, with values that are not converted yet.
+/// The arguments of a call, with values that are not converted yet.
 struct ManagerCall {
     let method: HTTPMethod
     let url: String

@@ -6,7 +6,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What makes requests of parameters and bodies, and values of responses.
+/// Serializers, decoders and encoders.
 extension HTTPRequestOperationManager {
     /// Makes requests of parameters: a query or a form by `HTTPRequestSerializer`, unless set. A
     /// `JSONRequestSerializer` sends the parameters of POST, PUT and PATCH as JSON.
@@ -15,7 +15,7 @@ extension HTTPRequestOperationManager {
     /// ``authorizationOrigins`` only; without one they go wherever a call leads.
     ///
     /// It can be changed in place: `manager.requestSerializer.setAuthorizationHeader(bearerToken: token)`. Of two
-    /// threads that do so at once the last one wins; ``updateRequestSerializer(_:)`` loses nothing.
+    /// threads that do so at once the last one wins; ``updateRequestSerializer(_:)`` loses no change.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { state.withLock { $0.requestSerializer } }
         set { setRequestSerializer(newValue, after: nil) }
@@ -23,7 +23,7 @@ extension HTTPRequestOperationManager {
 
     /// Changes the request serializer, and loses no change that another thread makes at the same time.
     ///
-    /// - Parameter update: changes a copy of the serializer. It is called again where another thread was quicker.
+    /// - Parameter update: changes a copy of the serializer. Called again if another thread made a change meanwhile.
     /// - Throws: what the block throws; then nothing has changed.
     public final func updateRequestSerializer(
         _ update: (inout any HTTPRequestSerialization) throws -> Void
@@ -38,7 +38,7 @@ extension HTTPRequestOperationManager {
 
     /// Changes the response serializer, and loses no change that another thread makes at the same time.
     ///
-    /// - Parameter update: changes a copy of the serializer. It is called again where another thread was quicker.
+    /// - Parameter update: changes a copy of the serializer. Called again if another thread made a change meanwhile.
     /// - Throws: what the block throws; then nothing has changed.
     public final func updateResponseSerializer(
         _ update: (inout any HTTPResponseSerialization) throws -> Void
@@ -46,7 +46,7 @@ extension HTTPRequestOperationManager {
         try updateSettings { try update(&$0.values.responseSerializer) }
     }
 
-    /// - Parameter changes: how often serializers have been set when this one was read; nil to set it all the same.
+    /// - Parameter changes: the number of changes when the serializer was read; nil to set it in any case.
     @discardableResult
     private func setRequestSerializer(_ serializer: any HTTPRequestSerialization, after changes: Int?) -> Bool {
         let template = RequestTemplate(serializer)
@@ -59,33 +59,33 @@ extension HTTPRequestOperationManager {
         return isSet
     }
 
-    /// Decodes the JSON of awaited values. It can be set up in place:
-    /// `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
+    /// Decodes the JSON of awaited values. It can be set up in place: `manager.decoder.keyDecodingStrategy =
+    /// .convertFromSnakeCase`.
     ///
-    /// A plain `JSONDecoder` is asked for its strategies only: a faster decoder, with the same values and errors, does the
-    /// rest. See `DecodableResponseSerializer`.
+    /// A plain `JSONDecoder` only provides its strategies: a faster decoder, with the same values and errors, does the
+    /// decoding. See `DecodableResponseSerializer`.
     public final var decoder: JSONDecoder {
         get { state.withLock { $0.decoder } }
         set { change { $0.decoder = newValue } }
     }
 
-    /// Encodes what the calls are given as `body`. It can be set up in place:
-    /// `manager.encoder.keyEncodingStrategy = .convertToSnakeCase`.
+    /// Encodes the `body` of calls. It can be set up in place: `manager.encoder.keyEncodingStrategy =
+    /// .convertToSnakeCase`.
     public final var encoder: JSONEncoder {
         get { state.withLock { $0.encoder } }
         set { change { $0.encoder = newValue } }
     }
 }
 
-/// Who the client is.
+/// Authentication.
 extension HTTPRequestOperationManager {
-    /// The origins (scheme, host and port) of these URLs may see who the client is, besides that of `baseURL`. None by
-    /// default; a URL that is none of HTTP names no origin.
+    /// The origins (scheme, host and port) of these URLs receive credentials and secret fields, besides that of
+    /// `baseURL`. None by default; a URL that is none of HTTP names no origin.
     ///
     /// With a `baseURL`, only its origin and these get the `credential`, the token of the `authenticator`, and
-    /// `Authorization` and other header fields of the ``requestSerializer`` whose names say that they are secrets, or that
-    /// are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
-    /// (`get("//other.example/")`) is sent without them. What a call is given in its own `headers` goes where the call goes.
+    /// `Authorization` and other header fields of the ``requestSerializer`` whose names say that they are secrets, or
+    /// that are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
+    /// (`get("//other.example/")`) is sent without them. A call's own `headers` are sent with it in any case.
     ///
     /// Without a base URL all of these go with each request, wherever it leads, and the list means nothing.
     public final var authorizationOrigins: Set<URL> {
@@ -104,9 +104,9 @@ extension HTTPRequestOperationManager {
         base.map { base in Set((others + [base]).compactMap { Target($0) }) }
     }
 
-    /// A request that the serializer has made, without what it has added to all requests and is for other origins.
+    /// A request from the serializer, without secrets that were added to all requests and are not for its origin.
     ///
-    /// - Parameter headers: what the call was given for itself.
+    /// - Parameter headers: the call's own fields.
     func withoutSecretsOfOthers(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
         let values = settings.values
         let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
@@ -119,7 +119,7 @@ extension HTTPRequestOperationManager {
         return cleared
     }
 
-    /// Those of a session's fields that a request may carry to where it goes: secrets are for the authorized origins.
+    /// The fields of a session that a request may send: secrets are for the authorized origins.
     package final func fields(_ fields: [String: String], for request: URLRequest) -> [String: String] {
         let values = settings.values
         let (targets, secrets) = (values.holder.authorizedTargets, values.connectionConfiguration.secrets)
@@ -127,8 +127,8 @@ extension HTTPRequestOperationManager {
         return fields.filter { !secrets.contains($0.key) }
     }
 
-    /// Asked when a server or a proxy wants to know who the client is: the operations' handler, unless they are given
-    /// another. See `URLConnectionOperation.authenticationChallengeHandler`.
+    /// Called when a server or a proxy requires authentication: the operations' handler, unless they have another. See
+    /// `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
         get { state.withLock { $0.handlers }?.challenge }
         set {
@@ -136,15 +136,15 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// Says under which context of a distributed trace each attempt of an operation goes out: the operations' provider,
-    /// unless they are given another. See `URLConnectionOperation.traceContextProvider`.
+    /// Provides the context of a distributed trace for each attempt: the operations' provider, unless they have
+    /// another. See `URLConnectionOperation.traceContextProvider`.
     public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
         get { state.withLock { $0.handlers }?.traceContext }
         set { change { $0.handlers = InheritedHandlers(challenge: $0.handlers?.challenge, traceContext: newValue) } }
     }
 
-    /// An operation with the manager's settings and its handlers. Within a refresh it has no token: it would wait for
-    /// itself.
+    /// An operation with the manager's settings and handlers. Within a refresh it has no authenticator, as it would
+    /// wait for itself.
     static func operation(
         _ request: TransferRequest, _ settings: RequestSettings, _ handlers: InheritedHandlers?, host: HostKey? = nil
     ) -> HTTPRequestOperation {
@@ -156,21 +156,21 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// Where operations are enqueued now: in a refresh, outside all limits.
+    /// The queue for new operations: during a refresh, one without limits.
     var currentQueue: OperationQueue { Authenticator.isRefreshing ? RequestOperationQueue() : operationQueue }
 }
 
-/// Which servers are trusted.
+/// The security policy.
 extension HTTPRequestOperationManager {
-    /// A manager with a queue of its own, and a policy for the servers that it talks to.
+    /// A manager with a queue of its own and a security policy.
     ///
     /// - Parameters:
-    ///   - baseURL: what relative URLs are relative to; nil where every URL is given whole.
+    ///   - baseURL: the base of relative URLs; nil if all URLs are absolute.
     ///   - securityPolicy: which servers are trusted.
-    ///   - completionQueue: where handlers run; nil is the main queue.
-    ///   - configuration: what else the operations' connections do; its own policy is replaced.
-    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL` that
-    ///   is not https.
+    ///   - completionQueue: the queue of the handlers; nil is the main queue.
+    ///   - configuration: the other settings of connections; its own policy is replaced.
+    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL`
+    ///   that is not https.
     public convenience init(
         baseURL: URL?, securityPolicy: SecurityPolicy, completionQueue: DispatchQueue? = nil,
         configuration: ConnectionConfiguration = .init()
@@ -184,11 +184,11 @@ extension HTTPRequestOperationManager {
     /// Which servers are trusted; ``setSecurityPolicy(_:)`` changes it.
     public final var securityPolicy: SecurityPolicy { connectionConfiguration.securityPolicy }
 
-    /// Sets which servers are trusted, for operations that are made from now on. They use no connection that was made
-    /// under another policy.
+    /// Sets which servers are trusted, for operations that are made from now on. They share no connections with another
+    /// policy.
     ///
-    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL` that
-    ///   is not https. Nothing is changed then.
+    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL`
+    ///   that is not https. Nothing is changed then.
     public final func setSecurityPolicy(_ policy: SecurityPolicy) throws(URLError) {
         try Self.check(policy, for: baseURL)
         updateSettings { $0.values.securityPolicy = policy }
@@ -204,27 +204,26 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// What is for all operations of a manager together, or for none of them.
+/// What the operations of a manager share.
 extension HTTPRequestOperationManager {
-    /// A limit of how many bytes of responses come in a second, for all operations of the manager together; nil, the
+    /// Limits how many bytes of responses all operations of the manager receive in a second, together; nil, the
     /// default, for none. The first of `connectionConfiguration.receiveRateLimits`.
     ///
-    /// Setting it is for operations that are made later. The rate itself can be changed at any time, and counts at once.
-    /// A copy of the manager has the same limit, and takes from it as well.
+    /// Setting it is for operations that are made later. The rate itself can be changed at any time, and counts at
+    /// once. A copy of the manager has the same limit, and takes from it as well.
     public final var receiveRateLimit: RateLimit? {
         get { connectionConfiguration.receiveRateLimits.first }
         set { updateSettings { $0.values.connectionConfiguration.receiveRateLimits = newValue.map { [$0] } ?? [] } }
     }
 
-    /// A limit of how many bytes of requests' bodies are sent in a second, for all operations of the manager together;
-    /// nil, the default, for none. The first of `connectionConfiguration.sendRateLimits`; otherwise as
-    /// ``receiveRateLimit``.
+    /// Limits how many bytes of bodies all operations of the manager send in a second, together; nil, the default, for
+    /// none. The first of `connectionConfiguration.sendRateLimits`; otherwise as ``receiveRateLimit``.
     public final var sendRateLimit: RateLimit? {
         get { connectionConfiguration.sendRateLimits.first }
         set { updateSettings { $0.values.connectionConfiguration.sendRateLimits = newValue.map { [$0] } ?? [] } }
     }
 
-    /// Tells whether there is a network; `.shared`, unless set. As in AFNetworking it is not asked by the operations, and
+    /// The reachability of the network; `.shared` by default. As in AFNetworking it is not asked by the operations, and
     /// monitors nothing until it is started; `waitsForConnectivity` lets operations wait for a network.
     public final var reachabilityManager: NetworkReachabilityManager {
         get { state.withLock { $0.reachabilityManager } }
@@ -232,13 +231,12 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// The manager's queue, without a cast to its class.
+/// The manager's queue as a `RequestOperationQueue`.
 extension HTTPRequestOperationManager {
-    /// `operationQueue`, as long as it is a `RequestOperationQueue`, as the manager's own is; nil for another of
-    /// Foundation's.
+    /// `operationQueue` if it is a `RequestOperationQueue`, like the manager's own; nil for another queue.
     public final var requestOperationQueue: RequestOperationQueue? { operationQueue as? RequestOperationQueue }
 
-    /// How many operations run at a time, at most: 256 in the manager's own queue, unless set.
+    /// The maximum number of running operations: 256 in the manager's own queue by default.
     public final var maxConcurrentOperationCount: Int {
         get { operationQueue.maxConcurrentOperationCount }
         set { operationQueue.maxConcurrentOperationCount = newValue }
@@ -277,14 +275,14 @@ extension HTTPRequestOperationManager {
         return (queue as? RequestOperationQueue)?.queuedOperations ?? queue.operations
     }
 
-    /// Cancels all operations of the queue: also those that something else than this manager has put there.
+    /// Cancels all operations of the queue, including those that others have added.
     public final func cancelAllOperations() { operationQueue.cancelAllOperations() }
 }
 
-/// The bytes of a manager's operations.
+/// The progress of a manager's operations.
 extension HTTPRequestOperationManager {
-    /// How many bytes of the operations in the queue have come and gone, taken together. Those that have finished have left
-    /// it; a ``BatchOperation`` counts its own to the end.
+    /// The sum of the progress of the operations in the queue, without finished ones; a ``BatchOperation`` counts its
+    /// members to the end.
     public final var transferProgress: TransferProgress {
         TransferProgress.sum(of: queuedOperations.lazy.compactMap { $0 as? URLConnectionOperation })
     }

@@ -45,9 +45,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// A manager with a queue of its own.
     ///
     /// - Parameters:
-    ///   - baseURL: what relative URLs are relative to; nil where every URL is given whole.
-    ///   - completionQueue: where handlers run; nil is the main queue.
-    ///   - configuration: what the operations' connections do beyond their requests.
+    ///   - baseURL: the base of relative URLs; nil if all URLs are absolute.
+    ///   - completionQueue: the queue of the handlers; nil is the main queue.
+    ///   - configuration: the settings of connections.
     public init(
         baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
     ) {
@@ -74,7 +74,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set { updateSettings { $0 = newValue } }
     }
 
-    /// Changes settings, and loses no change that another thread makes at the same time. See
+    /// Changes settings, without losing a change that another thread makes meanwhile. See
     /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         try RequestSettings.update(update, read: { settings }) { old, new in
@@ -87,7 +87,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         }
     }
 
-    /// Changes what belongs to the manager and is no setting. What is replaced is released outside the lock.
+    /// Changes the manager's own state. Replaced values are released outside the lock.
     final func change(_ body: (inout ManagerState) -> Void) {
         let old = state.withLock { state in
             let old = state
@@ -176,21 +176,21 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     }
 }
 
-/// What a manager keeps under its lock: its serializers, and what its operations have in common.
+/// The state of a manager under its lock: its serializers, and what its operations share.
 struct ManagerState {
-    /// Those of the next operation.
+    /// The settings of the next operation.
     var settings: RequestSettings
-    /// The same for values of a type that are awaited, by the type; empty after a change.
+    /// The settings for awaited values, by their type; emptied by each change.
     var awaiting: [ObjectIdentifier: RequestSettings] = [:]
     var operationQueue: OperationQueue
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()
-    /// What most requests are made of, if the serializer is one that allows it.
+    /// Makes most requests, if the serializer allows it.
     var template: RequestTemplate? = RequestTemplate(HTTPRequestSerializer())
     /// How often the request serializer has been set.
     var serializerChanges = 0
-    /// As the user has set them; `authorizedTargets` of the settings has what they lead to.
+    /// As set by the user; the settings' `authorizedTargets` are derived from it.
     var authorizationOrigins: Set<URL> = []
-    /// Nil for none.
+    /// nil for none.
     var handlers: InheritedHandlers?
     var reachabilityManager = NetworkReachabilityManager.shared
     var decoder = JSONDecoder()
@@ -198,7 +198,7 @@ struct ManagerState {
     var threads = [NetworkThread.shared] {
         didSet { chooseTransports() }
     }
-    /// What the operations travel over in place of the threads.
+    /// The transport that replaces the network threads.
     var transport: (any Transport)? {
         didSet { chooseTransports() }
     }
@@ -222,8 +222,8 @@ struct ManagerState {
     }
 }
 
-/// The handlers that a manager gives its operations, unless they are given others. No settings: an operation forgets its
-/// handlers when they have run.
+/// The handlers that a manager's operations inherit. They are not settings, as an operation releases its handlers when
+/// they have run.
 final class InheritedHandlers: Sendable {
     let challenge: URLConnectionOperation.AuthenticationChallengeHandler?
     let traceContext: URLConnectionOperation.TraceContextProvider?

@@ -4,19 +4,20 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a request serializer adds alike to every request, made once. Most requests are made of it without a `URL` or a
+/// What a request serializer adds to every request, prepared once. Most requests are made from it without a `URL` or a
 /// `URLRequest`, which would take longer than sending them.
 final class RequestTemplate: Sendable {
     private let http: HTTPRequestSerializer
     private let json: JSONRequestSerializer?
     /// The fields of every request.
     private let fields: [String: String]
-    /// The header of those that have no others.
+    /// The header of requests without other fields.
     private let header: RequestHeader
     private let timeoutInterval: TimeInterval
-    /// Whether a GET without parameters has neither query nor body. One that sends its parameters as a form has an empty one.
+    /// Whether a GET without parameters has neither query nor body. A serializer that encodes a GET's parameters in the
+    /// body sends an empty one.
     private let isGetBare: Bool
-    /// The header that was made last of other fields: most calls repeat those of the one before.
+    /// The last header with other fields, as most calls repeat the fields of the previous one.
     private let lastHeader = Locked<MadeHeader?>(nil)
 
     private struct MadeHeader {
@@ -43,8 +44,8 @@ final class RequestTemplate: Sendable {
         }
     }
 
-    /// Nil for serializers of other types, and for those that set more than fields and the timeout, or fields that cannot
-    /// be sent: they are asked for each request.
+    /// nil for serializers of other types, and for those that set more than fields and the timeout, or fields that
+    /// cannot be sent: these make each request themselves.
     init?(_ serializer: any URLRequestSerialization) {
         switch serializer {
         case let serializer as HTTPRequestSerializer: (http, json) = (serializer, nil)
@@ -62,21 +63,21 @@ final class RequestTemplate: Sendable {
 
     private static let methods: Set<HTTPMethod> = [.get, .head, .post, .put, .patch, .delete]
 
-    /// The request of a call, as the serializer makes it; nil for one that the serializer must make, or refuse.
+    /// The request of a call, as the serializer makes it; nil if the serializer must make or refuse it.
     ///
     /// - Parameters:
     ///   - reference: the URL of the call.
-    ///   - body: sent in place of the parameters, which are the query then.
-    ///   - settings: say where secrets may go.
+    ///   - body: replaces the parameters, which become the query.
+    ///   - settings: determine which origins receive secrets.
     func request(
         _ call: ManagerCall, to reference: PlainReference, body: RequestBody?, under settings: RequestSettings
     ) -> PreparedRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
-        // As most calls are.
+        // Most calls are.
         let isBare = isGetBare && call.method == .get && call.parameters == nil && body == nil
         if !isBare {
-            // What is wrong with them, the serializer says.
+            // The serializer reports their errors.
             guard let parts = try? parts(of: call, body) else { return nil }
             (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
         }
@@ -96,7 +97,7 @@ final class RequestTemplate: Sendable {
         return try http.plainParts(call.method, parameters, body: body, json: json)
     }
 
-    /// Whether all fields that are not the call's own may go where it leads.
+    /// Whether all fields but the call's own may be sent to its target.
     private func mayGo(
         to reference: PlainReference, with contentType: String?, under settings: RequestSettings
     ) -> Bool {
@@ -110,7 +111,7 @@ final class RequestTemplate: Sendable {
         return !fields.keys.contains(where: secrets.contains)
     }
 
-    /// The header of a request with fields of its own, of which nil removes those of all requests.
+    /// The header of a request with fields of its own; nil values remove those of all requests.
     private func header(adding headers: [String: String?], _ contentType: String?, hasBody: Bool) -> RequestHeader? {
         if headers.isEmpty, contentType == nil { return header }
         if let last = lastHeader.withLock({ $0 }), last.suits(headers, contentType, hasBody) { return last.header }

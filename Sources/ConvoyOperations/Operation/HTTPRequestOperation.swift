@@ -25,26 +25,26 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         return self.object(object, of: data)
     }
 
-    /// The object of a response with this body.
+    /// The object for a response with this body.
     final func object(_ object: OperationCore.ResponseObject, of data: Data?) -> Any? {
         switch object {
         case .none: nil
         case .body: data
         case .made(let box): box.object
-        // Decoding was left to the awaiting task, and the object is asked for all the same.
+        // Decoding was left to the awaiting task, but the object is read all the same.
         case .undecoded: try? responseSerializer.responseObject(for: response, data: data)
         }
     }
 
-    /// Sets what is called when the operation has finished, on `completionQueue`: `success` if there is no error, or
-    /// else `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones that have not
-    /// been called. Set after the end, they are called as well, once.
+    /// Sets the handlers for the end, called on `completionQueue`: `success` if there is no error, or else `failure`. A
+    /// cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones that were not called yet.
+    /// Handlers that are set after the end are called once, too.
     public final func setCompletionHandler(success: Success? = nil, failure: Failure? = nil) {
         setFinalHandlers { ($0.success, $0.failure) = (success, failure) }
     }
 
-    /// Validates and parses the response, before the operation finishes: what it returns becomes `responseObject`, what
-    /// it throws `error`. Asks `responseSerializer`, unless overridden; `super` does.
+    /// Validates and parses the response, before the operation finishes: its result becomes `responseObject`, its error
+    /// becomes `error`. Calls `responseSerializer` unless overridden.
     ///
     /// ```swift
     /// final class UserOperation: HTTPRequestOperation, @unchecked Sendable {
@@ -73,8 +73,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 }
 
 extension HTTPRequestOperation {
-    /// Makes the operation fail with the error when it is started. So a request that could not be made is reported in
-    /// the same way as one that failed.
+    /// Makes the operation fail with the error when it is started, so that a request that could not be made is reported
+    /// like one that failed.
     package final func fail(with error: any Error) {
         set((any Error)?.some(error)) { swap(&$0.presetFailure, &$1) }
     }
@@ -92,7 +92,7 @@ extension HTTPRequestOperation {
             if let value = try serializer.value(ofPlain: data) { return value }
             return try value(of: nil)
         } catch {
-            // Once more, for an error that describes the response.
+            // Again, for an error that describes the response.
             return try value(of: try serializer.value(for: head?.urlResponse, data: data))
         }
     }

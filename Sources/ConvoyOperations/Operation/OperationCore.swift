@@ -8,8 +8,8 @@ import FoundationNetworking
 /// The part of an operation that several threads use: a value behind the operation's only lock.
 ///
 /// Several members are read under one lock, because each locking, and each retained reference, is a noticeable part of
-/// the cost of a small request. What few operations have is in an object of its own, ``Extras``, as thousands may wait.
-/// It cannot be copied, as the compiler would copy it for a call of each method that does not change it.
+/// the cost of a small request. Rarely used members are in a separate object, ``Extras``, as thousands of operations
+/// may wait. It cannot be copied, as the compiler would copy it for each call of a nonmutating method.
 @dynamicMemberLookup
 struct OperationCore: ~Copyable {
     typealias ObjectBox = URLConnectionOperation.ObjectBox
@@ -37,8 +37,8 @@ struct OperationCore: ~Copyable {
 
     var hasHandlers: Bool { success != nil || failure != nil || completion != nil }
 
-    /// Whether handlers must be handed to their queue now: there are some, and the operation has finished. Answers true
-    /// once until they are taken.
+    /// Whether handlers must be submitted to their queue now: there are some, and the operation has finished. True once
+    /// until they are taken.
     mutating func beginHandover() -> Bool {
         guard isFinished, hasHandlers, !isHandoverPending else { return false }
         isHandoverPending = true
@@ -58,14 +58,14 @@ struct OperationCore: ~Copyable {
         var redirect: URLConnectionOperation.RedirectHandler?
         var retry: URLConnectionOperation.RetryHandler?
         var prepare: URLConnectionOperation.Preparation?
-        /// What is taken from dependencies, in the order in which it was added.
+        /// The inputs from dependencies, in the order in which they were added.
         var inputs: [DependencyInput] = []
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
         var traceContext: URLConnectionOperation.TraceContextProvider?
         /// Decides, on the network thread, whether the body of a response goes into the output stream.
         var acceptsBody: (@Sendable (ResponseHead) -> Bool)?
-        /// Hears of changes first.
+        /// Called with changes before all others.
         var supervisor: (any OperationSupervisor)?
         /// Decides what the handlers leave open.
         var delegate: (any OperationDelegate)?
@@ -90,24 +90,24 @@ struct OperationCore: ~Copyable {
     var object = ResponseObject.none
     var error: (any Error)?
 
-    /// The object that the serializer has made of the response.
+    /// The object that the serializer has made from the response.
     enum ResponseObject: Sendable {
         case none
         /// The body itself.
         case body
         case made(ObjectBox)
-        /// None yet: decoding the body is left to the task that awaits the operation.
+        /// None yet: the awaiting task decodes the body.
         case undecoded
     }
 
     // MARK: The work
 
-    /// Whether the response is accepted, and the output stream is to commit it.
+    /// Whether the response was accepted, so that the sink must commit it.
     var commitsOutput = false
     /// Whether a delegate decides about the transfer, set when the first attempt begins.
     var isDecidedUpon = false
     var hasBegun = false
-    /// Whether the handlers have been handed to their queue, which has not called them yet.
+    /// Whether the handlers were submitted to their queue, but not called yet.
     var isHandoverPending = false
     /// The current attempt, or the last one, until the operation has finished.
     var attempt: Attempt?
@@ -120,19 +120,19 @@ struct OperationCore: ~Copyable {
         mutating get { self.authentication.made(by: AuthenticationWork()) }
     }
 
-    /// Whether what a manager was given for its base URL may go where the request goes.
+    /// Whether credentials and secrets of a manager with a base URL may be sent with the request.
     private var isForOwnOrigin: Bool {
         guard let targets = common.values.holder.authorizedTargets else { return true }
         return request.target.map(targets.contains) ?? false
     }
 
-    /// What sends a token with the request.
+    /// The authenticator of the request.
     var authenticator: Authenticator? {
         guard let authenticator = common.values.authenticator else { return nil }
         return isForOwnOrigin ? authenticator : nil
     }
 
-    /// Where credentials come from.
+    /// The sources of credentials.
     var credentialSource: CredentialSource {
         var source = CredentialSource()
         let values = common.values
@@ -153,29 +153,29 @@ struct OperationCore: ~Copyable {
     var isFinished = false
     /// Whether the handlers have run, or there are none.
     var areHandlersDone = false
-    /// Blocks of the library that wait for the delivery to be over.
+    /// Blocks of the library that wait for the end of the delivery.
     var hooks: [@Sendable () -> Void] = []
 
     // MARK: What few operations have
 
-    /// Made when the first of it is set. Guarded by the operation's lock.
+    /// Made when its first member is set. Guarded by the operation's lock.
     final class Extras: @unchecked Sendable {
-        /// Where the body goes; nil for memory.
+        /// The destination of the body; nil for memory.
         var place: BodyPlace?
         /// The error to fail with at the start, if the request could not be made.
         var presetFailure: (any Error)?
-        /// What does the work, if it is not one transfer.
+        /// Does the work instead of a single transfer.
         var worker: (any OperationWorker)?
         /// The redirects of the latest attempt.
         var redirects: [RedirectEvent]?
         var retry: RetryRecord?
         var authentication: AuthenticationWork?
-        /// The timer of the time limit for the whole operation, until that has finished.
+        /// The timer of the total time limit, until the operation has finished.
         var expiryTimer: (any ClockTimer)?
-        /// Under which the latest attempt goes out.
+        /// The trace context of the latest attempt.
         var traceContext: TraceContext?
         var progressReport: ProgressReport?
-        /// The progress of an operation that has finished, where its results do not tell.
+        /// The progress of a finished operation, if its results do not show it.
         var keptProgress: TransferProgress?
     }
 
@@ -195,7 +195,7 @@ struct OperationCore: ~Copyable {
         }
     }
 
-    /// The operation has finished. Returns the last attempt, whose progress is kept where the body does not tell it.
+    /// Marks the operation as finished. Returns the last attempt, whose progress is kept if the body does not show it.
     mutating func takeAttempt() -> Attempt? {
         guard let attempt = attempt.take() else { return nil }
         var progress = attempt.progress
@@ -211,7 +211,7 @@ struct OperationCore: ~Copyable {
         self.common = common
     }
 
-    /// The attempt that the lifecycle knows by a number; nil if it has not begun, or is not the last one any more.
+    /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
     func attempt(_ number: Lifecycle.TryNumber) -> Attempt? {
         guard let attempt, attempt.number == number else { return nil }
         return attempt
@@ -238,7 +238,7 @@ struct OperationCore: ~Copyable {
         return requestWithTimeout(under: attempt.settings)
     }
 
-    /// The request with the limit that was set for the time without a byte, if there is one.
+    /// The request with the idle limit that was set, if any.
     func requestWithTimeout(under settings: PreparedSettings) -> TransferRequest {
         guard let limit = settings.idleTimeout else { return request }
         return request.with(timeoutInterval: limit)
@@ -253,20 +253,20 @@ struct OperationCore: ~Copyable {
 }
 
 extension URLConnectionOperation: RequestConfigurable {
-    /// The settings. Those of connections are read when an attempt begins, those of handlers when these are called.
+    /// The settings. Those of connections are read when an attempt begins, those of handlers when they are called.
     public final var settings: RequestSettings {
         get { core.withLock { $0.common } }
         set {
             updateSettings { settings in
                 let old = settings
                 settings = newValue
-                // With the token it would wait for itself.
+                // With a token it would wait for itself.
                 if old.values.holder.isOfRefresh { settings.values.authenticator = old.values.authenticator }
             }
         }
     }
 
-    /// Changes settings, and loses no change that another thread makes at the same time. See
+    /// Changes settings, without losing a change that another thread makes meanwhile. See
     /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         let result = try RequestSettings.update(update, read: { settings }) { old, new in
@@ -276,7 +276,7 @@ extension URLConnectionOperation: RequestConfigurable {
         return result
     }
 
-    /// Changes settings, those too that belong to the operation.
+    /// Changes settings, including those that belong to the operation.
     final func change(_ body: (inout RequestSettings.Values) -> Void) {
         // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         let (old, new) = core.withLock { core in
@@ -288,14 +288,14 @@ extension URLConnectionOperation: RequestConfigurable {
         noteRareSettings(new)
     }
 
-    /// Notes what has to be looked up under the lock, as few settings have it.
+    /// Notes rare settings, which must be looked up under the lock.
     final func noteRareSettings(_ settings: RequestSettings) {
         let prepared = settings.prepared
         if prepared.completionGroup != nil { onlookers.insert(.completionGroup) }
         if prepared.hasRetryPolicy { onlookers.insert(.retryPolicy) }
     }
 
-    /// Sets what the operation shares with no other. The old value is released outside the lock, as its `deinit` may use the
+    /// Sets a member of the operation's own. The old value is released outside the lock, as its `deinit` may use the
     /// operation.
     final func set<Value: Sendable>(_ value: Value, _ exchange: (inout OperationCore, inout Value) -> Void) {
         let old = core.withLock { core in
@@ -308,7 +308,7 @@ extension URLConnectionOperation: RequestConfigurable {
 }
 
 extension Optional {
-    /// The value; it is made first if there is none.
+    /// The value, made first if there is none.
     mutating func made(by make: @autoclosure () -> Wrapped) -> Wrapped {
         if let value = self { return value }
         let value = make()

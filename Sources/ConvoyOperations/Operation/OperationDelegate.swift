@@ -5,58 +5,58 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Hears what an operation's transfer does, and decides what the operation's own handlers leave open: for those that make
-/// something else of operations, as sessions make tasks of them.
+/// Follows an operation's transfer, and decides what the operation's own handlers leave open. Sessions use it to make
+/// tasks of operations.
 ///
-/// Called on any thread, the network thread too; it must not block, unless said otherwise. What it is asked it answers once,
-/// now or later, on any thread. An operation whose delegate decides about redirects, responses or data shares its transfer
-/// with nobody.
+/// Called on any thread, the network thread too; it must not block, unless said otherwise. It answers each question
+/// once, now or later, on any thread. An operation whose delegate decides about redirects, responses or data does not
+/// share its transfer.
 package protocol OperationDelegate: AnyObject, Sendable {
-    /// What it wants to be asked about an operation now. Others are not.
+    /// The events about which it wants to be asked for an operation now.
     func interests(in operation: URLConnectionOperation) -> OperationInterests
 
-    /// The operation begins, and its dependencies have finished. On a thread that may block; an error that it throws becomes
-    /// the operation's.
+    /// The operation begins, and its dependencies have finished. On a thread that may block; an error that it throws
+    /// becomes the operation's.
     func willBegin(_ operation: URLConnectionOperation) throws
 
-    /// A redirect is to be followed, with the request that the rules propose; nil keeps the redirecting response.
+    /// Decides about a redirect, with the request that the rules propose; nil keeps the redirecting response.
     func operation(
         _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
         decide: @escaping @Sendable (URLRequest?) -> Void)
 
-    /// Somebody asks who the client is.
+    /// Answers a challenge.
     func operation(
         _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
         answer: @escaping @Sendable (AuthenticationDisposition) -> Void)
 
-    /// A body that was read is needed anew; nil where there is none. On a thread that may block.
+    /// Returns a new stream for a body that was read already; nil for none. On a thread that may block.
     func newBodyStream(of operation: URLConnectionOperation) -> InputStream?
 
-    /// A response is about to be stored. On a thread that may block.
+    /// Decides about storing a response. On a thread that may block.
     func operation(_ operation: URLConnectionOperation, willCache candidate: CacheCandidate) -> CacheCandidate?
 
-    /// The head of a response has come whose body is the operation's. The transfer waits for the decision.
+    /// Decides about a response whose body is the operation's. The transfer waits for the decision.
     func operation(
         _ operation: URLConnectionOperation, didReceive response: ResponseHead,
         decide: @escaping @Sendable (ResponseDecision) -> Void)
 
-    /// Bytes of the body have come, decoded. Returns whether the transfer is to wait until `then` is called.
+    /// Receives decoded bytes of the body. Returns whether the transfer must wait until `then` is called.
     func operation(
         _ operation: URLConnectionOperation, didReceive bytes: UnsafeRawBufferPointer,
         then: @escaping @Sendable () -> Void
     ) -> Bool
 
-    /// How many bytes of the body there are; `count` of them since the last call.
+    /// Reports how many bytes of the body have arrived; `count` of them since the last call.
     func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?)
 
-    /// How many bytes of the request's body have gone out; `count` of them since the last call.
+    /// Reports how many bytes of the request's body were sent; `count` of them since the last call.
     func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?)
 
-    /// The body goes on behind bytes that were there already.
+    /// Reports that the body continues after existing bytes.
     func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?)
 }
 
-/// Who is interested in less need not say more.
+/// Default implementations.
 extension OperationDelegate {
     package func willBegin(_ operation: URLConnectionOperation) throws {}
     package func newBodyStream(of operation: URLConnectionOperation) -> InputStream? { nil }
@@ -78,7 +78,7 @@ extension OperationDelegate {
     package func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {}
 }
 
-/// What an operation's delegate is asked.
+/// The events about which an operation's delegate is asked.
 package struct OperationInterests: OptionSet, Sendable {
     package let rawValue: UInt8
 
@@ -94,37 +94,36 @@ package struct OperationInterests: OptionSet, Sendable {
     package static let beginning = OperationInterests(rawValue: 128)
 }
 
-/// What becomes of a response's body.
+/// The decision about a response's body.
 package enum ResponseDecision: Sendable {
-    /// It is taken as the operation takes bodies.
+    /// Receive it as usual.
     case allow
-    /// The operation fails with `URLError.cancelled`.
+    /// Fail with `URLError.cancelled`.
     case cancel
-    /// It goes into a sink, in place of memory.
+    /// Send it to a sink instead of memory.
     case divert(any BodySink)
 }
 
 extension URLConnectionOperation {
-    /// Sets the delegate. To be set before the operation starts; it is released when the handlers have run. A copy has
-    /// none.
+    /// Sets the delegate, before the operation starts. It is released when the handlers have run. A copy has none.
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
         setHandler(\.delegate, delegate)
         onlookers.insert(.delegate)
     }
 
-    /// The delegate; nil, as a rule, for none.
+    /// The delegate; usually nil.
     package final var delegate: (any OperationDelegate)? {
         onlookers.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
     }
 
-    /// The delegate, if it wants to be asked.
+    /// The delegate, if it has declared this interest.
     final func delegate(interestedIn interest: OperationInterests) -> (any OperationDelegate)? {
         guard let delegate, !delegate.interests(in: self).isDisjoint(with: interest) else { return nil }
         return delegate
     }
 }
 
-/// For the operations that do parts of another's work: they ask what that one would ask.
+/// The delegate of a part: asks the delegate of the whole.
 final class PartDelegate: OperationDelegate {
     private struct Parent { weak var operation: URLConnectionOperation? }
     private let parent: Parent
@@ -157,18 +156,17 @@ final class PartDelegate: OperationDelegate {
     }
 }
 
-/// Hears of each change of an operation's lifecycle before anybody else, and may let what follows from it wait.
+/// Is called with each change of an operation's lifecycle before everything else, and may delay its consequences.
 package protocol OperationSupervisor: Sendable {
-    /// The lifecycle has changed. `proceed` carries out what follows from that, and tells others; it must be called once,
-    /// now or later, on any thread. Called on any thread, and must not block.
+    /// Called with a change. `proceed` carries out its consequences, and must be called once, now or later, on any
+    /// thread. Called on any thread, and must not block.
     func operation(
         _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void)
 
-    /// A failed attempt is followed by another after a delay. Called before the operation waits, on any thread, and must not
-    /// block.
+    /// Called before the operation waits for a retry, on any thread. Must not block.
     ///
-    /// - Parameter countedRetries: the retries that count against `RetryPolicy.maximumRetryCount`, this one among them.
+    /// - Parameter countedRetries: the retries that count against `RetryPolicy.maximumRetryCount`, including this one.
     func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int)
 }
 
@@ -177,13 +175,13 @@ extension OperationSupervisor {
 }
 
 extension URLConnectionOperation {
-    /// Sets who hears of changes first. To be set before anybody else knows the operation. A copy has none.
+    /// Sets the supervisor, before any other code knows the operation. A copy has none.
     package final func setSupervisor(_ supervisor: any OperationSupervisor) {
         setHandler(\.supervisor, supervisor)
         onlookers.insert(.supervisor)
     }
 
-    /// Who hears of changes first; nil, as a rule, for nobody, and when the handlers have run.
+    /// The supervisor; usually nil, and nil after the handlers have run.
     final var supervisor: (any OperationSupervisor)? {
         onlookers.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
     }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// An observation, which lasts as long as this object: the counterpart of `NSKeyValueObservation`.
 ///
-/// It ends when the object is released, by `invalidate()`, or when the operation has finished and that was told.
+/// It ends when the object is released, by `invalidate()`, or when the end of the operation was reported.
 public final class OperationObservation: Sendable {
     private let end: Locked<(@Sendable () -> Void)?>
 
@@ -12,7 +12,7 @@ public final class OperationObservation: Sendable {
 
     deinit { invalidate() }
 
-    /// Ends the observation. No call of the handler begins after this has returned, but one that is under way may go on.
+    /// Ends the observation. No call of the handler begins after this has returned, but a running one may continue.
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
@@ -27,7 +27,7 @@ public struct OperationChange<Value: Sendable>: Sendable {
 }
 
 extension URLConnectionOperation {
-    /// What can be observed.
+    /// The values that can be observed.
     public struct ObservedValue<Value: Sendable & Equatable>: Sendable {
         let read: @Sendable (Lifecycle) -> Value
     }
@@ -52,12 +52,12 @@ extension URLConnectionOperation {
 }
 
 extension URLConnectionOperation.ObservedValue where Value == OperationState {
-    /// Where the operation is in its life.
+    /// The state of the operation.
     public static var state: Self { Self { $0.state } }
 }
 
 extension URLConnectionOperation.ObservedValue where Value == Bool {
-    /// Whether the state is `ready`. The dependencies are not in it.
+    /// Whether the state is `ready`, regardless of dependencies.
     public static var isReady: Self { Self { $0.state == .ready } }
     /// Whether the state is `executing`.
     public static var isExecuting: Self { Self { $0.state == .executing } }
@@ -69,15 +69,17 @@ extension URLConnectionOperation.ObservedValue where Value == Bool {
     public static var isCancelled: Self { Self { $0.isCancelled } }
 }
 
-/// What few operations have: who follows their progress or decides about it, and what has to be looked up under the lock.
+/// Flags of rarely used features: followers of the progress, delegates, and settings that must be looked up under the
+/// lock.
+///
 /// Read without a lock at each change and each block of bytes; flags are never cleared.
 struct Onlookers: ~Copyable, Sendable {
     enum Interest: UInt8 {
         /// A progress handler is set, or the `Progress` was asked for.
         case progress = 1
-        /// A supervisor is told of changes before they have consequences.
+        /// A supervisor is called with changes before they have consequences.
         case supervisor = 2
-        /// A delegate follows the transfer, and decides about it.
+        /// A delegate follows the transfer and decides about it.
         case delegate = 4
         /// The settings have, or had, a completion group.
         case completionGroup = 8
@@ -98,14 +100,14 @@ struct Onlookers: ~Copyable, Sendable {
     func contains(_ interest: Interest) -> Bool { bits.load(ordering: .sequentiallyConsistent) & interest.rawValue != 0 }
 }
 
-/// Hears of all operations of the process that begin or cease to be under way.
+/// Is called when an operation of the process begins or ceases to be active.
 protocol ActivityListener: AnyObject, Sendable {
-    /// The operation has begun, stopped, gone on or ended; its state says which, and may be newer than what is told here.
+    /// The operation has begun, stopped, continued or ended; its state shows which, and may be newer than this change.
     /// Called on any thread, and must be short.
     func activityDidChange(of operation: URLConnectionOperation)
 }
 
-/// Those who hear of all operations. Where there are none, an operation pays for one atomic read per change.
+/// The listeners of all operations. Without any, an operation pays for one atomic read per change.
 enum ActivityListeners {
     private struct Listener {
         weak var object: (any ActivityListener)?
@@ -114,7 +116,7 @@ enum ActivityListeners {
     private static let areListening = Atomic<Bool>(false)
     private static let all = Locked<[ObjectIdentifier: Listener]>([:])
 
-    /// Lets an object hear of all changes from now on. It is not retained.
+    /// Adds a listener for all later changes. It is not retained.
     static func add(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = Listener(object: listener)
@@ -122,7 +124,7 @@ enum ActivityListeners {
         }
     }
 
-    /// To be called by whoever was added, at its end at the latest.
+    /// Removes a listener; required before it is released.
     static func remove(_ listener: any ActivityListener) {
         all.withLock { all in
             all[ObjectIdentifier(listener)] = nil
@@ -130,11 +132,11 @@ enum ActivityListeners {
         }
     }
 
-    /// Tells of a change of an operation, if anybody wants to know and it has to do with being under way.
+    /// Reports a change of an operation's activity, if there are listeners.
     static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
-        // What does a part of another's work is that one's activity, and what takes no slot mostly waits.
+        // A part of another operation is that one's activity, and an operation without a slot mostly waits.
         guard !operation.core.withLock({ $0.common.values.holder.isPart || $0.worker?.takesSlot == false }) else { return }
         let listeners = all.withLock { all in all.values.compactMap(\.object) }
         for listener in listeners { listener.activityDidChange(of: operation) }

@@ -4,15 +4,15 @@ import Synchronization
 
 /// Reports bytes to the user's handlers and the operation's `Progress`, no more often than they can keep up with.
 ///
-/// Thousands of blocks may arrive per second. The bytes since the last call are summed up here until the handler's
-/// queue is free.
+/// Thousands of blocks may arrive per second. The bytes since the last call are added up here until the handler's queue
+/// is free.
 final class ProgressReport: Sendable {
     private struct State {
         var download = MovedBytes()
         var upload = MovedBytes()
         var progress: Progress?
         var isProgressWaiting = false
-        /// Who follows the progress until the end.
+        /// The followers of the progress until the end.
         var followers: [Int: ProgressFollower] = [:]
         var nextKey = 0
     }
@@ -22,7 +22,7 @@ final class ProgressReport: Sendable {
     private let hasFollowers = Atomic<Bool>(false)
 
     deinit {
-        // Of an operation that never finished.
+        // For an operation that never finished.
         for follower in state.withLock({ $0.followers }).values { follower.end() }
     }
 
@@ -47,18 +47,18 @@ final class ProgressReport: Sendable {
         guard mustTell else { return }
         (operation.completionQueue ?? .main).async { [self] in
             let news = state.withLock { $0[keyPath: flow].take() }
-            // The handler may ask the operation, which nobody else may hold any more.
+            // The handler may use the operation, which this keeps alive.
             withExtendedLifetime(operation) { handler(news.bytes, news.total, news.expected) }
         }
     }
 
     // MARK: Followers
 
-    /// Lets somebody hear of the progress from now on until the end.
+    /// Adds a follower of the progress until the end.
     ///
-    /// - Returns: what ends that earlier.
+    /// - Returns: a closure that ends this earlier.
     func follow(_ operation: URLConnectionOperation, with follower: ProgressFollower) -> @Sendable () -> Void {
-        // Before anything newer.
+        // Before any newer value.
         follower.move(operation.transferProgress)
         let key = state.withLock { state in
             state.nextKey += 1
@@ -66,7 +66,7 @@ final class ProgressReport: Sendable {
             return state.nextKey
         }
         hasFollowers.store(true, ordering: .sequentiallyConsistent)
-        // The end sees the follower, or is seen here.
+        // Either the end sees the follower, or it is seen here.
         if operation.core.withLock({ $0.isFinished }) { endFollowing(operation) }
         return { [weak self] in
             let left = self?.state.withLock { $0.followers.removeValue(forKey: key) }
@@ -107,7 +107,7 @@ final class ProgressReport: Sendable {
             return progress
         }
         hasProgress.store(true, ordering: .releasing)
-        // The bytes that came before are not reported by those that follow, if the server sends no more for now.
+        // Reported now, as the server may send no more bytes for a while.
         let received = operation.transferProgress
         if received.bytesReceived > 0 {
             move(to: received.bytesReceived, of: received.bytesExpectedToReceive, isFirst: true)
@@ -154,8 +154,8 @@ final class ProgressReport: Sendable {
     }
 }
 
-/// Bytes that have moved since somebody was told last. Thousands of blocks may come in a second: they are summed up until
-/// whoever is told has time.
+/// The bytes that have moved since the last report. Thousands of blocks may arrive in a second: they are added up until
+/// the receiver has time.
 package struct MovedBytes: Sendable {
     /// Since the last time.
     package private(set) var bytes: Int64 = 0
@@ -165,7 +165,7 @@ package struct MovedBytes: Sendable {
 
     package init() {}
 
-    /// Adds bytes. Returns whether somebody is to be told, who then calls ``take()``; not where one is to be already.
+    /// Adds bytes. Returns whether a report must be scheduled, which then calls ``take()``; false if one is already.
     package mutating func add(_ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
         self.bytes += bytes
         (self.total, self.expected) = (total, expected)
@@ -173,10 +173,10 @@ package struct MovedBytes: Sendable {
         return !isWaiting
     }
 
-    /// Sets how many there are, of which nobody is to be told.
+    /// Sets the totals without a report.
     package mutating func set(total: Int64, expected: Int64?) { (self.total, self.expected) = (total, expected) }
 
-    /// What is to be told, which is nothing new from now on.
+    /// The values to report, which are then cleared.
     package mutating func take() -> MovedBytes {
         defer { (bytes, isWaiting) = (0, false) }
         return self

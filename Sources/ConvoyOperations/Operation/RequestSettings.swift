@@ -42,7 +42,7 @@ public struct RequestSettings: Sendable {
         set { values[keyPath: member] = newValue }
     }
 
-    /// All of them, for the library's own code: without the key paths.
+    /// All settings, for the library's own code, without key paths.
     var values: Values {
         @inline(__always) _read { yield storage.values }
         _modify {
@@ -52,7 +52,7 @@ public struct RequestSettings: Sendable {
         }
     }
 
-    /// What attempts ask of them.
+    /// The values that attempts need.
     var prepared: PreparedSettings {
         if let prepared = storage.prepared.object { return prepared }
         let made = PreparedSettings(storage.values)
@@ -61,7 +61,7 @@ public struct RequestSettings: Sendable {
 
     private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }
 
-    /// These settings with what belongs to the holder of others.
+    /// These settings with the holder of others.
     private func held(asBy other: RequestSettings) -> RequestSettings {
         var settings = self
         settings.values.holder = other.values.holder
@@ -70,8 +70,8 @@ public struct RequestSettings: Sendable {
 
     // MARK: Changing them behind a lock
 
-    /// Changes settings that are behind a lock, which is not held while others' code runs: the update, and the release of
-    /// what it has replaced.
+    /// Changes settings behind a lock, which is not held while user code runs: the update, and the release of replaced
+    /// values.
     static func update<Result>(
         _ update: (inout RequestSettings) throws -> Result, read: () -> RequestSettings,
         replace: (_ old: RequestSettings, _ new: RequestSettings) -> Bool
@@ -86,7 +86,7 @@ public struct RequestSettings: Sendable {
         }
     }
 
-    /// Becomes other settings. False if these have been changed since they were read.
+    /// Replaces the settings. False if these were changed since they were read.
     mutating func replace(_ old: RequestSettings, by new: RequestSettings) -> Bool {
         guard isIdentical(to: old) else { return false }
         self = new
@@ -109,19 +109,19 @@ extension RequestSettings {
         public var completionGroup: DispatchGroup?
         /// Values for your own use; the library ignores them.
         public var userInfo: [String: any Sendable] = [:]
-        /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default. Those of
-        /// a session's operations are never posted: its tasks post their own.
+        /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default. A
+        /// session's tasks post their own instead.
         public var postsNotifications = true
         /// Monitors of what happens to the operations: why they wait, what their requests do, and how they end. None by
-        /// default, which costs nothing. To be set for an operation as soon as it is made: once it has a monitor, changes
-        /// have no effect.
+        /// default, which costs nothing. Set them right after making an operation: once it has a monitor, changes have
+        /// no effect.
         ///
         /// What they report of the requests is measured as for `URLConnectionOperation.metrics`, and operations with
         /// monitors share transfers (``coalescesIdenticalRequests``) only with others that are measured.
         public var eventMonitors: [EventMonitor] = []
-        /// Whether operations collect their `metrics`: how long they wait for what, and how long each phase of each request
-        /// takes. False by default, which costs nothing. To be set for an operation as soon as it is made: what was before
-        /// is not in the metrics.
+        /// Whether operations collect their `metrics`: their waits, and the duration of each phase of each request.
+        /// False by default, which costs nothing. Set it right after making an operation: earlier times are not in the
+        /// metrics.
         ///
         /// Operations that collect metrics share transfers (``coalescesIdenticalRequests``) only with each other.
         public var collectsMetrics = false
@@ -131,34 +131,36 @@ extension RequestSettings {
         /// Whether and when a request is retried after a failure. With nil, the default, only a request of which provably
         /// nothing was sent is retried.
         public var retryPolicy: RetryPolicy?
-        /// Whether an operation waits where there is no network, in place of failing; false by default. The counterpart of
-        /// `URLSessionConfiguration.waitsForConnectivity`.
+        /// Whether an operation waits for a network instead of failing without one; false by default. The counterpart
+        /// of `URLSessionConfiguration.waitsForConnectivity`.
         ///
-        /// It waits if nothing of the request was sent yet, because no connection could be made, and the kernel says that
-        /// there is no way: to the host (or the proxy) where that is an address, and to the Internet where it is a name. As
-        /// soon as there is one, the request is tried again, whatever its method and its ``retryPolicy``. A name is looked
-        /// up meanwhile, and a way to one of its addresses is enough: it may be that of a host in a network without a way to
-        /// the Internet. While it waits the operation holds no slot of a `RequestOperationQueue`, can be paused and
-        /// cancelled, and ends when its ``totalTimeout`` is over; without that it may wait for ever. The `retryHandler` is
-        /// called with each wait.
+        /// It waits if nothing of the request was sent yet, because no connection could be made, and the kernel reports
+        /// that there is no route: to the host (or the proxy) where that is an address, and to the Internet where it is
+        /// a name. As soon as there is one, the request is sent again, whatever its method and its ``retryPolicy``. A
+        /// name is looked up meanwhile, and a way to one of its addresses is enough: it may be that of a host in a
+        /// network without a way to the Internet. While it waits the operation holds no slot of a
+        /// `RequestOperationQueue`, can be paused and cancelled, and ends when its ``totalTimeout`` is over; without
+        /// that it may wait for ever. The `retryHandler` is called with each wait.
         ///
-        /// A network that goes while a request is on its way is a matter of ``retryPolicy``. On a machine that never has a
-        /// way to the Internet, a name that cannot be found is waited for, too.
+        /// A network that goes while a request is on its way is a matter of ``retryPolicy``. On a machine that never
+        /// has a way to the Internet, a name that cannot be found is waited for, too.
         public var waitsForConnectivity = false
-        /// How many seconds transfers may be without a byte. Unless set, it is for the request to say: 60, or the
+        /// How many seconds transfers may be without a byte. By default the request decides: 60, or the
         /// `timeoutInterval` of the request serializer.
         public var idleTimeout: TimeInterval?
-        /// How many seconds an operation may take in all, with its retries, the waits before them and its pauses. No limit
-        /// by default, and none for zero, a negative number, infinity or NaN.
+        /// How many seconds an operation may take in total, including retries, the waits before them, and pauses. No
+        /// limit by default, and none for zero, a negative number, infinity or NaN.
         ///
-        /// The time runs from the first start of its work, or from when its queue first holds it back at the closed gate of
-        /// its host, until it finishes, and goes on during pauses. `URLSession` counts its `timeoutIntervalForResource` in
-        /// the same way. (``idleTimeout`` is another limit: how long a transfer may go without a byte.) When the time is
-        /// over, the operation finishes with `URLError.timedOut`, at once or when its transfer has stopped. It is not
-        /// cancelled, and its dependents run. Setting this after the time has begun to run has no effect.
+        /// The time runs from the first start of its work, or from when its queue first holds it back at the closed
+        /// gate of its host, until it finishes, and goes on during pauses. `URLSession` counts its
+        /// `timeoutIntervalForResource` in the same way. (``idleTimeout`` is another limit: how long a transfer may go
+        /// without a byte.) When the time is over, the operation finishes with `URLError.timedOut`, at once or when its
+        /// transfer has stopped. It is not cancelled, and its dependents run. Setting this after the time has begun to
+        /// run has no effect.
         public var totalTimeout: TimeInterval?
-        /// What a failed or cancelled dependency does to an operation. `.run` by default; but an operation that takes a
-        /// value from a dependency, by `depend(on:prepare:)`, fails with that one's error, unless `.run` was set for it.
+        /// How an operation reacts to a failed or cancelled dependency. `.run` by default; but an operation that takes
+        /// a value from a dependency, by `depend(on:prepare:)`, fails with that one's error, unless `.run` was set for
+        /// it.
         public var dependencyFailurePolicy: DependencyFailurePolicy {
             get { chosenDependencyFailurePolicy ?? .run }
             set { chosenDependencyFailurePolicy = newValue }
@@ -179,21 +181,21 @@ extension RequestSettings {
             get { connectionConfiguration.securityPolicy }
             set { connectionConfiguration.securityPolicy = newValue }
         }
-        /// How slow a transfer may be, before the attempt fails with `URLError.timedOut`; nil, the default, for no such
-        /// limit. That of `connectionConfiguration`.
+        /// The minimum speed of a transfer, below which the attempt fails with `URLError.timedOut`; nil, the default,
+        /// for none. That of `connectionConfiguration`.
         public var stallLimit: StallLimit? {
             get { connectionConfiguration.stallLimit }
             set { connectionConfiguration.stallLimit = newValue }
         }
-        /// A limit of how many bytes of an operation's response come in a second; nil, the default, for none. It holds
+        /// Limits how many bytes of an operation's response arrive in a second; nil, the default, for none. It holds
         /// besides `connectionConfiguration.receiveRateLimits`, which are the manager's, and `RateLimit.shared`.
         ///
-        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and counts at once.
+        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and applies at once.
         public var receiveRateLimit: RateLimit?
-        /// A limit of how many bytes of an operation's body are sent in a second; nil, the default, for none. It holds
+        /// Limits how many bytes of an operation's body are sent in a second; nil, the default, for none. It holds
         /// besides `connectionConfiguration.sendRateLimits`, which are the manager's, and `RateLimit.sharedForSending`.
         ///
-        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and counts at once.
+        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and applies at once.
         public var sendRateLimit: RateLimit?
         /// Whether a request may share one transfer with identical GETs that are in flight. False by default.
         ///
@@ -262,12 +264,12 @@ extension RequestSettings {
         /// to the same host where the request is redirected from http to https, at the standard ports. A manager's with a
         /// `baseURL` go only to its origin and to the `authorizationOrigins`. A proxy's are in its configuration.
         public var credential: URLCredential?
-        /// Whether the `credentialStore` is asked where `credential` is nil or is for another server. True by default.
+        /// Whether the `credentialStore` is used if `credential` is nil or is for another server. True by default.
         public var shouldUseCredentialStorage = true
         var credentials: CredentialStore?
-        /// A name for the one on whose behalf requests are sent, such as that of a user: that of
-        /// `connectionConfiguration`. nil by default. With a name, a refreshed token keeps its cache, and connections are
-        /// of that name alone; see `ConnectionConfiguration.identity`.
+        /// The name of the user on whose behalf requests are sent: that of `connectionConfiguration`. nil by default.
+        /// With a name, a refreshed token keeps its cache, and connections are of that name alone; see
+        /// `ConnectionConfiguration.identity`.
         ///
         /// ```swift
         /// api.cache = cache
@@ -285,33 +287,33 @@ extension RequestSettings {
 
         var areNotificationsPosted: Bool { postsNotifications && holder.allowsNotifications }
 
-        /// Whether the requests are measured, for the metrics or for monitors.
+        /// Whether the requests are measured, for metrics or monitors.
         var wantsTransactions: Bool { collectsMetrics || !eventMonitors.isEmpty }
     }
 
-    /// What stays with a manager or an operation that is given other settings.
+    /// What a manager or an operation keeps when its settings are replaced.
     struct Holder: Sendable {
         var transports = TransportPool([NetworkThread.shared])
         var clock: any SchedulingClock = MonotonicClock()
-        /// Whether requests that have no `User-Agent` get the standard one. Not those of a manager: its serializer names
-        /// one, unless that was taken away.
+        /// Whether requests without a `User-Agent` get the standard one. Not a manager's: its serializer sets one,
+        /// unless the user removed it.
         var addsUserAgent = true
         /// Whether notifications may be posted at all.
         var allowsNotifications = true
-        /// Whether the operation does a part of another's work.
+        /// Whether the operation is a part of another one.
         var isPart = false
         /// Whether the operation was made by the refresh of a token.
         var isOfRefresh = false
-        /// Set if the body of a plainly acceptable response is left to the awaiting task.
+        /// Set if the awaiting task decodes the body of a plainly acceptable response.
         var awaitedValue: (any PlainJSONAcceptance)?
-        /// Where the credential and the tokens go; nil for everywhere, if a manager has no base URL.
+        /// The targets that receive the credential and the tokens; nil for all, if a manager has no base URL.
         var authorizedTargets: Set<Target>?
     }
 }
 
-/// What each operation asks of its settings from its beginning to its end, put together once for all operations with the
-/// same settings: to copy the settings, or to assemble the configuration of a connection, for each of them would cost as
-/// much as the rest of its beginning.
+/// The values that each operation needs of its settings, prepared once for all operations with the same settings:
+/// copying the settings, or assembling the configuration of a connection, would cost as much as the rest of an
+/// operation's start.
 final class PreparedSettings: Sendable {
     /// The configuration of the connections.
     let configuration: ConnectionConfiguration
@@ -326,15 +328,15 @@ final class PreparedSettings: Sendable {
     let postsNotifications: Bool
     let completionQueue: DispatchQueue?
     let completionGroup: DispatchGroup?
-    /// What decodes the body of a plainly acceptable response on the awaiting task.
+    /// Decodes the body of a plainly acceptable response on the awaiting task.
     let awaitedValue: (any PlainJSONAcceptance)?
-    /// Whether there is one: to read the value itself copies it.
+    /// Whether there is one: reading the value itself would copy it.
     let hasAwaitedValue: Bool
-    /// How many bytes of a body may be kept in memory, if it is parsed.
+    /// The maximum size of a body in memory that is parsed, in bytes.
     let parsedBodyLimit: Int
-    /// The same, if it is not.
+    /// The maximum size of a body in memory that is not parsed, in bytes.
     let bodyLimit: Int
-    /// Whether a body of an acceptable status is delivered as it is.
+    /// Whether the body of an acceptable status is delivered unchanged.
     private let deliversBodies: Bool
     private let acceptableStatusCodes: StatusCodeSet?
 
@@ -366,13 +368,14 @@ final class PreparedSettings: Sendable {
         acceptableStatusCodes = values.serializer.acceptableStatusCodes
     }
 
-    /// Whether the response needs no serializer: its status is acceptable, any content type is, and its body is the result.
+    /// Whether the response needs no serializer: its status is acceptable, any content type is, and its body is the
+    /// result.
     func deliversBody(ofStatus statusCode: Int) -> Bool {
         deliversBodies && acceptableStatusCodes?.contains(statusCode) ?? true
     }
 }
 
-/// What operations travel over, in turn.
+/// The transports that operations use in turn.
 struct TransportPool: Sendable {
     private var transports: [any Transport]
     private let turn = Turn()
@@ -389,21 +392,21 @@ struct TransportPool: Sendable {
         return transports[turn.number.add(1, ordering: .relaxed).oldValue % transports.count]
     }
 
-    /// Stays with one.
+    /// Keeps using one transport.
     mutating func pin() {
         if transports.count > 1 { transports = [next] }
     }
 }
 
-/// A response serializer, and the answers to what the engine asks of it. They are computed once, because the network
-/// thread runs no user code, and because conformance checks are slow.
+/// A response serializer, and its properties that the engine needs. They are computed once, because the network thread
+/// runs no user code, and because conformance checks are slow.
 struct SerializerFacts: Sendable {
     let serializer: any HTTPResponseSerialization
-    /// The same, if it is the one that parses nothing.
+    /// The same, if it is the plain one, which parses nothing.
     let plain: HTTPResponseSerializer?
-    /// How much it parses at most; nil for the one that parses nothing.
+    /// The maximum size that it parses; nil if it parses nothing.
     let parsingLimit: Int?
-    /// Which statuses it accepts; nil for all.
+    /// The statuses that it accepts; nil for all.
     let acceptableStatusCodes: StatusCodeSet?
 
     init(_ serializer: any HTTPResponseSerialization) {
@@ -416,22 +419,23 @@ struct SerializerFacts: Sendable {
 
 // MARK: Who has them
 
-/// What has settings of requests: managers, sessions and operations. Nearly all settings are properties of each of them.
+/// Has settings of requests: managers, sessions and operations. Nearly all settings are properties of each of them.
 public protocol RequestConfigurable: AnyObject, Sendable {
-    /// The settings. A manager's or a session's are those of the operations that it makes from now on; an operation's are
-    /// read when an attempt begins, those of handlers when these are called. Any thread.
+    /// The settings. A manager's or a session's are those of the operations that it makes from now on; an operation's
+    /// are read when an attempt begins, those of handlers when they are called. Any thread.
     ///
-    /// Of two threads that change a setting in place at once, the last one wins; ``updateSettings(_:)`` loses nothing.
+    /// Of two threads that change a setting in place at once, the last one wins; ``updateSettings(_:)`` loses no
+    /// change.
     var settings: RequestSettings { get set }
 
-    /// Changes settings, and loses no change that another thread makes at the same time.
+    /// Changes settings, without losing a change that another thread makes meanwhile.
     ///
-    /// - Parameter update: changes a copy of the settings. It is called again where another thread was quicker.
+    /// - Parameter update: changes a copy of the settings. Called again if another thread made a change meanwhile.
     /// - Throws: what the block throws; then nothing has changed.
     func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result
 }
 
-/// The settings by their names; ``RequestSettings/Values`` says the rest about each.
+/// The settings by their names; see ``RequestSettings/Values`` for details.
 extension RequestConfigurable {
     /// The queue on which the handlers run; nil is the main queue.
     public var completionQueue: DispatchQueue? {
@@ -475,7 +479,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.retryPolicy = newValue } }
     }
 
-    /// Whether an operation waits where there is no network, in place of failing. False by default.
+    /// Whether an operation waits for a network instead of failing without one. False by default.
     public var waitsForConnectivity: Bool {
         get { settings.values.waitsForConnectivity }
         set { updateSettings { $0.values.waitsForConnectivity = newValue } }
@@ -487,13 +491,13 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.idleTimeout = newValue } }
     }
 
-    /// How many seconds an operation may take in all; nil, the default, for no limit.
+    /// How many seconds an operation may take in total; nil, the default, for no limit.
     public var totalTimeout: TimeInterval? {
         get { settings.values.totalTimeout }
         set { updateSettings { $0.values.totalTimeout = newValue } }
     }
 
-    /// What a failed or cancelled dependency does to an operation. `.run` by default.
+    /// How an operation reacts to a failed or cancelled dependency. `.run` by default.
     public var dependencyFailurePolicy: DependencyFailurePolicy {
         get { settings.values.dependencyFailurePolicy }
         set { updateSettings { $0.values.dependencyFailurePolicy = newValue } }
@@ -505,7 +509,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.connectionConfiguration = newValue } }
     }
 
-    /// How slow a transfer may be; nil, the default, for no such limit.
+    /// The minimum speed of a transfer; nil, the default, for none.
     public var stallLimit: StallLimit? {
         get { settings.values.stallLimit }
         set { updateSettings { $0.values.stallLimit = newValue } }
@@ -553,7 +557,7 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.shouldUseCredentialStorage = newValue } }
     }
 
-    /// A name for the one on whose behalf requests are sent. nil by default.
+    /// The name of the user on whose behalf requests are sent. nil by default.
     public var identity: String? {
         get { settings.values.identity }
         set { updateSettings { $0.values.identity = newValue } }
@@ -565,9 +569,9 @@ extension RequestConfigurable {
         set { updateSettings { $0.values.authenticator = newValue } }
     }
 
-    /// Credentials by who asks for them, and what handlers have answered: a store of the manager's own by default, and
-    /// without a manager one of the operation's. Give several the same one, such as `.shared`, so that one sends what another
-    /// was told. A copy of a manager shares its store.
+    /// The credentials by protection space, and the accepted answers of handlers: a store of the manager's own by
+    /// default, and without a manager one of the operation's. Give several the same store, such as `.shared`, to share
+    /// the answers. A copy of a manager shares its store.
     public var credentialStore: CredentialStore {
         get { settings.values.credentials ?? updateSettings { $0.values.credentials.made(by: CredentialStore()) } }
         set { updateSettings { $0.values.credentials = newValue } }

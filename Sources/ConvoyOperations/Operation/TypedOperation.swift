@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What a verb with handlers returns: an operation, or a task that has one.
+/// The result of a verb with handlers: an operation, or a task that has one.
 public protocol HTTPRequestHandle: AnyObject, Sendable {
     /// The operation of the request, for its results, its dependencies and its settings.
     var operation: HTTPRequestOperation { get }
@@ -13,9 +13,9 @@ extension HTTPRequestOperation: HTTPRequestHandle {
     public final var operation: HTTPRequestOperation { self }
 }
 
-/// An operation, with the type of what it brings: so what depends on it gets its value without a cast.
+/// An operation with the type of its value, which dependents get without a cast.
 ///
-/// A manager makes it; ``operation`` is the operation itself, with all that operations have.
+/// A manager makes it; ``operation`` is the operation itself.
 ///
 /// ```swift
 /// let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Session.self)
@@ -27,45 +27,45 @@ extension HTTPRequestOperation: HTTPRequestHandle {
 /// let user = try await profile.value()
 /// ```
 ///
-/// The value is decoded before the operation finishes; a response that cannot be decoded is its failure. All members can be
-/// used from any thread.
+/// The value is decoded before the operation finishes; a response that cannot be decoded is its failure. All members
+/// can be used from any thread.
 public final class TypedOperation<Value: Sendable>: HTTPRequestHandle {
-    /// The operation that brings the value.
+    /// The underlying operation.
     public let operation: HTTPRequestOperation
 
-    /// The typed form of an operation whose `responseObject` is a `Value`: of a class of your own, a download, or with a
-    /// serializer of your own.
+    /// The typed form of an operation whose `responseObject` is a `Value`: of a class of your own, a download, or with
+    /// a serializer of your own.
     ///
     /// - Parameters:
-    ///   - operation: what brings the value.
-    ///   - type: what its serializer makes. If it makes something else, ``result`` is a failure.
+    ///   - operation: the underlying operation.
+    ///   - type: the type of its serializer's objects. For another object, ``result`` is a failure.
     public init(_ operation: HTTPRequestOperation, as type: Value.Type = Value.self) { self.operation = operation }
 
-    /// The value, or why there is none: the operation's `error`, or `URLError.cannotParseResponse` where the response was
-    /// empty or of another type. nil until the operation has finished.
+    /// The value, or the reason why there is none: the operation's `error`, or `URLError.cannotParseResponse` if the
+    /// response was empty or of another type. nil until the operation has finished.
     public var result: Result<Value, any Error>? {
         guard operation.isFinished else { return nil }
         if let error = operation.error { return .failure(error) }
         return Result { try operation.value(of: operation.responseObject) }
     }
 
-    /// Waits until the operation has finished and its handlers have run, and returns its value. It starts the operation, and
-    /// what that depends on, if nobody else does, as `URLConnectionOperation.finished()` does. Cancelling the task cancels
-    /// the operation.
+    /// Waits until the operation has finished and its handlers have run, and returns its value. It starts the operation
+    /// and its dependencies if they are not enqueued, like `URLConnectionOperation.finished()`. Cancelling the task
+    /// cancels the operation.
     ///
     /// - Throws: the failure of ``result``.
     public func value() async throws -> Value { try await operation.value() }
 
-    /// Sets what is called once with the ``result``, on the operation's `completionQueue`: in place of the handlers of its
-    /// `setCompletionHandler(success:failure:)`.
+    /// Sets the handler for the ``result``, called once on the operation's `completionQueue`. It replaces the handlers
+    /// of `setCompletionHandler(success:failure:)`.
     public func setCompletionHandler(_ handler: @escaping @Sendable (Result<Value, any Error>) -> Void) {
         operation.setCompletionHandler(
             success: { operation, object in handler(Result { try operation.value(of: object) }) },
             failure: { _, error in handler(.failure(error)) })
     }
 
-    /// A new operation for the same request, with the same settings: see `URLConnectionOperation.makeCopy()`. If this one
-    /// has not begun, the copy depends on the same operations for its values.
+    /// A new operation for the same request, with the same settings: see `URLConnectionOperation.makeCopy()`. If this
+    /// one has not begun, the copy takes its inputs from the same operations.
     public func makeCopy() -> TypedOperation { TypedOperation(operation.makeCopy()) }
 }
 

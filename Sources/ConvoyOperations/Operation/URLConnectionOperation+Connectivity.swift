@@ -5,15 +5,15 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Waiting for the network.
+/// Waits for the network.
 extension URLConnectionOperation {
     /// How many seconds after the return of a network its name servers may still be unknown.
     private static let lookupLag: TimeInterval = 30
-    /// Seconds from a failed lookup in that time to the next.
+    /// The delays between failed lookups in that time, in seconds.
     private static let lookupDelays: [TimeInterval] = [1, 3, 9]
 
-    /// The next attempt after a failure for want of a network; nil if the operation does not wait, or that was not the
-    /// reason.
+    /// The next attempt after a failure without a network; nil if the operation does not wait, or the failure has
+    /// another reason.
     func retryForNetwork(_ error: any Error, _ attempt: Attempt) -> NextAttempt? {
         guard waitsForConnectivity, let failure = error as? URLError, redirects.isEmpty,
             let target = networkTarget(of: failure)
@@ -24,7 +24,7 @@ extension URLConnectionOperation {
         guard failed == nil || failed == request.url?.withoutUserInfo else { return nil }
         guard canReplay(request.httpBodyStream) else { return nil }
         guard target.isOutOfReach else { return retryForLateLookup(failure) }
-        // There was a way to its addresses each time.
+        // There was a route to its addresses each time.
         if core.withLock({ $0.retry?.returnsToHost ?? 0 }) > Self.lookupDelays.count { return nil }
         let count = core.withLock { core in
             core.retryRecord.count += 1
@@ -34,25 +34,25 @@ extension URLConnectionOperation {
         return .whenAnswered(for: .connectivity) { [self] in awaitNetwork(target, after: attempt) }
     }
 
-    /// What a connection for the request needs a way to; nil where it needs none.
+    /// The destination that the request's connection needs a route to; nil if it needs none.
     package final var networkTarget: NetworkTarget? {
         let configuration = connectionConfiguration
         guard configuration.unixSocket == nil else { return nil }
         return core.withLock({ $0.request }).target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
     }
 
-    /// What the connection needed a way to; nil if the failure had another reason than the want of one.
+    /// The destination without a route; nil if the failure has another reason.
     private func networkTarget(of failure: URLError) -> NetworkTarget? {
         guard let target = networkTarget else { return nil }
         switch failure.code {
         case .notConnectedToInternet, .cannotFindHost, .dnsLookupFailed: return target
-        // A host that refuses a connection has been reached. Without a way to it, it is not the host that refuses.
+        // A host that refuses a connection has been reached. Without a route to it, something else has refused.
         case .cannotConnectToHost: return target.isAddress || failure.isOfProxyName ? target : nil
         default: return nil
         }
     }
 
-    /// The next attempt where the network has just come back, and names cannot be looked up yet.
+    /// The next attempt after the network has returned, while names cannot be looked up yet.
     private func retryForLateLookup(_ failure: URLError) -> NextAttempt? {
         guard [.cannotFindHost, .dnsLookupFailed].contains(failure.code) || failure.isOfProxyName else { return nil }
         let now = retryClock.now
@@ -75,17 +75,18 @@ extension URLConnectionOperation {
         do {
             try end(wait, of: attempt, withReturnOf: target, afterLoss: false)
         } catch {
-            // There is no socket for it now.
+            // No socket is available now.
             end(wait, of: attempt, at: Nanoseconds.deadline(5, after: retryClock.now))
         }
     }
 
-    /// The network that a connection for the request needs, as it is now; nil where it needs none.
+    /// The network that the request's connection needs; nil if it needs none.
     var networkToAwait: AwaitedNetwork? {
         networkTarget.map { AwaitedNetwork(target: $0, isGone: $0.isOutOfReach) }
     }
 
-    /// Lets the wait for a retry end early, when the network comes back. Without a socket to hear of that, it takes its time.
+    /// Ends the wait for a retry early when the network returns. Without a socket to detect that, the wait keeps its
+    /// length.
     func end(_ wait: AttemptWait, of attempt: Attempt, withReturnOf network: AwaitedNetwork) {
         try? end(wait, of: attempt, withReturnOf: network.target, afterLoss: !network.isGone)
     }
@@ -96,7 +97,7 @@ extension URLConnectionOperation {
         let clock = retryClock
         let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
             [weak self, weak attempt] in
-            // What follows may take its time.
+            // The next steps may take long.
             clock.schedule(at: clock.now) { [weak self, weak attempt] in
                 if let attempt { self?.networkDidReturn(target, after: attempt) }
             }
@@ -107,7 +108,7 @@ extension URLConnectionOperation {
 
     private func networkDidReturn(_ target: NetworkTarget, after attempt: Attempt) {
         let now = retryClock.now
-        // If there is a way to the host alone, and attempts fail all the same, they must not follow one another at once.
+        // If there is a route to the host alone, and attempts still fail, they must not follow each other at once.
         let isHostAlone = !target.isAddress && target.isOutOfReach
         let (wait, delay) = core.withLock { core -> (AttemptWait?, TimeInterval?) in
             let record = core.retryRecord
@@ -124,10 +125,10 @@ extension URLConnectionOperation {
 }
 
 extension ConnectionConfiguration {
-    /// The name or address to which a connection for a target is made.
+    /// The name or address that connections for a target are made to.
     fileprivate func connectedHost(for target: Target) -> String {
         if let proxy = try? proxy.proxy(for: target) { return proxy.host }
-        // Two colons, a host, a colon and perhaps a port.
+        // Two colons, a host, a colon, and perhaps a port.
         guard let fixed = fixedAddress(for: target)?.dropFirst(2), let colon = fixed.lastIndex(of: ":") else {
             return target.bareHost
         }
@@ -136,7 +137,7 @@ extension ConnectionConfiguration {
 }
 
 extension URLError {
-    /// Whether the name of a proxy could not be looked up.
+    /// Whether the name of a proxy could not be resolved.
     fileprivate var isOfProxyName: Bool {
         guard let underlying = userInfo[NSUnderlyingErrorKey] as? NSError else { return false }
         // CURLE_COULDNT_RESOLVE_PROXY of <curl/curl.h>.

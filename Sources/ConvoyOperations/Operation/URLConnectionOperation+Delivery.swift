@@ -5,11 +5,10 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The end of an operation: it runs its handlers and releases everything.
+/// Ends an operation: calls its handlers and releases everything.
 extension URLConnectionOperation: HandoverTask {
-    /// Runs the block once the operation has finished, its queue and dependents have been told, and its handlers have
-    /// run; at once if that has happened. For the library only: the block must be short, and may run on the network
-    /// thread.
+    /// Runs the block once the operation has finished, that was posted, and its handlers have run; at once if all of
+    /// that is over. For the library only: the block must be short, and may run on the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
         // Before the look: the last step either finds this mark, or was seen.
         onlookers.insert(.delivery)
@@ -26,8 +25,8 @@ extension URLConnectionOperation: HandoverTask {
         if onlookers.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
     }
 
-    /// Submits the handlers to their queue. To be called before the end is posted, as that may let other operations
-    /// finish. So handlers on one queue run in the order in which the operations finished, and a dependent's after its
+    /// Submits the handlers to their queue, before the end is posted, as that may let other operations finish. So
+    /// handlers on one queue run in the order in which the operations finished, and a dependent's after its
     /// dependency's.
     ///
     /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
@@ -53,7 +52,7 @@ extension URLConnectionOperation: HandoverTask {
         }
     }
 
-    /// What is taken out of an operation that has finished, under one lock.
+    /// What is taken out of a finished operation, under one lock.
     private struct Delivery {
         let attempt: Attempt?
         let wait: AttemptWait?
@@ -62,7 +61,7 @@ extension URLConnectionOperation: HandoverTask {
         let expiryTimer: (any ClockTimer)?
         let settings: PreparedSettings
         let hasHandlers: Bool
-        /// Those that are never called, if no handler waits to be called before them.
+        /// Handlers that are never called, if no other handler waits.
         let rareHandlers: OperationCore.RareHandlers?
 
         init(_ core: inout OperationCore) {
@@ -106,14 +105,14 @@ extension URLConnectionOperation: HandoverTask {
         return isFirst
     }
 
-    /// Sets the handlers of the end. Those that come after it are called too, once.
+    /// Sets the handlers of the end. Those that are set later are called once, too.
     final func setFinalHandlers(_ set: (inout OperationCore) -> Void) {
         let (old, queue) = core.withLock { core -> (OperationCore.FinalHandlers, DispatchQueue?) in
             let old = core.finalHandlers
             set(&core)
             return (old, core.beginHandover() ? core.common.prepared.completionQueue ?? .main : nil)
         }
-        // What they hold may run a user's code when it is let go of: not under the lock.
+        // Releasing them may run user code, which must not run under the lock.
         withExtendedLifetime(old) {}
         if let queue { CompletionOutbox.post(self, to: queue) }
     }
@@ -135,7 +134,7 @@ extension URLConnectionOperation: HandoverTask {
     }
 }
 
-/// Those who wait for the delivery.
+/// What waits for the delivery.
 private struct Delivered: Sendable {
     let hooks: [@Sendable () -> Void]
     let group: DispatchGroup?
@@ -170,10 +169,10 @@ extension Notification.Name {
     public static var networkingOperationDidFinish: Notification.Name { OperationNotifications.read(.finish) }
 }
 
-/// The notifications of all operations, in the order in which they are to be posted.
+/// The notifications of all operations, in order.
 ///
-/// Observers are a user's code, and run neither on the network thread nor under a lock. The queue is woken once for all
-/// that comes until it is done with what it has: to wake it costs more than a post.
+/// Observers are user code, and run neither on the network thread nor under a lock. The queue is woken once for all
+/// notifications that arrive before it has posted them: waking it costs more than a post.
 ///
 /// A post costs as much as all else that an operation does at its end, with or without an observer. So nothing is posted
 /// before the program has read one of the names.
@@ -209,12 +208,12 @@ enum OperationNotifications {
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
 
-    /// Posts them, on the queue of the notifications.
+    /// Posts the notifications, on their queue.
     private final class Poster: @unchecked Sendable {
         /// Keeps its memory, so that most posts allocate nothing. Used on that queue only.
         @exclusivity(unchecked) private var taken: [Entry] = []
 
-        /// No more memory is kept than for so many.
+        /// Memory is kept for no more than this number.
         private static let mostKept = 1024
 
         func postAll() {
@@ -233,12 +232,13 @@ enum OperationNotifications {
 
 /// The queues that all operations share.
 package enum OperationQueues {
-    /// Where response serializers run, and retry handlers of operations without a `completionQueue`.
+    /// The queue of response serializers, and of retry handlers of operations without a `completionQueue`.
     package static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
 
-    /// Where `Progress` objects change: Foundation's are not thread-safe, and several may belong to one tree.
+    /// The queue on which `Progress` objects change: Foundation's are not thread-safe, and several may belong to one
+    /// tree.
     static let progress = DispatchQueue(label: "Convoy.Progress")
 
-    /// Where notifications are posted, one at a time.
+    /// The queue on which notifications are posted.
     static let notifications = DispatchQueue(label: "Convoy.Notifications")
 }

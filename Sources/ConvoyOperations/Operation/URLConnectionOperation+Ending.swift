@@ -6,17 +6,17 @@ import FoundationNetworking
 
 /// How an attempt has ended.
 enum AttemptOutcome {
-    /// It was stopped; what has arrived is kept.
+    /// It was stopped; received bytes are kept.
     case stopped
-    /// What has arrived is of no use: the whole must be requested again.
+    /// The received bytes are unusable: the whole must be requested again.
     case unusable
-    /// A response has arrived; nil where the transport has brought none.
+    /// A response has arrived; nil if the transport has none.
     ///
-    /// - Parameter isFinal: whether it was decided before that this response is the result.
+    /// - Parameter isFinal: whether an earlier decision made this response the result.
     case received(ResponseHead?, isFinal: Bool)
     /// The transfer has failed, perhaps with a response.
     case failed(any Error, ResponseHead?)
-    /// A worker has got a response that is not acceptable.
+    /// A worker has received an unacceptable response.
     case refused(any Error, ResponseHead, data: Data?, object: Any?)
     /// No other attempt can change this error.
     case settled(any Error)
@@ -24,14 +24,14 @@ enum AttemptOutcome {
     case succeeded(Any?)
 }
 
-/// The ends of an operation's attempts, and its own.
+/// Ends attempts, and the operation.
 extension URLConnectionOperation {
-    /// Ends an attempt, once: what comes later changes nothing. Either another attempt follows, at once, later or when a
-    /// question is answered; or the outcome is that of the operation. Any thread.
+    /// Ends an attempt, once; later calls change nothing. Another attempt may follow, at once, after a delay or after
+    /// an answer; otherwise the outcome is the operation's. Any thread.
     func end(_ attempt: Attempt, with outcome: AttemptOutcome) {
         switch outcome {
         case .stopped where isRunning(attempt):
-            // The operation did not ask for this, so nothing would begin the work again.
+            // The operation has not asked for this, so nothing would begin the work again.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")
             end(attempt, with: .failed(error, nil))
@@ -41,12 +41,12 @@ extension URLConnectionOperation {
             if didEnd(attempt) { repeatAtOnce(after: attempt) }
         case .received(let head, let isFinal):
             guard !isFinal, let next = attemptInstead(of: head, attempt) else {
-                // A retry would have continued with the stream.
+                // A retry would have continued the stream.
                 return attempt.close(head, of: self)
             }
             if didEnd(attempt) { proceed(to: next, after: attempt) }
         case .failed(let error, let head):
-            // What the user's code has thrown, it gets; it would throw it again.
+            // The user gets the error that user code has thrown; the code would throw it again.
             if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
                 return end(attempt, with: .settled(failure.cause))
             }
@@ -70,7 +70,7 @@ extension URLConnectionOperation {
     /// Notes that an attempt has ended. False if it had ended before.
     func didEnd(_ attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.end() } != nil }
 
-    /// Stores the outcome of an attempt, which is the operation's.
+    /// Stores the outcome of an attempt as the operation's.
     private func complete(
         _ attempt: Attempt, data: Data? = nil, object: Any? = nil, error: (any Error)? = nil
     ) {
@@ -79,9 +79,9 @@ extension URLConnectionOperation {
         handle(.workCompleted(attempt.number))
     }
 
-    /// The attempt that follows in place of a response; nil if that is the result.
+    /// The next attempt instead of a response; nil if the response is the result.
     private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
-        // Most operations have neither, and pay for no more than this look.
+        // Most operations have neither, and pay only for this check.
         guard
             onlookers.contains(.authentication) || onlookers.contains(.retryPolicy) || head?.asksForCredentials == true
         else { return nil }
@@ -102,18 +102,18 @@ extension URLConnectionOperation {
 
     var currentHead: ResponseHead? { core.withLock { $0.head } }
 
-    /// What makes the result of a response.
+    /// How the result of a response is made.
     private enum Conclusion {
         /// The attempt has ended.
         case none
         /// The results are stored.
         case complete
         case process(isHead: Bool)
-        /// The operation is ending, and waits for no serializer.
+        /// The operation is ending, and does not wait for a serializer.
         case stopped
     }
 
-    /// Ends an attempt with a response, which is whole and in its place. Any thread.
+    /// Ends an attempt with a response that is complete and stored. Any thread.
     func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
         let parses = serializesResponse
         let isPlain = serializesPlainly
@@ -131,7 +131,7 @@ extension URLConnectionOperation {
                 core.object = isHead ? .none : .body
                 return (.complete, commits, phase)
             }
-            // A stop that came before has found nothing to give up; one that comes later does.
+            // An earlier stop has found nothing to give up; a later one will.
             if lifecycle.value.isEnding { return (.stopped, false, phase) }
             attempt.phase = .processing
             return (.process(isHead: isHead), commits, phase)
@@ -148,7 +148,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
+    /// Validates and parses the response. On the processing queue, as the serializer or the subclass may be user code.
     private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, commits: Bool) {
         let object: ObjectBox
         var failure: (any Error)?
@@ -178,12 +178,12 @@ extension URLConnectionOperation {
         handle(.workCanCommit(attempt.number))
     }
 
-    /// Lets the sink commit. What becomes of that becomes of the operation. One that has ended meanwhile has no
-    /// attempt any more.
+    /// Lets the sink commit. The result of the commit is the operation's. An operation that has ended meanwhile has no
+    /// attempt.
     func commit(_ number: Lifecycle.TryNumber) {
         let call = BlockingCall()
         let attempt = core.withLock { core -> Attempt? in
-            // What does the work of an operation that is not one transfer commits itself.
+            // A worker commits by itself.
             guard core.commitsOutput, let attempt = core.attempt(number) else { return nil }
             attempt.willCommit(as: call)
             return attempt
@@ -194,16 +194,16 @@ extension URLConnectionOperation {
         }
     }
 
-    /// How many seconds a cancelled operation, or one whose time is over, waits for a commit that has begun.
+    /// How many seconds a cancelled or expired operation waits for a running commit.
     private static let commitPatience: TimeInterval = 1
 
-    /// Waits for a commit that has begun, but not for ever.
+    /// Waits for a running commit, for a limited time.
     func awaitCommit(_ number: Lifecycle.TryNumber) {
         let clock = retryClock
         let timer = clock.schedule(at: Nanoseconds.deadline(Self.commitPatience, after: clock.now)) { [weak self] in
             self?.handle(.commitTakesTooLong(number))
         }
-        // It takes the place of the time limit, which has no meaning any more.
+        // It replaces the total time limit, which no longer matters.
         let unused = core.withLock { core in
             defer { if !core.isFinished { core.expiryTimer = timer } }
             return core.isFinished ? timer : core.expiryTimer
@@ -214,7 +214,7 @@ extension URLConnectionOperation {
     // MARK: The end of the operation
 
     func finish() {
-        // In this order: handlers of operations that can finish because of this one must come after its own.
+        // In this order: handlers of operations that can finish because of this one must be called after its own.
         deliver()
         if mustPostElsewhere { BlockingWorkers.shared.perform { self.postEnd() } } else { postEnd() }
     }
@@ -226,8 +226,7 @@ extension URLConnectionOperation {
 }
 
 extension OperationCore {
-    /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
-    /// an `HTTPURLResponse`.
+    /// Whether the awaiting task decodes the response, which saves a thread hop and an `HTTPURLResponse`.
     fileprivate func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
         let settings = common.prepared
         guard settings.hasAwaitedValue, let head, let data, let awaited = settings.awaitedValue else { return false }

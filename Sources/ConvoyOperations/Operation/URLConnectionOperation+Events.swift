@@ -2,15 +2,15 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// Who hears what happens to an operation.
+/// Reports the events of an operation to its monitors.
 extension URLConnectionOperation {
-    /// The number that the operation has in the events that monitors hear; nil if there are none.
+    /// The number of the operation in the events of monitors; nil without monitors.
     public final var operationNumber: UInt64? { story?.number }
 
-    /// What tells the monitors; nil if there are none. Takes no lock.
+    /// Reports to the monitors; nil without any. Takes no lock.
     final var story: OperationStory? { storyReference.object }
 
-    /// Begins to tell the monitors, if there are any.
+    /// Begins to report to the monitors, if there are any.
     final func beginStory() {
         guard !storyReference.isSet else { return }
         let monitors = eventMonitors
@@ -21,7 +21,7 @@ extension URLConnectionOperation {
         hearOfWaits()
     }
 
-    /// Tells the requests of this operation in the story of another one, for which it does a part of the work.
+    /// Reports the requests of this operation in the event log of another one, of which it is a part.
     final func addStory(to parent: URLConnectionOperation) {
         guard let story = parent.story else { return }
         if storyReference.set(OperationStory(partOf: story)) { openedLog.begin(with: self) { _, _ in } }

@@ -1,32 +1,32 @@
 import ConvoyTransport
 import Foundation
 
-/// What an operation took.
+/// The metrics of an operation.
 extension URLConnectionOperation {
-    /// What the operation took: its waits and all its requests. Nil until it has finished, and if nobody has asked for them
-    /// by `collectsMetrics`. Final when the operation's end is posted, as its results are.
+    /// The waits and all requests of the operation. nil until it has finished, and unless `collectsMetrics` is set.
+    /// Final when the operation's end is posted, like its results.
     public final var metrics: OperationMetrics? {
         guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
         return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])
     }
 
-    /// What collects the metrics; nil if nobody wants them. Takes no lock.
+    /// Collects the metrics; nil if they are not collected. Takes no lock.
     final var metricsRecord: MetricsRecord? { metricsReference.object }
 
-    /// Begins to collect metrics, if they are wanted and are not collected yet.
+    /// Begins to collect metrics, if needed and not begun yet.
     final func beginMetrics() {
         guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
         openedLog.begin(with: self) { _, _ in }
         hearOfWaits()
     }
 
-    /// Adds the requests of this operation to the metrics of another one, for which it does a part of the work.
+    /// Adds the requests of this operation to the metrics of another one, of which it is a part.
     final func addMetrics(to parent: URLConnectionOperation) {
         guard let record = parent.metricsRecord else { return }
         if metricsReference.set(MetricsRecord(partOf: record)) { openedLog.begin(with: self) { _, _ in } }
     }
 
-    /// Begins to collect metrics, and to tell monitors, if new settings demand it, and notes what few settings have.
+    /// Begins to collect metrics, and to report to monitors, if new settings require it, and notes rare settings.
     final func beginToTell(_ settings: RequestSettings) {
         noteRareSettings(settings)
         guard settings.prepared.configuration.collectsMetrics else { return }
@@ -34,13 +34,13 @@ extension URLConnectionOperation {
         if !settings.values.eventMonitors.isEmpty { beginStory() }
     }
 
-    /// What the operation waits for that could be started, as far as it knows itself.
+    /// What a startable operation waits for, as far as it knows itself.
     var reasonToWait: WaitReason {
         guard isScheduled else { return .start }
         return areDependenciesFinished ? .slot : .dependencies
     }
 
-    /// The operation has come into a queue, or has to wait there again.
+    /// Notes that the operation was added to a queue, or has to wait there again.
     func noteWaiting() {
         guard metricsReference.isSet || storyReference.isSet else { return }
         willWait(for: reasonToWait)

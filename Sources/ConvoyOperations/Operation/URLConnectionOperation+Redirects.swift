@@ -4,21 +4,22 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Redirects: what is decided about them, and what became of them.
+/// Redirects: the decisions about them, and their results.
 extension URLConnectionOperation {
     /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
-    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed, but for those that
-    /// would send the request's body to another origin: see `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
+    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed, except for
+    /// those that would send the request's body to another origin: see
+    /// `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
     public final var redirectHandler: RedirectHandler? {
         get { core.withLock { $0.rareHandlers?.redirect } }
         set { setHandler(\.redirect, newValue) }
     }
 
-    /// The redirects of the operation's latest attempt so far, in order: what was done about each, and why. The last one may
+    /// The redirects of the operation's latest attempt so far, in order, with the decision about each. The last one may
     /// be the one that it failed with.
     public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } ?? [] }
 
-    /// Adds what became of a redirect.
+    /// Adds the result of a redirect.
     func note(_ redirect: RedirectEvent) {
         depositForRedirect(redirect)
         metricsRecord?.note(redirect)
@@ -26,7 +27,8 @@ extension URLConnectionOperation {
         core.withLock { $0.redirects = ($0.redirects ?? []) + [redirect] }
     }
 
-    /// Answers the transfer: with what the rules propose, unless the user decides, or the body has to be read again.
+    /// Answers the transfer with the request that the rules propose, unless the user decides, or the body must be read
+    /// again.
     func decide(
         about redirect: Redirect, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
@@ -38,7 +40,7 @@ extension URLConnectionOperation {
         if handler != nil || delegate != nil { redirect.bodyConsent?.give() }
         let isReplayed = proposed.httpBodyStream != nil && canReplay(proposed.httpBodyStream)
         guard handler != nil || delegate != nil || isReplayed else { return decide(proposed) }
-        // The user's stream and the user's handler may both block.
+        // The user's stream and handler may both block.
         BlockingWorkers.shared.perform { [self] in
             var next = proposed
             if isReplayed, let stream = next.httpBodyStream, let fresh = freshBodyStream(for: stream) {
@@ -57,8 +59,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Answers the transfer as soon as the operation has a slot of the host to which it is redirected: that one's limit and
-    /// gate count from now on. The transfer waits without a timeout. One that was asked to stop needs no answer.
+    /// Answers the transfer as soon as the operation has a slot of the host that it is redirected to, whose limit and
+    /// gate count from now on. The transfer waits without a timeout; one that must stop needs no answer.
     private func follow(
         _ request: URLRequest?, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
@@ -68,7 +70,7 @@ extension URLConnectionOperation {
         scheduler.redirect(self, to: host, if: { [self] in isRunning(attempt) }) { then(request) }
     }
 
-    /// Counts a request to which a redirect leads for the budget of its host, if it is not a retry.
+    /// Counts a redirected request for the retry budget of its host, unless it is a retry.
     private func depositForRedirect(_ redirect: RedirectEvent) {
         guard [.followed, .changedByHandler].contains(redirect.outcome), retryCount == 0,
             let budget = retryPolicy?.budget, let host = redirect.to.flatMap({ HostKey.of($0) }),

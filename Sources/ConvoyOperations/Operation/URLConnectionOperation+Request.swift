@@ -4,9 +4,9 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The request of an operation, and its body when it is needed anew.
+/// The request of an operation, and its body when it must be sent again.
 extension URLConnectionOperation {
-    /// Whether the request says that it must not go over a mobile network. One that a manager has prepared says nothing.
+    /// Whether the request must not use a mobile network. Prepared requests have no such setting.
     package final var barsCellularAccess: Bool {
         core.withLock { core in
             guard case .foundation(let request) = core.request else { return false }
@@ -14,7 +14,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Changes the request. To be called before the operation starts.
+    /// Changes the request, before the operation starts.
     package final func changeRequest(_ change: (inout URLRequest) -> Void) {
         var request = request
         change(&request)
@@ -22,14 +22,13 @@ extension URLConnectionOperation {
         replaceRequest(with: changed)
     }
 
-    /// Sets another request than the operation was made with.
+    /// Replaces the request.
     final func replaceRequest(with request: URLRequest) {
         onlookers.insert(.otherRequest)
         set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
     }
 
-    /// A body stream that can be read from its start, in place of one that was read; nil where there is none. Calls the
-    /// user's code.
+    /// A stream for the body that begins at its start; nil if there is none. Calls user code.
     final func freshBodyStream(for stream: InputStream) -> InputStream? {
         if let delegate = delegate(interestedIn: .bodyStreams), let fresh = delegate.newBodyStream(of: self) {
             return fresh
@@ -37,23 +36,23 @@ extension URLConnectionOperation {
         return try? (stream as? any ReplayableBodyStream)?.replay()
     }
 
-    /// Whether a body stream may be had anew.
+    /// Whether a new stream for the body can be made.
     final func canReplay(_ stream: InputStream?) -> Bool {
         stream == nil || stream is any ReplayableBodyStream || delegate(interestedIn: .bodyStreams) != nil
     }
 }
 
-/// What an operation takes from operations that it depends on, for its request.
+/// An input that an operation takes from its dependencies for its request.
 struct DependencyInput: Sendable {
-    /// What has the values.
+    /// The operations that have the values.
     let sources: [URLConnectionOperation]
-    /// Writes the values into the request. Called if all of the sources have finished with success.
+    /// Writes the values into the request. Called if all sources have succeeded.
     let apply: URLConnectionOperation.Preparation
 
     /// Writes the values into a request.
     ///
-    /// - Parameter mayLack: whether a request whose source has failed is left as it is.
-    /// - Throws: the error of the first source that has failed; and what `apply` throws.
+    /// - Parameter mayLack: whether the request is left unchanged if a source has failed.
+    /// - Throws: the error of the first source that failed, or the error of `apply`.
     func run(_ request: inout URLRequest, orWithout mayLack: Bool) throws {
         guard let failure else { return try apply(&request) }
         if !mayLack { throw failure }
@@ -62,7 +61,7 @@ struct DependencyInput: Sendable {
     private var failure: (any Error)? {
         for source in sources {
             guard source.state == .finished else {
-                // It is no dependency any more.
+                // It is no longer a dependency.
                 return URLError(
                     .resourceUnavailable, url: source.request.url,
                     "The request takes a value from an operation that has not finished.")
@@ -73,15 +72,15 @@ struct DependencyInput: Sendable {
     }
 }
 
-/// All that rewrites the request of an operation when it begins: taken out then, so that it runs once, however often the
-/// operation is paused or retried.
+/// Everything that changes the request when the operation begins. It is taken out then, so that it runs once, however
+/// often the operation is paused or retried.
 struct RequestPreparation: Sendable {
     var inputs: [DependencyInput]
     var prepare: URLConnectionOperation.Preparation?
     /// Whether the request may be sent without the value of an input that has failed.
     var mayLackInputs = false
 
-    /// In the order in which the inputs were added; `prepare` sees what they have written.
+    /// In the order in which the inputs were added; `prepare` runs after them.
     func run(_ request: inout URLRequest) throws {
         for input in inputs { try input.run(&request, orWithout: mayLackInputs) }
         try prepare?(&request)
@@ -89,7 +88,7 @@ struct RequestPreparation: Sendable {
 }
 
 extension OperationCore {
-    /// Takes what prepares the request; nil if nothing does.
+    /// Takes out the preparation; nil if there is none.
     mutating func takePreparation() -> RequestPreparation? {
         guard var preparation = rareHandlers?.takePreparation() else { return nil }
         preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
@@ -98,14 +97,14 @@ extension OperationCore {
 }
 
 extension OperationCore.RareHandlers {
-    /// Takes what prepares the request; nil if nothing does.
+    /// Takes out the preparation; nil if there is none.
     func takePreparation() -> RequestPreparation? {
         guard prepare != nil || !inputs.isEmpty else { return nil }
         defer { inputs = [] }
         return RequestPreparation(inputs: inputs, prepare: prepare.take())
     }
 
-    /// Puts back what was taken and has not run.
+    /// Puts back a preparation that has not run.
     func putBack(_ preparation: RequestPreparation) {
         inputs = preparation.inputs + inputs
         if prepare == nil { prepare = preparation.prepare }
@@ -113,11 +112,10 @@ extension OperationCore.RareHandlers {
 }
 
 extension URLConnectionOperation {
-    /// Lets the operation depend on others, and write what they have brought into its request. Too late for one that has
-    /// begun.
+    /// Adds dependencies whose values are written into the request. Has no effect once the operation has begun.
     final func add(_ input: DependencyInput) {
         core.withLock { core in
-            // Nobody will call it, or let go of it.
+            // It would never be called or released.
             guard !core.areHandlersDone, !core.hasBegun else { return }
             core.handlers.inputs.append(input)
         }
@@ -134,21 +132,22 @@ extension URLConnectionOperation {
 }
 
 extension URLConnectionOperation {
-    /// Says under which context the requests of an attempt go out; nil sends none. An error that it throws becomes the
+    /// Provides the trace context for the requests of an attempt; nil for none. An error that it throws becomes the
     /// operation's.
     public typealias TraceContextProvider =
         @Sendable (_ operation: URLConnectionOperation) throws -> TraceContext?
 
-    /// Called as each attempt begins, on one of the library's threads, which it may block: the place to begin a span of a
-    /// tracer's, which an ``EventMonitor`` ends at `attemptEnded`. The requests have its `traceparent` and `tracestate`,
-    /// unless the operation's request has set them; those of redirects as well. That of the manager, and nil by default.
+    /// Called as each attempt begins, on one of the library's threads, which it may block. Begin a span of a tracer
+    /// here, and end it by an ``EventMonitor`` at `attemptEnded`. The requests have its `traceparent` and `tracestate`,
+    /// unless the operation's request has set them; those of redirects as well. That of the manager, and nil by
+    /// default.
     ///
-    /// Operations that have one share no transfers.
+    /// Operations with a provider share no transfers.
     public final var traceContextProvider: TraceContextProvider? {
         get { core.withLock { $0.rareHandlers?.traceContext } }
         set { setHandler(\.traceContext, newValue) }
     }
 
-    /// The context under which the latest attempt goes out; nil for none.
+    /// The trace context of the latest attempt; nil for none.
     public final var traceContext: TraceContext? { core.withLock { $0.traceContext } }
 }

@@ -10,8 +10,8 @@ extension URLConnectionOperation {
     /// Called with each decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Told why a failed attempt is retried or not, and that the operation waits at the closed gate of its host. Called on
-    /// `completionQueue`, or on one of the library's queues if that is nil.
+    /// Called when a failed attempt is retried or given up, with the reason, and when the operation waits at the closed
+    /// gate of its host. Called on `completionQueue`, or on one of the library's queues if that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
         set { setHandler(\.retry, newValue) }
@@ -20,24 +20,24 @@ extension URLConnectionOperation {
     /// How often the request has been retried.
     public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
 
-    /// Why the failed request was not tried again, by its `retryPolicy`; nil where it has not failed, or the failure was
-    /// none that the policy has to do with.
+    /// Why the `retryPolicy` did not retry the failed request; nil if it has not failed, or the policy does not cover
+    /// the failure.
     public final var retryRefusal: RetryEvent.Refusal? { core.withLock { $0.retry?.refusal } }
 
-    /// How often in a row a request of which nothing was sent is tried again at once.
+    /// How often in a row an unsent request is repeated at once.
     private static let mostImmediateRetries = 3
 
-    /// When a request is sent again.
+    /// When the next attempt begins.
     enum NextAttempt {
         /// At once, keeping its slot in the queue.
         case atOnce
-        /// After a delay, in which it has no slot.
+        /// After a delay, without a slot.
         case later(AttemptWait)
-        /// When the question is answered that is asked once the slot was given back.
+        /// When a question is answered, which is asked after the slot was given back.
         case whenAnswered(for: WaitReason, @Sendable () -> Void)
     }
 
-    /// Lets another attempt follow one that has ended.
+    /// Begins another attempt after one that has ended.
     func proceed(to next: NextAttempt, after attempt: Attempt) {
         switch next {
         case .atOnce: repeatAtOnce(after: attempt)
@@ -53,8 +53,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Begins the next attempt at once, with the slot of this one. If redirects have taken that to another host, the
-    /// operation gives it back, and waits for one of the host where the next attempt begins.
+    /// Begins the next attempt at once, with the slot of this one. If redirects have moved that to another host, the
+    /// operation gives it back, and waits for a slot of the next attempt's host.
     func repeatAtOnce(after attempt: Attempt) {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
@@ -62,7 +62,7 @@ extension URLConnectionOperation {
         proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
     }
 
-    /// The host that the latest attempt has come to, behind its redirects; nil if no limit and no gate is for the operation.
+    /// The last host that the attempt has contacted, after its redirects; nil if no limit and no gate applies.
     private func contactedHost(_ head: ResponseHead?, _ failure: URLError?) -> HostKey? {
         guard let own = hostKey else { return nil }
         let events = redirects
@@ -73,7 +73,7 @@ extension URLConnectionOperation {
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
 
-    /// Lets the policy count the retries of an earlier process. To be called before the operation is started.
+    /// Counts retries of an earlier process for the policy. Call it before the operation is started.
     package final func countEarlierRetries(_ count: Int) { core.withLock { $0.retryRecord.counted = count } }
 
     /// Notes that the first attempt begins.
@@ -83,12 +83,12 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Decides when the request is sent again after an attempt that has ended; nil if it is not.
+    /// The next attempt after one that has ended; nil for none.
     func retry(after error: (any Error)?, head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         if error == nil, retryPolicy == nil { return nil }
         let request = self.request
         let failure = error as? URLError
-        // After a redirect the request was sent and answered, also where the redirect has led back to its URL.
+        // After a redirect the request was sent and answered, even if the redirect leads back to its URL.
         let nothingWasSent = redirects.isEmpty && failure?.provesThatNothingWasSent(of: request) ?? false
         let canSendBodyAgain = canReplay(request.httpBodyStream)
         if let failure, nothingWasSent, failure.isMarkedAsUnsent {
@@ -104,7 +104,7 @@ extension URLConnectionOperation {
             core.withLock { $0.retry?.immediateInARow = 0 }
         }
         let (record, policy) = core.withLock { core in
-            // The body of an answer that asks for a retry is none.
+            // The body of a response that asks for a retry is no progress.
             if error != nil { core.retry?.note(attempt.progress) }
             return (core.retry?.copy, core.common.values.retryPolicy)
         }
@@ -126,18 +126,18 @@ extension URLConnectionOperation {
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.followsAnswer = error == nil
-            // The redirects may lead elsewhere by then.
+            // The redirects may lead elsewhere next time.
             return core.authentication?.continuation.take()
         }
         // Its request may hold the last reference to a user's stream.
         withExtendedLifetime(continuation) {}
         supervisor?.operation(self, willRetry: event, countedRetries: record.counted + 1)
-        // Where there is no way to it, it is not the host that has refused.
+        // Without a route to the host, something else has refused.
         if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
         return .later(AttemptWait(until: due, or: awaited))
     }
 
-    /// Asks again, once and over HTTP/1.1, for a response that may have been cut off, or for what is missing of it.
+    /// Requests a response again, once and over HTTP/1.1, if it may have been cut off, or the rest of it.
     func retryForProof(_ error: any Error) -> NextAttempt? {
         guard let failure = error as? URLError, failure.userInfo[URLError.isUnprovenKey] != nil,
             canReplay(request.httpBodyStream)
@@ -161,11 +161,11 @@ extension URLConnectionOperation {
         guard policy.maximumGateDuration > 0 else { return }
         let duration = min(failure.retryAfter ?? delay, policy.maximumGateDuration)
         let deadline = Nanoseconds.deadline(duration, after: now)
-        // Refused by the host itself, and not by one that it has sent the request to.
+        // Refused by the host itself, rather than by a host to which it has redirected.
         let isRefusal = failure.nothingWasSent || !redirects.isEmpty
         switch event.reason {
         case .status(429), .status(503): closeGate(of: host, until: deadline)
-        // What was let through to see whether the host is back, and failed in another way, has not found it.
+        // A probe that failed in another way has not shown that the host is back.
         case .error(let error) where error.code == .cannotConnectToHost && isRefusal || reportsAnswer:
             let patience = Nanoseconds.clamping(seconds: policy.longestWait)
             closeGateAfterRefusal(of: host, until: deadline, patience: patience)
@@ -173,7 +173,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// An operation's error, with why it was not tried again.
+    /// The operation's error with the reason why it was not retried.
     func explained(_ error: any Error) -> any Error {
         let error = hidingSecrets(in: error)
         guard let refusal = retryRefusal else { return error }
@@ -187,14 +187,14 @@ extension URLConnectionOperation {
             userInfo[NSLocalizedFailureReasonErrorKey] = reason(userInfo)
             return URLError(error.code, describedBy: userInfo)
         }
-        // Another type of a user's, or of a serializer's, is left as it is.
+        // Errors of other types pass through unchanged.
         guard type(of: error) is NSError.Type else { return error }
         let failure = error as NSError
         return failure.adding(refusal, for: URLError.retryRefusalKey)
             .adding(reason(failure.userInfo), for: NSLocalizedFailureReasonErrorKey)
     }
 
-    /// The same error, whose text hides what was marked.
+    /// The same error, with marked secrets redacted.
     private func hidingSecrets(in error: any Error) -> any Error {
         let secrets = connectionConfiguration.secrets
         guard secrets != .standard else { return error }
@@ -203,7 +203,7 @@ extension URLConnectionOperation {
         return error.adding(secrets, for: ErrorDescription.secretsKey)
     }
 
-    /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
+    /// Counts another immediate retry, and returns the number of earlier ones; nil if the maximum in a row is reached.
     private func countImmediateRetry() -> Int? {
         core.withLock { core in
             let record = core.retryRecord
@@ -214,7 +214,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Tells the retry handler that the gate of the host is closed.
+    /// Reports to the retry handler that the gate of the host is closed.
     func tellOfClosedGate(until deadline: UInt64) {
         guard retryHandler != nil || storyReference.isSet, let host = waitingHost?.name else { return }
         let date = retryClock.date(of: deadline)
@@ -232,15 +232,15 @@ extension URLConnectionOperation {
 
     // MARK: Waiting
 
-    /// Sends `retryDue` when the wait after an attempt is over.
+    /// Waits after an attempt, and then sends `retryDue`.
     func awaitRetry(after attempt: Attempt) {
         let wait = core.withLock { _ -> AttemptWait? in
-            // An end of the wait that comes later finds it.
+            // A later end of the wait finds it.
             guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
             wait.operation = self
             return wait
         }
-        // An answer will come.
+        // An answer will end the wait.
         guard let wait, wait.due < .max else { return }
         end(wait, of: attempt, at: wait.due)
         if let network = wait.network { end(wait, of: attempt, withReturnOf: network) }
@@ -269,8 +269,8 @@ extension URLConnectionOperation {
         wait?.end()
     }
 
-    /// The request of a further attempt. A body stream can be read only once, so it must be replayable. Calls the user's
-    /// stream.
+    /// The request of a further attempt. A body stream can be read only once, so it must be replayable. Calls user
+    /// code.
     func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
         guard let stream = request.httpBodyStream else { return request }
@@ -286,11 +286,11 @@ extension URLConnectionOperation {
 }
 
 extension URLError {
-    /// The key in the `userInfo` of an operation's error whose value, a `RetryEvent.Refusal`, says why the request was not
-    /// tried again, where its `RetryPolicy` has decided that.
+    /// The key in the `userInfo` of an operation's error for the reason, a `RetryEvent.Refusal`, why its `RetryPolicy`
+    /// did not retry the request.
     public static let retryRefusalKey = "ConvoyRetryRefusal"
 
-    /// Whether the transport has proved that not a byte of the request was sent.
+    /// Whether the transport has proved that no byte of the request was sent.
     fileprivate var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
 
     /// Whether, after this error, the server cannot have seen any of the request: it was not sent, or no connection was
@@ -319,7 +319,7 @@ package enum RetryAfter {
 /// A network whose return ends the wait for a retry.
 struct AwaitedNetwork {
     let target: NetworkTarget
-    /// Whether there was no way to it when the try failed.
+    /// Whether there was no route when the attempt failed.
     let isGone: Bool
 }
 
@@ -327,48 +327,48 @@ struct AwaitedNetwork {
 final class AttemptWait: @unchecked Sendable {
     /// When the next attempt is due, on the clock; the largest number if an answer ends the wait.
     let due: UInt64
-    /// What the network must have a way to, for the wait to end early.
+    /// The network whose return ends the wait early.
     let network: AwaitedNetwork?
     /// Keeps the operation alive while it waits.
     var operation: URLConnectionOperation?
-    /// What ends the wait: the first one does.
+    /// The timers that end the wait; the first one does.
     var timers: [any ClockTimer] = []
     var networkWait: NetworkReturn.Wait?
 
     init(until due: UInt64, or network: AwaitedNetwork? = nil) { (self.due, self.network) = (due, network) }
 
-    /// It is due, or no longer needed. To be called without the lock, when the attempt has it no more.
+    /// Ends the wait. Call it without the lock, after the attempt has released it.
     func end() {
         for timer in timers { timer.cancel() }
         (operation, networkWait, timers) = (nil, nil, [])
     }
 }
 
-/// How often a request has been retried. Few operations have one. Guarded by the operation's lock.
+/// The retries of a request. Few operations have any. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
     /// All retries.
     var count = 0
-    /// The retries that the policy decided on, since the transfer last made progress.
+    /// The retries by the policy since the transfer last made progress.
     var counted = 0
-    /// How many bytes of the body the attempt had that came furthest.
+    /// The largest number of bytes of the body in any attempt.
     var furthest: Int64 = 0
-    /// The immediate retries since the last other outcome.
+    /// The immediate retries in a row.
     var immediateInARow = 0
     var began: UInt64?
-    /// Why the last failure was not tried again.
+    /// Why the last failure was not retried.
     var refusal: RetryEvent.Refusal?
-    /// Whether the next attempt is made because of what the server has answered.
+    /// Whether the next attempt follows a response.
     var followsAnswer = false
-    /// Whether the next attempts ask over HTTP/1.1.
+    /// Whether the next attempts use HTTP/1.1.
     var avoidsHTTP2 = false
-    /// When the network came back, on the clock.
+    /// When the network returned, on the clock.
     var networkReturned: UInt64?
-    /// How often a name was looked up in vain since then.
+    /// How often a name lookup has failed since then.
     var lookups = 0
-    /// How often in a row an attempt was made because there was a way to the host alone.
+    /// How often in a row an attempt was made because there was a route to the host alone.
     var returnsToHost = 0
 
-    /// Notes how far an attempt has come. If it has brought more than all before it, the retries are counted anew.
+    /// Notes the progress of an attempt. If it exceeds that of all earlier ones, the count of retries begins anew.
     func note(_ progress: TransferProgress) {
         let whole = progress.bytesExpectedToReceive ?? .max
         let step = min(16 << 10, max(1, whole / 64))
@@ -377,7 +377,7 @@ final class RetryRecord: @unchecked Sendable {
         counted = 0
     }
 
-    /// A copy of the counts, to be read without the lock.
+    /// A copy that can be read without the lock.
     var copy: RetryRecord {
         let copy = RetryRecord()
         (copy.count, copy.counted, copy.began) = (count, counted, began)

@@ -9,7 +9,7 @@ import Synchronization
 
 /// The settings of an operation.
 extension URLConnectionOperation {
-    /// Rewrites the request with the results of the dependencies. Called once, when they have finished and the
+    /// Completes the request with the results of the dependencies. Called once, when they have finished and the
     /// operation begins, on one of the library's threads, which it may block. An error that it throws becomes the
     /// operation's error.
     public final var prepare: Preparation? {
@@ -26,15 +26,15 @@ extension URLConnectionOperation {
         set { updateSettings { $0.values.securityPolicy = newValue } }
     }
 
-    /// A limit of how many bytes of the response come in a second; nil, the default, for none. It holds besides that of
-    /// the manager; see ``RequestSettings/Values/receiveRateLimit``.
+    /// Limits how many bytes of the response arrive in a second; nil, the default, for none. It applies besides the
+    /// manager's; see ``RequestSettings/Values/receiveRateLimit``.
     public final var receiveRateLimit: RateLimit? {
         get { settings.values.receiveRateLimit }
         set { updateSettings { $0.values.receiveRateLimit = newValue } }
     }
 
-    /// A limit of how many bytes of the request's body are sent in a second; nil, the default, for none. It holds besides
-    /// that of the manager; see ``RequestSettings/Values/sendRateLimit``.
+    /// Limits how many bytes of the request's body are sent in a second; nil, the default, for none. It applies besides
+    /// the manager's; see ``RequestSettings/Values/sendRateLimit``.
     public final var sendRateLimit: RateLimit? {
         get { settings.values.sendRateLimit }
         set { updateSettings { $0.values.sendRateLimit = newValue } }
@@ -57,7 +57,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The stream that gets the body, in place of `responseData`. Opened when the operation begins, closed when it
+    /// The destination of the body, in place of `responseData`. Opened when the operation begins, closed when it
     /// finishes.
     ///
     /// The body of a response whose status is not accepted is not written to it. If a response must be fetched again
@@ -99,7 +99,7 @@ extension URLConnectionOperation {
         return progressReport.progress(of: self)
     }
 
-    /// Made with its first use.
+    /// Made on first use.
     final var progressReport: ProgressReport {
         core.withLock { $0.progressReport.made(by: ProgressReport()) }
     }
@@ -110,7 +110,7 @@ extension URLConnectionOperation {
     ) {
         let old: Handler? = core.withLock { core in
             guard handler != nil || core.rareHandlers != nil else { return nil }
-            // Nobody will call it, or let go of it.
+            // It would never be called or released.
             guard !core.areHandlersDone else { return nil }
             let handlers = core.handlers
             defer { handlers[keyPath: member] = handler }
@@ -124,8 +124,8 @@ extension URLConnectionOperation {
 extension URLConnectionOperation: PausableOperation {}
 
 extension ThrottledBodyStream {
-    /// The limit for the body alone; nil if the packets and the pauses name none. At least a byte a second passes, unless the
-    /// pauses are endless.
+    /// The rate limit of the body, from the packet size and the delay; nil without these. At least a byte a second
+    /// passes, unless the delay is infinite.
     var rateLimit: RateLimit? {
         guard packetSize > 0, packetSize < .max, delay > 0 else { return nil }
         let rate = delay.isFinite ? min(max(1, Double(packetSize) / delay), 1e15) : 0
@@ -136,24 +136,24 @@ extension ThrottledBodyStream {
 // MARK: The cache
 
 extension URLConnectionOperation {
-    /// Sees a response that is about to be stored. Returns it, or a changed one, or nil to store nothing.
+    /// Decides about a response that is about to be stored. Returns it, perhaps changed, or nil to store nothing.
     public typealias CacheResponseHandler =
         @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
 
     /// Called before a response is stored in `cache`, when its body is complete. The counterpart of
     /// `setCacheResponseBlock:`. On one of the library's threads, which it may block; the operation waits for it.
     ///
-    /// An operation with this handler shares its transfer with nobody (`coalescesIdenticalRequests`).
+    /// An operation with this handler does not share its transfer (`coalescesIdenticalRequests`).
     public final var cacheResponseHandler: CacheResponseHandler? {
         get { core.withLock { $0.rareHandlers?.cache } }
         set { setHandler(\.cache, newValue) }
     }
 
-    /// How the response came out of the cache; nil for one that came from the network, and before there is one.
+    /// Why the response was served by the cache; nil for a response from the network, and before there is one.
     public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
 }
 
-/// A cache of which one operation wants to see what is stored.
+/// A cache with a handler of one operation.
 final class HandledCache: ResponseCache {
     private let base: HTTPCache
     private let handler: @Sendable (CacheCandidate) -> CacheCandidate?
@@ -170,7 +170,7 @@ final class HandledCache: ResponseCache {
 
 // MARK: The types of handlers
 
-/// What a failed or cancelled dependency does to an operation.
+/// How an operation reacts to a failed or cancelled dependency.
 public enum DependencyFailurePolicy: Sendable, Hashable {
     /// The operation runs, as in AFNetworking and in Foundation. One that takes a value from the dependency is sent
     /// without it, where this was set and is not the default.
@@ -187,15 +187,13 @@ extension URLConnectionOperation {
     /// Decides about a redirect. Returns the request to follow with, as given or changed, or nil to keep the
     /// redirecting response as the response.
     ///
-    /// The request is sent as it is returned. It is checked like any request, for its scheme and its header; but the
-    /// rules by which secrets stay with their origin have been applied before, and do not remove what the handler sets
-    /// itself.
+    /// The returned request is sent unchanged.
     public typealias RedirectHandler =
         @Sendable (
             _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
         ) -> URLRequest?
 
-    /// Rewrites the request after the operation's dependencies have finished, or throws to refuse it.
+    /// Changes the request after the operation's dependencies have finished, or throws to refuse it.
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void

@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// The time limit for the whole operation.
+/// The total time limit.
 extension URLConnectionOperation {
-    /// Starts the time limit for the whole operation, if it has one. Only the first call counts.
+    /// Starts the total time limit, if there is one. Only the first call counts.
     package final func beginResourceTimeout() {
         let (interval, clock) = core.withLock { ($0.common.values.totalTimeout, $0.common.values.holder.clock) }
         guard let interval, interval > 0, interval.isFinite else { return }
@@ -18,7 +18,7 @@ extension URLConnectionOperation {
         if isOver { timer.cancel() }
     }
 
-    /// How many seconds are left of the time limit for the whole operation; nil without one.
+    /// How many seconds are left of the total time limit; nil without one.
     func timeLeft(at now: UInt64) -> TimeInterval? {
         let deadline = resourceDeadline.load(ordering: .relaxed)
         return deadline == 0 ? nil : deadline > now ? Nanoseconds.seconds(from: now, to: deadline) : 0

@@ -24,7 +24,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let onlookers = Onlookers()
     /// How many of the two last steps have been made: the handlers have run, and the end has been posted.
     let deliverySteps = Atomic<Int>(0)
-    /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
+    /// When the total time limit ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
     let logReference = OnceReference<TransitionLog>()
     let metricsReference = OnceReference<MetricsRecord>()
@@ -82,7 +82,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     deinit {
         guard lifecycle.value.state != .finished else { return }
-        // The operation never finished: nobody must wait for the group forever.
+        // The operation never finished, and the group must not wait for ever.
         let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
         group?.leave()
         timer?.cancel()
@@ -121,7 +121,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
             || core.withLock { $0.worker }?.takesSlot ?? true
     }
-    /// With the port, unless it is the scheme's own: two services on one machine are two hosts.
+    /// With the port, unless it is the default: two services on one machine are two hosts.
     package override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
         // As nearly always.
@@ -137,7 +137,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
-        // One that was redirected waits in the midst of its work.
+        // A redirected operation waits during its work.
         if state != .executing { willWait(for: .closedGate) }
         tellOfClosedGate(until: deadline)
     }
@@ -189,7 +189,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public final var request: URLRequest {
         let request = core.withLock { $0.request }
         guard case .prepared(let prepared) = request else { return request.urlRequest }
-        // Made once, whoever asks first.
+        // The first request to be made is kept.
         let made = prepared.urlRequest
         return core.withLock { core in
             if case .prepared = core.request { core.request = .foundation(made) }
@@ -197,7 +197,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    /// The response; nil until its head has arrived. After a pause, that of the attempt with which the body began.
+    /// The response; nil until its head has arrived. After a pause, the one with which the body began.
     public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
     /// The status code of the response; nil until its head has arrived.
@@ -239,14 +239,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         return cancelled.hiding(connectionConfiguration.secrets)
     }
 
-    /// Whether the operation has finished with the outcome of its work. An outcome that came during a pause is hidden
-    /// until then.
+    /// Whether the operation has finished with the outcome of its work. An outcome during a pause is hidden until it is
+    /// resumed.
     final var hasOutcome: Bool { lifecycle.value.hasOutcome }
 
     // MARK: Completion
 
-    /// Called when the operation has finished and its results are final, on `completionQueue`, after a success or
-    /// failure handler. Forgotten then. One that is set after the end is called as well, once.
+    /// Called when the operation has finished and its results are final, on `completionQueue`, after the success or
+    /// failure handler, and then released. One that is set after the end is called once, too.
     open override var completionBlock: (@Sendable () -> Void)? {
         get { core.withLock { $0.completion } }
         set { setFinalHandlers { $0.completion = newValue } }
@@ -254,11 +254,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Copying
 
-    /// As `makeCopy()`, untyped.
+    /// The same as `makeCopy()`, untyped.
     public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
 
-    /// A new operation of the same class for the same request, with the same settings and handlers but for the completion
-    /// handlers and the output stream: for trying again. A subclass copies its own properties in `copySettings(to:)`.
+    /// A new operation of the same class for the same request, with the same settings and handlers except for the
+    /// completion handlers and the output stream, to repeat the request. A subclass copies its own properties in
+    /// `copySettings(to:)`.
     ///
     /// The copy has no dependencies, but for those whose values it still needs for its request.
     public final func makeCopy() -> Self {
@@ -274,7 +275,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             for source in handlers.inputs.flatMap(\.sources) { copy.addDependency(source) }
         }
         copy.beginToTell(common)
-        // Nobody awaits the copy's value.
+        // The copy's value is not awaited.
         if common.values.holder.awaitedValue != nil { copy.change { $0.holder.awaitedValue = nil } }
         copySettings(to: copy)
         return copy
@@ -302,7 +303,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: For tests
 
-    /// Called between a change of the lifecycle and its action. Tests override it, to let other threads run in between.
+    /// Called between a change of the lifecycle and its action. Tests override it to let other threads run in between.
     package override func proceed(after transition: AtomicLifecycle.Transition) {
         guard let supervisor else { return carryOut(transition) }
         supervisor.operation(self, changes: transition) { self.carryOut(transition) }
@@ -313,31 +314,31 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Whether a response serializer validates and parses the response.
     package var serializesResponse: Bool { false }
 
-    /// Whether the response serializer does that alone, with no subclass of a user's.
+    /// Whether the response serializer does that alone, without a user's subclass.
     package var serializesPlainly: Bool { false }
 
-    /// Lets the response be validated and parsed, by a subclass of a user's too.
+    /// Validates and parses the response, in a user's subclass as well.
     package func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? { nil }
 }
 
 /// Awaiting the end.
 extension URLConnectionOperation {
-    /// Waits until the operation has finished and its handlers have run; starts it, if nobody else does. Cancelling the
-    /// task cancels the operation.
+    /// Waits until the operation has finished and its handlers have run; starts it if it is not enqueued. Cancelling
+    /// the task cancels the operation.
     ///
     /// ```swift
     /// let operation = HTTPRequestOperation(request: request)
     /// try await operation.finished()
     /// ```
     ///
-    /// An operation that nobody has enqueued or started is put into a queue of the library's own, which lets 256
-    /// operations run at a time, and 64 for one host; so are the `ScheduledOperation`s that it depends on, and what they
-    /// depend on. (Operations of other classes are left alone: nobody can tell whether they are in a queue.) A paused
-    /// one waits there until it is resumed, a cancelled one finishes at once.
+    /// An operation that was neither enqueued nor started is added to a queue of the library, which lets 256 operations
+    /// run at a time, and 64 for one host; so are the `ScheduledOperation`s that it depends on, and what they depend
+    /// on. (Operations of other classes are not started, as they may be in a queue.) A paused one waits there until it
+    /// is resumed, a cancelled one finishes at once.
     ///
     /// A manager, and a `RequestOperationQueue`, ignore an operation that they get later. `OperationQueue` itself must
-    /// not get it after that, as no operation may be in two queues. One whose `isReady` somebody has evaluated counts as
-    /// being in a queue of Foundation's: it must be enqueued or started by its owner.
+    /// not get it after that, as no operation may be in two queues. An operation whose `isReady` was evaluated counts
+    /// as being in a queue of Foundation's: it must be enqueued or started by its owner.
     ///
     /// - Throws: the operation's `error`.
     public final func finished() async throws {

@@ -60,7 +60,7 @@ final class ForeignMember: @unchecked Sendable {
         watcher.watch()
     }
 
-    /// Lets an operation that is not ready wait, without a slot, until it is ready.
+    /// Makes an operation that is not ready wait for its readiness, without a slot.
     func waitForReadiness() {
         makeReadinessQueue()?.enter(operation)
     }
@@ -70,9 +70,9 @@ final class ForeignMember: @unchecked Sendable {
         return keep({ $0.readiness = readiness }) ? readiness : nil
     }
 
-    /// Starts the operation, which has got a slot.
+    /// Starts the operation, which was given a slot.
     func begin() {
-        // What it answers is a user's code.
+        // Evaluating its properties runs user code.
         if runsUserCode, NetworkThread.isCurrent { return BlockingWorkers.shared.perform { self.begin() } }
         if operation.isFinished { return finish() }
         if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
@@ -83,19 +83,19 @@ final class ForeignMember: @unchecked Sendable {
         readiness?.enter(operation)
     }
 
-    /// Tells the queue that the operation is ready. Foundation starts it as soon as the readiness queue is opened.
+    /// Reports to the queue that the operation is ready. Foundation starts it as soon as the readiness queue is opened.
     func becomeReady() {
         scheduler.foreignDidBecomeReady(self)
     }
 
-    /// Tells the queue again that the operation is ready, after the queue took it out of its lanes or it was cancelled.
+    /// Reports again that the operation is ready, after the queue took it out of its lanes or it was cancelled.
     func repeatReadiness() {
         // If it is still entering a readiness queue, the readiness queue will report it.
         let isKnownReady = hooks.withLock { $0.readiness?.hasAnnounced ?? wasReady }
         if isKnownReady { becomeReady() }
     }
 
-    /// Tells the queue that the operation has finished. Only the first call counts.
+    /// Reports to the queue that the operation has finished. Only the first call counts.
     func finish() {
         let released: Hooks? = hooks.withLock { hooks in
             guard !hooks.hasFinished else { return nil }

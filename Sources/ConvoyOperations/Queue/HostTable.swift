@@ -18,16 +18,16 @@ struct HostTable {
         var gate: UInt64 = 0
         /// Distinguishes this closing of the gate from others.
         var gateNumber: UInt32 = 0
-        /// Since when the host refuses connections, as far as is known; 0 if it does not.
+        /// Since when the host has refused connections; 0 if it has not.
         var refusedSince: UInt64 = 0
-        /// Whether the gate, when its time is over, lets only one through at a time, until the host has answered.
+        /// Whether the gate, after its time, lets only one operation through at a time, until the host has answered.
         var needsProbe = false
         /// Whether that time is over.
         var isHalfOpen = false
-        /// The operation that was let through, to see whether the host is back; -1 for none.
+        /// The operation that was let through as a probe; -1 for none.
         var probe: Int32 = -1
 
-        /// What is remembered of the starts under the rate of each host; see ``StartPace``.
+        /// The state of the host's start rate; see ``StartPace``.
         var startDue: UInt64 = 0
         /// When the rate lets another operation start; 0 for now.
         var startsAt: UInt64 = 0
@@ -37,7 +37,7 @@ struct HostTable {
             !lanes[PriorityLevel.redirected].isEmpty || !waitingLanes[PriorityLevel.redirected].isEmpty
         }
 
-        /// Whether what waits at the gate may start.
+        /// Whether operations that wait at the gate may start.
         var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
         /// The levels in which operations of the host are ready.
         var levels = PriorityLevels()
@@ -45,10 +45,10 @@ struct HostTable {
         var lanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
         /// For each level, and for the redirected, the ready operations that wait at a closed gate.
         var waitingLanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
-        /// For each of these, the first waiting operation that may not have been told of the closed gate, or -1.
+        /// For each of these, the first waiting operation to which the closed gate may not have been reported, or -1.
         var untold = InlineArray<6, Int32>(repeating: -1)
         var isToBeTold = false
-        /// Whether redirected operations may have become able to go on.
+        /// Whether redirected operations may be able to continue.
         var isToGoOn = false
         /// The host's place in the heap of each level, or -1.
         var places = InlineArray<5, Int32>(repeating: -1)
@@ -59,7 +59,7 @@ struct HostTable {
     private var free: [Int32] = []
     /// How many hosts have no operations and no closed gate.
     private var unused = 0
-    /// How many of them could not be removed when that was last tried, as their starts are still to be remembered.
+    /// How many of them could not be removed at the last try, as their starts still count.
     private var remembered = 0
     /// The time of the last start under a rate.
     private var lastStart: UInt64 = 0
@@ -111,7 +111,7 @@ struct HostTable {
         guard index > 0 else { return }
         hosts[Int(index)].members -= 1
         if hosts[Int(index)].members == 0 {
-            // No operation is left to find out whether it is back.
+            // No operation is left to detect whether it is back.
             hosts[Int(index)].refusedSince = 0
             if hosts[Int(index)].isHalfOpen { return openGate(of: index) }
         }
@@ -124,7 +124,7 @@ struct HostTable {
 
     private mutating func didBecomeUnused() {
         unused += 1
-        // Twice as many as could not be removed, so that they are not looked at each time.
+        // Twice as many as could not be removed, so that they are not checked each time.
         guard unused > max(Self.mostUnused, 2 * remembered), unused > hosts.count / 2 else { return }
         remembered = 0
         for index in hosts.indices.dropFirst() where isUnused(Int32(index)) {
@@ -176,7 +176,7 @@ struct HostTable {
 
 /// The identity of a host, for a queue's limits, gates and fairness.
 ///
-/// There is one key per name as long as anybody holds it. So keys are compared by identity, and a queue need not hash a
+/// There is one key per name while it is referenced, so that keys are compared by identity, and a queue need not hash a
 /// name each time an operation becomes ready.
 package final class HostKey: Sendable {
     /// As in ``Target/place``: in lower case, with the port unless it is the scheme's own, as two services on one machine

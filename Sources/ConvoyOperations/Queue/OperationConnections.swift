@@ -131,7 +131,7 @@ final class OperationConnections: @unchecked Sendable {
     func letGo() { lists.withLock { $0.held = nil } }
 }
 
-/// Tells a ``ScheduledOperation`` when an operation of another kind, on which it depends, has finished.
+/// Detects for a ``ScheduledOperation`` when an operation of another kind, on which it depends, has finished.
 ///
 /// Foundation on Linux has no key-value observing. But when an operation finishes, Foundation evaluates `isReady` of
 /// every operation that depends on it. So the watcher depends on the watched operation, is never enqueued, and detects
@@ -157,8 +157,8 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
         if hasFired.load(ordering: .sequentiallyConsistent) { super.removeDependency(watched) }
     }
 
-    /// Stops watching. To be called before the last reference is released, unless the watcher has fired: Foundation
-    /// keeps an unretained pointer to it.
+    /// Stops watching. Required before the last reference is released, unless the watcher has fired: Foundation keeps
+    /// an unretained pointer to it.
     func stop() {
         hasFired.store(true, ordering: .sequentiallyConsistent)
         super.removeDependency(watched)

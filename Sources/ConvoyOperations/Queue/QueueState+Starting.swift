@@ -11,15 +11,15 @@ extension QueueState {
             case admit(LengthWaiter)
             /// Signal that the queue is empty.
             case signal(DispatchSemaphore)
-            /// Tell the operation that it waits at a closed gate.
+            /// Report to the operation that it waits at a closed gate.
             case tell(ScheduledOperation, gateOpensAt: UInt64)
-            /// Let a host, or with nil all of them, start operations again when it is time.
+            /// Let a host, or with nil all hosts, start operations again at the given time.
             case resumeStarts(HostKey?)
             /// Make more workers, with these numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
-            /// Let a redirected operation go on.
+            /// Let a redirected operation continue.
             case goOn(@Sendable () -> Void)
-            /// Release what a redirected operation has waited to do.
+            /// Release the continuation of a redirected operation.
             case release(@Sendable () -> Void)
         }
 
@@ -126,13 +126,13 @@ extension QueueState {
         return index
     }
 
-    /// Lets an operation tell when its host answers, if the host has refused connections.
+    /// Makes an operation report an answer of its host, if the host has refused connections.
     func askForAnswer(_ index: Int32) {
         guard lanes.reportsAnswer(index), case .scheduled(let operation) = slots[Int(index)].occupant else { return }
         operation.reportsAnswer = true
     }
 
-    /// The next operations to be told, outside the lock, that they wait at a closed gate.
+    /// The next operations to which a closed gate must be reported, outside the lock.
     private mutating func noteGateNotices(_ turn: inout Turn) {
         for _ in 0..<Self.mostGrantsAtOnce {
             guard let (index, deadline) = lanes.nextToBeTold() else { return }

@@ -22,14 +22,15 @@ struct QueueState: ~Copyable {
     private var barriers = 0
     private var foreigners: Set<ObjectIdentifier> = []
 
-    /// What those wait to do that were redirected to a host without a free slot. They keep their slot of the queue.
+    /// The continuations of operations that were redirected to a host without a free slot. They keep their slot of the
+    /// queue.
     private var redirected: [Int32: @Sendable () -> Void] = [:]
 
     var lanes = ReadyLanes()
     var length = LengthBound()
     var limit = Int.max
     var isSuspended = false
-    /// How many calls are cancelling everything. Until they are done no slot is given out.
+    /// How many calls are cancelling everything. Until they have ended, no slot is given out.
     var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
     /// The queue, retained while it is not empty.
@@ -118,7 +119,7 @@ struct QueueState: ~Copyable {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
-        // One that calls another `start()` may be inside it for long.
+        // A user's `start()` may run for long.
         if let worker = slot.worker, slot.occupant.returnsFromStart { workers.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
         if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
@@ -168,7 +169,7 @@ struct QueueState: ~Copyable {
         }
     }
 
-    /// Lets a ready operation wait in the lanes.
+    /// Adds a ready operation to the lanes.
     private mutating func push(_ index: Int32, level: Int, now: UInt64) {
         if slots[Int(index)].flags.contains(.slotless) {
             slots[Int(index)].stage = .slotless
@@ -183,7 +184,7 @@ struct QueueState: ~Copyable {
         }
     }
 
-    /// An operation that wants to know for what it waits; nil for others.
+    /// An operation that wants its wait reasons reported; nil for others.
     private func listener(_ index: Int32) -> ScheduledOperation? {
         guard case .scheduled(let operation) = slots[Int(index)].occupant, operation.hearsOfWaits else { return nil }
         return operation
@@ -308,7 +309,7 @@ struct QueueState: ~Copyable {
     mutating func redirect(
         _ index: Int32, to host: HostKey, then goOn: @escaping @Sendable () -> Void
     ) -> Bool {
-        // One that only has to finish, or was started by hand, has no slot.
+        // An operation that only has to finish, or was started by hand, has no slot.
         guard index >= 0, slots[Int(index)].stage == .running, slots[Int(index)].flags.contains(.holdsHost) else {
             return true
         }
@@ -322,8 +323,8 @@ struct QueueState: ~Copyable {
         return false
     }
 
-    /// Lets the redirected operations go on that have got the slot for which they waited. A suspended queue starts nothing,
-    /// but stops nothing that was started.
+    /// Lets redirected operations continue that were given the slot for which they waited. A suspended queue starts
+    /// nothing, but stops nothing that was started.
     mutating func endRedirects(_ turn: inout Turn) {
         guard cancellations == 0 else { return }
         while let index = lanes.nextRedirected() {
@@ -336,7 +337,7 @@ struct QueueState: ~Copyable {
 
     private mutating func forgetRedirect(of index: Int32, _ turn: inout Turn) {
         slots[Int(index)].flags.remove(.redirected)
-        // What it holds may be a user's, and must not be released under the lock.
+        // It may hold user objects, which must not be released under the lock.
         if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }
     }
 

@@ -62,8 +62,8 @@ struct ReadinessInquiries: ~Copyable, Sendable {
     }()
 }
 
-/// What a queue must know of an operation before starting it. Taken while no lock is held, as it calls the operation's
-/// code.
+/// What a queue must know about an operation before starting it. Made while no lock is held, as it calls the
+/// operation's code.
 struct ReadinessSnapshot {
     let isReady: Bool
     /// Whether it only has to finish.

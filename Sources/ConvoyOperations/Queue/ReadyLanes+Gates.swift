@@ -1,4 +1,4 @@
-/// The gates of the hosts: which operations wait at a closed gate, and which of them have not been told so yet.
+/// The gates of the hosts: which operations wait at a closed gate, and to which of them that was not reported yet.
 extension ReadyLanes {
     /// Notes whether an operation waits while its host's gate is closed. Called before it is put into a lane.
     mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
@@ -11,7 +11,7 @@ extension ReadyLanes {
     mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
         let host = hosts.index(of: key)
-        // It says itself for how long it wants to be left alone.
+        // The host states itself how long to wait.
         hosts[host].needsProbe = false
         hosts[host].refusedSince = 0
         return closeGate(of: host, until: deadline)
@@ -29,9 +29,8 @@ extension ReadyLanes {
         return true
     }
 
-    /// Opens a host's gate if it is due by now; another closing than the one whose time has come may not be.
-    ///
-    /// That of a host which has refused connections opens for one operation at a time.
+    /// Opens a host's gate if it is due; a later closing may not be. The gate of a host that has refused connections
+    /// opens for one operation at a time.
     mutating func openGate(of key: HostKey, dueAt now: UInt64) {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, hosts[host].gate <= now else { return }
         guard hosts[host].needsProbe, hosts[host].members > 0 else { return openGate(host) }
@@ -64,14 +63,14 @@ extension ReadyLanes {
         return closeGate(of: host, until: deadline)
     }
 
-    /// A host that had refused connections has answered.
+    /// Notes that a host which had refused connections has answered.
     mutating func noteAnswer(of key: HostKey) {
         guard let host = hosts.knownIndex(of: key) else { return }
         hosts[host].refusedSince = 0
         if hosts[host].needsProbe { openGate(host) }
     }
 
-    /// Whether an operation that is about to start is to tell of an answer of its host.
+    /// Whether an operation that is about to start must report an answer of its host.
     func reportsAnswer(_ slot: Int32) -> Bool {
         entries[Int(slot)].waitsAtGate && hosts[entries[Int(slot)].host].refusedSince != 0
     }
@@ -99,7 +98,7 @@ extension ReadyLanes {
 
     // MARK: Telling waiting operations
 
-    /// Notes that an operation in a lane, and those behind it, may have to be told that the gate is closed.
+    /// Notes that a closed gate may have to be reported to an operation in a lane, and to those after it.
     mutating func noteUntold(_ slot: Int32, host: Int32, level: Int) {
         guard slot >= 0, hosts[host].gate > 0, hosts[host].untold[level] < 0 else { return }
         hosts[host].untold[level] = slot
@@ -108,14 +107,14 @@ extension ReadyLanes {
         hostsToTell.append(host)
     }
 
-    /// The next operation that has not been told that it waits at a closed gate, and when that gate opens.
+    /// The next operation to which the closed gate must be reported, and when that gate opens.
     mutating func nextToBeTold() -> (slot: Int32, deadline: UInt64)? {
         while let host = hostsToTell.last {
             for level in 0...PriorityLevel.redirected {
                 while hosts[host].untold[level] >= 0 {
                     let slot = hosts[host].untold[level]
                     hosts[host].untold[level] = laneLinks.next(after: slot)
-                    // It may have been told already, in another level.
+                    // It may have been reported already, in another level.
                     guard entries[Int(slot)].toldOfGate != hosts[host].gateNumber else { continue }
                     entries[Int(slot)].toldOfGate = hosts[host].gateNumber
                     return (slot, hosts[host].gate)

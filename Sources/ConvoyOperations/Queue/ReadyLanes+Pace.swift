@@ -4,7 +4,7 @@ import Foundation
 /// The pace at which operations may start, overall and per host. Operations without a host send no request: they are
 /// neither counted nor held back.
 extension ReadyLanes {
-    /// What is remembered of the starts under the overall rate.
+    /// The state of the overall start rate.
     struct Pacing {
         var overall: StartPace?
         var perHost: StartPace?
@@ -12,8 +12,8 @@ extension ReadyLanes {
         var due: UInt64 = 0
         /// When the next operation may start; 0 if one may now.
         var opensAt: UInt64 = 0
-        /// The hosts, or with nil all of them, for which the time has changed when they may start operations again: each is
-        /// to be told then.
+        /// The hosts, or nil for all, for which the time to start operations again has changed, and whose timers must
+        /// be set.
         var wakes: [HostKey?] = []
     }
 
@@ -63,8 +63,8 @@ extension ReadyLanes {
         return time == 0 ? nil : time
     }
 
-    /// Lets a host, or with nil all of them, start operations again, if it is time; after a change of the rate it may not
-    /// be.
+    /// Lets a host, or with nil all hosts, start operations again if it is time, which it may not be after a change of
+    /// the rate.
     mutating func resumeStarts(of key: HostKey?, at now: UInt64) {
         guard let key else {
             if pacing.opensAt <= now { pacing.opensAt = 0 }
@@ -78,8 +78,8 @@ extension ReadyLanes {
 
 /// The times at which operations may start under a ``StartRate``, in nanoseconds of the queue's clock.
 ///
-/// All that must be remembered of the starts so far is one time: when the rate would have allowed as many, without a
-/// burst. (This is the generic cell rate algorithm: a token bucket that need not be filled.)
+/// The only state is one time: when the rate would have allowed the starts so far, without a burst. (This is the
+/// generic cell rate algorithm: a token bucket that need not be filled.)
 struct StartPace {
     let rate: StartRate
     private let interval: UInt64
@@ -93,16 +93,16 @@ struct StartPace {
         self.slack = overflow ? Nanoseconds.longest : min(slack, Nanoseconds.longest)
     }
 
-    /// What is to be remembered after a start.
+    /// The state after a start.
     ///
-    /// - Parameter due: what was remembered before; 0 for nothing.
+    /// - Parameter due: the state before; 0 for none.
     func due(after due: UInt64, startAt now: UInt64) -> UInt64 {
         guard rate.spread > 0 else { return Self.sum(max(due, now), interval) }
         let factor = Double.random(in: (1 - rate.spread)...(1 + rate.spread))
         return Self.sum(max(due, now), Nanoseconds.clamping(seconds: factor / rate.startsPerSecond))
     }
 
-    /// What is to be remembered when this rate takes the place of another: no more than after a whole burst.
+    /// The state when this rate replaces another: no more than after a whole burst.
     func due(limiting due: UInt64, at now: UInt64) -> UInt64 { min(due, Self.sum(Self.sum(now, slack), interval)) }
 
     /// When the next one may start; 0 for now.
@@ -127,19 +127,18 @@ public struct StartRate: Sendable, Hashable {
     /// How many may start in a second, in the long run.
     public let startsPerSecond: Double
 
-    /// How many may start at once after a time of rest. With 1 they start at even intervals.
+    /// How many may start at once after an idle time. With 1 they start at even intervals.
     public let burst: Int
 
-    /// By how much of it the time between two starts may be shorter or longer, at random: with 0.5, from half of it to one
-    /// and a half. 0 is none.
+    /// The random variation of the time between two starts: with 0.5, from half of it to one and a half. 0 is none.
     public let spread: Double
 
     /// A rate.
     ///
     /// - Parameters:
     ///   - startsPerSecond: how many may start in a second; also fewer than one.
-    ///   - burst: how many may start at once after a time of rest.
-    ///   - spread: by how much of it the time between two starts varies; what is not from 0 to 1 is brought there.
+    ///   - burst: how many may start at once after an idle time.
+    ///   - spread: the random variation of the time between two starts, clamped to 0 to 1.
     /// - Precondition: the first two are positive.
     public init(perSecond startsPerSecond: Double, burst: Int = 1, spread: Double = 0) {
         precondition(startsPerSecond > 0, "with a rate of \(startsPerSecond) nothing would ever start; use isSuspended")

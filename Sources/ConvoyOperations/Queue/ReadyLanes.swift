@@ -21,7 +21,7 @@ struct ReadyLanes: ~Copyable {
         var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
-        /// Whether it was started before, and goes on at another host: the rates count no start.
+        /// Whether it was started before, and continues at another host: the rates count no start.
         var isRedirected = false
     }
 
@@ -39,9 +39,9 @@ struct ReadyLanes: ~Copyable {
     private var lastNumber: UInt32 = 0
 
     var hosts = HostTable()
-    /// The hosts with operations that have to be told that they wait at a closed gate.
+    /// The hosts with operations to which a closed gate must be reported.
     var hostsToTell: [Int32] = []
-    /// The hosts with redirected operations that may be able to go on.
+    /// The hosts with redirected operations that may be able to continue.
     private var hostsToGoOn: [Int32] = []
 
     /// The rates at which operations may start.
@@ -195,8 +195,8 @@ struct ReadyLanes: ~Copyable {
 
     // MARK: Redirects
 
-    /// Moves a running operation to the host that it was redirected to: it gives the slot of its own host back, and takes
-    /// one of the other. False if it has to wait for that one.
+    /// Moves a running operation to the host that it was redirected to: it gives the slot of its own host back, and
+    /// takes one of the other. False if it has to wait for that.
     mutating func redirect(_ slot: Int32, to key: HostKey) -> Bool {
         let host = hosts.index(of: key)
         guard entries[Int(slot)].host != host else { return true }
@@ -212,10 +212,10 @@ struct ReadyLanes: ~Copyable {
         return true
     }
 
-    /// Whether redirected operations may have become able to go on.
+    /// Whether redirected operations may be able to continue.
     var mayHaveRedirected: Bool { !hostsToGoOn.isEmpty }
 
-    /// The next redirected operation for which its host has a slot now, and which takes that.
+    /// The next redirected operation whose host has a slot now, which it takes.
     mutating func nextRedirected() -> Int32? {
         while let host = hostsToGoOn.last {
             let slot = head(ofHost: host, level: PriorityLevel.redirected)
@@ -230,7 +230,7 @@ struct ReadyLanes: ~Copyable {
         return nil
     }
 
-    /// A redirected operation waits no longer, as it has stopped.
+    /// Notes that a redirected operation no longer waits, as it has stopped.
     mutating func stopWaiting(_ slot: Int32) {
         unlinkFromLane(slot, host: entries[Int(slot)].host, level: PriorityLevel.redirected)
     }
@@ -240,7 +240,7 @@ struct ReadyLanes: ~Copyable {
     /// Gives back the slot of a running operation.
     mutating func didStop(_ slot: Int32) {
         let host = entries[Int(slot)].host
-        // The next one may find out.
+        // The next operation is the probe.
         if hosts[host].probe == slot { hosts[host].probe = -1 }
         hosts[host].running -= 1
         update(host)
@@ -354,8 +354,8 @@ extension ReadyLanes {
 enum PriorityLevel {
     static let count = 5
 
-    /// A place of its own behind the levels, for operations that were redirected and wait for a slot of the other host. They
-    /// are in no order with those that wait for their start, and go before them.
+    /// A separate place for operations that were redirected and wait for a slot of the other host. They go before all
+    /// operations that wait for their start.
     static let redirected = 5
 
     /// The level of an operation.

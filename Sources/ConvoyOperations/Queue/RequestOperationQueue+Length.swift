@@ -317,7 +317,7 @@ final class AsyncPlace: Sendable {
         }
     }
 
-    /// Notes the cancellation. Returns the waiter to be told, if there is one already.
+    /// Notes the cancellation. Returns the waiter to resume, if there is one already.
     func cancel() -> LengthWaiter? {
         wait.withLock { wait in
             wait.isCancelled = true

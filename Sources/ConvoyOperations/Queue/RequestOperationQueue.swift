@@ -130,10 +130,11 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
 
     /// How many operations per host may hold a slot at a time. No limit by default.
     ///
-    /// An operation that follows a redirect to another host counts for that one from then on. If that has no slot to give,
-    /// or its gate is closed, its transfer waits, without a timeout, before all operations that wait for their start; it keeps
-    /// its slot of the queue, and has none of a host. What is retried or resumed begins again at the host of its own request. (A
-    /// transfer that identical requests share, see `coalescesIdenticalRequests`, counts for the first host.)
+    /// An operation that follows a redirect to another host counts for that one from then on. If that host has no free
+    /// slot, or its gate is closed, the transfer waits, without a timeout, before all operations that wait for their
+    /// start; it keeps its slot of the queue, and has none of a host. A retry or a resumption begins at the host of the
+    /// operation's own request. (A transfer that identical requests share, see `coalescesIdenticalRequests`, counts for
+    /// the first host.)
     ///
     /// - Precondition: at least 1.
     public final var maxConcurrentOperationCountPerHost: Int {
@@ -254,18 +255,17 @@ extension RequestOperationQueue {
 
 /// How many operations may start in a second.
 ///
-/// What counts is each start of an operation that has a host: a request, when it first starts, when it starts again after
-/// a pause, and when it is retried after a delay. (A redirect, an answer to a challenge and a request that is sent again
-/// at once because nothing of it was sent are part of their start.) Blocks, batches and operations of other classes
-/// are neither counted nor held back.
+/// Each start of an operation with a host counts: the first one, one after a pause, and a retry after a delay. (A
+/// redirect, an answer to a challenge and a request that is sent again at once because nothing of it was sent are part
+/// of their start.) Blocks, batches and operations of other classes are neither counted nor held back.
 ///
 /// An operation that waits for its start waits as for a slot, and in the same order: a higher priority comes first, one
 /// whose host may not start yet is passed over, and a cancelled one finishes at once.
 extension RequestOperationQueue {
     /// How many operations with a host may start in a second, all hosts together; nil, the default, for any number.
     ///
-    /// It can be changed at any time. A quicker rate also shortens the wait that is under way; a slower one counts from the
-    /// next start.
+    /// It can be changed at any time. A higher rate also shortens the current wait; a lower one applies from the next
+    /// start.
     public final var maximumStartRate: StartRate? {
         get { state.withLock { $0.lanes.pacing.overall?.rate } }
         set { scheduler.changePace { $0.setStartRate(newValue, at: $1) } }
@@ -283,7 +283,7 @@ extension RequestOperationQueue {
 ///
 /// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
 /// host closes: requests that have a policy, and could only fail in the same way, wait until it opens; so do those that
-/// are redirected to it. All others pass it. After a redirect it is the gate of the host that has answered.
+/// are redirected to it. All others pass it. After a redirect, the gate of the host that answered closes.
 ///
 /// After a refused connection the gate opens for one request at a time, until the host has answered one of them. A host
 /// that has refused for as long as all retries of the policy may take counts as gone: its gate opens, and each request
@@ -331,7 +331,7 @@ extension RequestOperationQueue {
     }
 }
 
-/// The queues that the library makes itself, for managers and for operations that are awaited.
+/// The queues that the library makes itself, for managers and for awaited operations.
 extension RequestOperationQueue {
     static let defaultCount = 256
     static let defaultCountPerHost = 64

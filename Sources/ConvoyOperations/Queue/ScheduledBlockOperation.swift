@@ -36,10 +36,9 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
     }
 }
 
-/// An operation that finishes when something has happened, so that others can wait for that.
+/// An operation that finishes when an event has occurred, so that others can wait for the event.
 ///
-/// It needs no queue, and takes no slot of one. It does not belong in Foundation's queues: it may have finished before it is
-/// added.
+/// It needs no queue, and takes no slot. Do not add it to Foundation's queues: it may have finished before.
 package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     override package var isStartedDirectly: Bool { true }
     override package var isAsynchronous: Bool { true }
@@ -48,19 +47,19 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
 
     package override init() {
         super.init()
-        // What lies ahead is held back as by a pause.
+        // The event is ahead: held back like a paused operation.
         _ = lifecycle.handle(.pause)
     }
 
     private var isAhead: Bool { lifecycle.value.state == .paused }
 
-    /// It has happened. Only the first call of this or `cancel()` counts.
+    /// Notes that the event has occurred. Only the first call of this or `cancel()` counts.
     package func reach() { handle(.resume) }
 
-    /// It will not happen.
+    /// Notes that the event will not occur.
     override package func cancel() { if isAhead { handle(.cancel) } }
 
-    /// It will not happen any more, if it has not.
+    /// Notes that the event will not occur any more, unless it has.
     package func end(because error: (any Error)?) {
         guard isAhead else { return }
         if let error { cancel(because: error) } else { cancel() }

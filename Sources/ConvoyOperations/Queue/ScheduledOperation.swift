@@ -14,21 +14,21 @@ import Synchronization
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable {
-    /// What others have to do with the operation. Marks are never removed.
+    /// The relations of the operation to others. Marks are never removed.
     private enum Mark {
         /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
         /// either sees this mark, or is early enough to be noticed by `executionDidFinish()`.
         static let over: UInt8 = 1
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt8 = 2
-        /// The operation wants to know for what it waits.
+        /// The operation wants its wait reasons reported.
         static let hearsOfWaits: UInt8 = 4
-        /// An operation depends on it that is not one of Convoy's, and that Foundation asks when this one ends.
+        /// A foreign operation depends on it, which Foundation evaluates when this one ends.
         static let wakesForeign: UInt8 = 8
     }
 
-    /// The state of the operation, whatever its class: changed by ``handle(_:)`` only, and read without a lock. That of a
-    /// user's class that overrides `start()` stays where it was before the start.
+    /// The state of the operation, whatever its class: changed by ``handle(_:)`` only, and read without a lock. If a
+    /// user's class overrides `start()`, it stays in the state before the start.
     let lifecycle = AtomicLifecycle()
 
     private let connections = OnceReference<OperationConnections>()
@@ -44,8 +44,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
     private let inquiries = ReadinessInquiries()
-    /// Whether operations of a user's classes are in Foundation's queues. Whatever is posted to such a queue may make it
-    /// ask any of them.
+    /// Whether operations of users' classes are in Foundation's queues. A post to such a queue may call any of them.
     private static let areUsersInFoundationQueues = Atomic<Bool>(false)
 
     deinit {
@@ -86,8 +85,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Makes the operation wait for another operation of any class, in any queue or none.
     ///
     /// Takes constant time. Adding a dependency twice has no effect; one that has finished is listed, but not waited
-    /// for. So is one that is added when the work of the operation has begun: what is paused or retried does not wait for
-    /// it when it goes on.
+    /// for. The same holds for one that is added after the operation's work has begun: a paused or retried operation
+    /// does not wait for it when it continues.
     ///
     /// - Precondition: an operation does not depend on itself. A longer cycle is not detected: its operations do not
     ///   run until one of them is cancelled.
@@ -110,7 +109,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             guard connections.attach(watcher, to: operation, near: position) else { return }
             watcher.watch()
         }
-        // A scheduler asks again before it starts an operation. A Foundation queue keeps the old answer.
+        // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer.
         if wasReady, !isScheduled { readinessDidChange() }
     }
 
@@ -158,11 +157,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         return isReady
     }
 
-    /// Whether no dependency and no barrier holds the operation back. Unlike for `isReady`, the question is not
-    /// recorded.
+    /// Whether no dependency and no barrier holds the operation back. Unlike `isReady`, the evaluation is not recorded.
     package final var isHeldByNobody: Bool {
-        // `super.isReady` has a count of its own, with which Foundation queues hold an operation behind a barrier.
-        // What has begun its work is held back by dependencies no more.
+        // `super.isReady` also counts the barriers of Foundation queues.
+        // Dependencies no longer hold back an operation whose work has begun.
         (areDependenciesFinished || endsWithoutWork || lifecycle.value.hasBegun) && (isScheduled || super.isReady)
     }
 
@@ -194,14 +192,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Called when the operation has finished, on a global queue. Forgotten then. One that is set after the end is called
-    /// as well, once.
+    /// Called when the operation has finished, on a global queue, and then released. One that is set after the end is
+    /// called once, too.
     override open var completionBlock: (@Sendable () -> Void)? {
         get { completion.object?.block }
         set {
             if newValue != nil, !completion.isSet { _ = completion.set(CompletionBlock()) }
             completion.object?.block = newValue
-            // The end sees the block, or is seen here.
+            // Either the end sees the block, or it is seen here.
             atomicMemoryFence(ordering: .sequentiallyConsistent)
             if has(Mark.over) { completion.object?.run() }
         }
@@ -222,7 +220,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         proceed(after: transition)
     }
 
-    /// Cancels the operation, and says why: see ``cancellationReason``.
+    /// Cancels the operation with a reason: see ``cancellationReason``.
     package final func cancel(because error: any Error) {
         madeConnections.noteCancellation(because: error)
         cancel()
@@ -247,8 +245,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         proceed(after: transition)
     }
 
-    /// Carries out what a change of the lifecycle requires, of an operation that works once: that has no second attempt, and
-    /// is not paused once it has begun.
+    /// Carries out a change of the lifecycle for an operation that works once: it has no second attempt, and is not
+    /// paused once it has begun.
     package func proceed(after transition: AtomicLifecycle.Transition) {
         switch transition.action {
         case .begin:
@@ -263,14 +261,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 
-    /// Does the work of an operation that works once, and calls ``workDidEnd()`` when it is done, now or later.
+    /// Does the work of an operation that works once, and calls ``workDidEnd()`` at its end, now or later.
     func performWork() {
-        // Asked here, as a subclass may say of itself that it is cancelled, and a cancel may just have come.
+        // Checked here, as a subclass may report its own cancellation, or a cancel may have just arrived.
         if !isCancelled { main() }
         workDidEnd()
     }
 
-    /// Called when the work is under way and the operation is cancelled.
+    /// Called when the operation is cancelled during its work.
     func stopWork() {}
 
     /// Finishes an operation that works once. Only the first call counts.
@@ -278,19 +276,19 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     // MARK: A user's code
 
-    /// Whether the class is one of the library's own, and no subclass of a user's, which may override `isReady`,
+    /// Whether the class is the library's own, rather than a user's subclass, which may override `isReady`,
     /// `isFinished` or `isCancelled`.
     package var isOfLibrary: Bool { false }
 
-    /// Whether a change must be posted on another thread: a network thread runs no code of a user's, and what
-    /// receives the change calls it.
+    /// Whether a change must be posted on another thread: a network thread runs no user code, which receives the
+    /// change.
     package final var mustPostElsewhere: Bool {
         guard !isOfLibrary || has(Mark.wakesForeign) || !isScheduled && inquiries.wereMade else { return false }
         return NetworkThread.isCurrent
             && (!isOfLibrary || has(Mark.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
     }
 
-    /// Notes that an operation depends on this one that is not one of Convoy's, and may override those properties.
+    /// Notes that a foreign operation depends on this one, which may override those properties.
     final func willWakeForeign() { _ = set(Mark.wakesForeign) }
 
     // MARK: For the queue
@@ -299,8 +297,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Otherwise `start()` is called on the queue's dispatch queue. Read once, when the operation becomes ready.
     package var isStartedDirectly: Bool { false }
 
-    /// Whether the class calls ``executionDidFinish()`` at its end. One of a user's that overrides `start()` cannot: the queue
-    /// that has started it watches for its end.
+    /// Whether the class calls ``executionDidFinish()`` at its end. A user's class that overrides `start()` cannot: its
+    /// queue watches for its end.
     package var reportsItsEnd: Bool { lifecycle.value.wasStarted }
 
     /// Whether it is certain that the operation will report its end, whether it was started or not.
@@ -309,9 +307,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the operation does all its work in `start()` of this class.
     var worksInStart: Bool { true }
 
-    /// Whether the operation uses a slot of its queue while it executes. One that does not starts whatever the limits and
-    /// rates are, but not while the queue is suspended, or before a barrier that it was added behind. Read once, when it is
-    /// added.
+    /// Whether the operation uses a slot of its queue while it executes. An operation without one starts regardless of
+    /// limits and rates, but not while the queue is suspended, or before a barrier that it was added behind. Read once,
+    /// when it is added.
     package var takesSlot: Bool { true }
 
     /// The host whose limit and gate apply to the operation, nil for none, and whether the operation waits while that gate is
@@ -342,14 +340,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     ///   meanwhile, or opened earlier.
     package func willWaitAtGate(until deadline: UInt64) {}
 
-    /// Called when the ready operation begins to wait in its queue, if it has asked for that. The queue's lock is held: it
-    /// must be short, and run no code of a user's.
+    /// Called when the ready operation begins to wait in its queue, if it has asked for that. The queue's lock is held:
+    /// it must be short, and run no user code.
     func willWait(for reason: WaitReason) {}
 
-    /// Asks to be told what the operation waits for. What its queue has done already is not told.
+    /// Asks for reports of what the operation waits for. Earlier waits are not reported.
     final func hearOfWaits() { _ = set(Mark.hearsOfWaits) }
 
-    /// Whether it wants to be told what it waits for.
+    /// Whether it has asked for reports of what it waits for.
     final var hearsOfWaits: Bool { has(Mark.hearsOfWaits) }
 
     /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True if that is
@@ -357,16 +355,16 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// would corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
-    /// Takes the operation for the queue of awaited operations. False if it may be in a queue, or on its way into one, or
-    /// was started by hand: then it finishes without this queue.
+    /// Claims the operation for the queue of awaited operations. False if it may be in a queue, or was started by hand:
+    /// then it finishes without this queue.
     final func claimForAwaiting() -> Bool {
         !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(Mark.claimed)
     }
 
-    /// Takes the operation for a queue of Foundation's. False if another queue has it, or is about to.
+    /// Claims the operation for one of Foundation's queues. False if another queue has it, or is about to.
     final func claimForFoundation() -> Bool { !isScheduled && set(Mark.claimed) }
 
-    /// Takes the operation for a caller that will add it to a queue later. Until then awaiting it does not start it.
+    /// Claims the operation for a caller that will add it to a queue later. Until then awaiting it does not start it.
     package final func claimForLater() { _ = set(Mark.claimed) }
 
     /// Whether the operation has, or had, something to wait for.
@@ -375,13 +373,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }
 
-    /// Whether the queue is to hear when the host answers, because it has refused connections before.
+    /// Whether its queue must be notified when the host answers, as it has refused connections before.
     package final var reportsAnswer: Bool {
         get { isToReportAnswer.load(ordering: .relaxed) }
         set { isToReportAnswer.store(newValue, ordering: .relaxed) }
     }
 
-    /// Makes a scheduler the one that changes are reported to. False if there is one already, or if it is too late.
+    /// Sets the scheduler to which changes are reported. False if there is one already, or it is too late.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
         // From here on the operation is retained: by the thread that adds it, then by the scheduler.
@@ -446,7 +444,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     }
 }
 
-/// The gate of the host that an operation has come to.
+/// The gate of the host that an operation has contacted.
 extension ScheduledOperation {
     /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
     package final func closeGate(of host: HostKey, until deadline: UInt64) {
@@ -459,7 +457,7 @@ extension ScheduledOperation {
         scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
     }
 
-    /// Says that a host, which had refused connections, has answered.
+    /// Reports that a host which had refused connections has answered.
     package final func hostDidAnswer(_ host: HostKey?) {
         reportsAnswer = false
         guard let scheduler = scheduler.object, let host else { return }
@@ -467,9 +465,9 @@ extension ScheduledOperation {
     }
 }
 
-/// An operation's `completionBlock`. Not Foundation's own: that is never let go of, and is not called when it comes late.
+/// An operation's `completionBlock`. Foundation's own is never released, and is not called if it is set late.
 final class CompletionBlock: Sendable {
-    /// A closure that is stored as such would be wrapped once more each time that it is read.
+    /// A closure stored directly would be wrapped again each time it is read.
     private struct Stored { let call: @Sendable () -> Void }
 
     private let stored = Locked<Stored?>(nil)
@@ -486,7 +484,7 @@ final class CompletionBlock: Sendable {
         }
     }
 
-    /// Hands the block, if there is one, to a global queue, as Foundation does, and forgets it.
+    /// Submits the block, if there is one, to a global queue, like Foundation, and releases it.
     func run() {
         guard let taken = stored.withLock({ $0.take() }) else { return }
         DispatchQueue.global().async(execute: taken.call)

@@ -150,7 +150,7 @@ final class Scheduler: @unchecked Sendable {
     /// Removes an operation that has finished, even if it never posts that.
     private func letGo(of operation: ScheduledOperation) {
         operation.leave()
-        // Its dependents would learn of its end from nothing else.
+        // Its dependents would not be notified otherwise.
         if !operation.reportsItsEnd { operation.executionDidFinish() }
         operationDidFinish(operation)
     }
@@ -164,12 +164,12 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Redirects
 
-    /// Moves an executing operation to the host that it was redirected to. It waits for a slot of that host where it has none
-    /// to give, or its gate is closed; meanwhile it has a slot of the queue, but of no host.
+    /// Moves an executing operation to the host that it was redirected to. It waits if that host has no free slot, or
+    /// its gate is closed; meanwhile it has a slot of the queue, but none of a host.
     ///
     /// - Parameters:
-    ///   - isCurrent: whether the operation still does the work that was redirected. Asked under the lock: what is paused
-    ///     or ends later gives the new slot back.
+    ///   - isCurrent: whether the operation still does the work that was redirected. Evaluated under the lock: an
+    ///     operation that is paused or ends later gives the new slot back.
     ///   - goOn: called once there is a slot, on any thread; not if the operation has stopped.
     func redirect(
         _ operation: ScheduledOperation, to host: HostKey, if isCurrent: () -> Bool,
@@ -193,7 +193,7 @@ final class Scheduler: @unchecked Sendable {
     /// stays so.
     func closeGate(of host: HostKey, until deadline: UInt64) {
         guard deadline > clock.now else { return }
-        // This also tells the operations that wait now.
+        // This also notifies the operations that wait now.
         changeGate(of: host) { _ = $0.closeGate(of: host, until: deadline) }
     }
 
@@ -208,7 +208,7 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// A host that had refused connections has answered.
+    /// Notes that a host which had refused connections has answered.
     func noteAnswer(of host: HostKey) {
         changeGate(of: host) { $0.noteAnswer(of: host) }
     }
@@ -297,7 +297,7 @@ final class Scheduler: @unchecked Sendable {
 
     /// Changes the state, and gives out the slots that are free then.
     ///
-    /// - Returns: what is to be done outside the lock, and whether this thread may start operations.
+    /// - Returns: what to do outside the lock, and whether this thread may start operations.
     @inline(__always)
     private func visit(
         _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Turn) -> Void

@@ -6,17 +6,17 @@ package protocol SchedulingClock: Sendable {
     /// The time since some fixed moment in the past.
     var now: UInt64 { get }
 
-    /// Calls `block` once, on any thread, when `now` has reached `deadline` or later, unless the timer is cancelled before.
+    /// Calls `block` once, on any thread, when `now` has reached `deadline` or later, unless the timer is cancelled
+    /// before.
     ///
-    /// The clock keeps the timer; who does not want to cancel it need not.
+    /// The clock keeps the timer.
     @discardableResult
     func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer
 }
 
 /// A timer of a clock.
 package protocol ClockTimer: AnyObject, Sendable {
-    /// Removes the timer from its clock, which then keeps nothing of it. A block that is about to be called may be called
-    /// nevertheless.
+    /// Removes and releases the timer. A block that is about to be called may still be called.
     func cancel()
 }
 
@@ -83,7 +83,7 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
 
     @discardableResult
     package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer {
-        // Not on the thread of the timers, which none may hold up.
+        // Not on the timers' thread, which must not be delayed.
         let timer = Timer(RunLoopTimer { DispatchQueue.global().async(execute: block) }, in: self)
         state.withLock { state in
             state.timers.schedule(timer.timer, at: deadline)
@@ -92,8 +92,8 @@ package final class TimerQueue: SchedulingClock, @unchecked Sendable {
         return timer
     }
 
-    /// Sees to it that Dispatch's timer fires no later than the first deadline. Under the lock, so that the last call has
-    /// the last state.
+    /// Makes Dispatch's timer fire no later than the first deadline. Under the lock, so that the last call has the last
+    /// state.
     private func wake(_ state: inout State) {
         guard let deadline = state.timers.nextDeadline, deadline < state.wake else { return }
         state.wake = deadline

@@ -4,26 +4,26 @@ import FoundationNetworking
 
 /// Whether and when a failed request is retried.
 ///
-/// An attempt that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound grows
-/// with each retry, so that clients that failed together do not retry together. After a 429 or 503, with which a server
-/// says that it has too much to do, the delay is at least half of that bound. A `Retry-After` (RFC 9110, section 10.2.3)
-/// is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download continues
-/// where it stopped, under the rules of `resume()`.
+/// An attempt that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound
+/// grows with each retry, so that clients that failed together do not retry together. After a 429 or 503, by which a
+/// server reports overload, the delay is at least half of that bound. A `Retry-After` (RFC 9110, section 10.2.3) is the
+/// minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download continues where
+/// it stopped, under the rules of `resume()`.
 ///
-/// After a 429 or 503, or a refused connection, the queue closes the gate of that host until the time is over, but for no
-/// longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry, and hear
-/// so by their `retryHandler`. Operations without a policy pass. Where connections were refused, one operation at a time
-/// goes through then, until the host has answered.
+/// After a 429 or 503, or a refused connection, the queue closes the gate of that host until the time is over, but for
+/// no longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry, and
+/// their `retryHandler` is called. Operations without a policy pass. After refused connections, the gate then lets one
+/// operation through at a time, until the host has answered.
 ///
 /// If the transport proves that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
 /// needed: the request is sent again at once, at most three times in a row, whatever its method. Such retries count
-/// neither against `maximumRetryCount` nor against the budget, as the server has seen nothing of them.
+/// neither against `maximumRetryCount` nor against the budget, as the server has not seen them.
 ///
 /// A delay or a multiplier that is negative or NaN counts as 0; `.infinity` means no limit.
 public struct RetryPolicy: Sendable {
-    /// The maximum number of retries in a row that bring nothing: after the first attempt, or after the last one that brought
-    /// more of the body than all before it, by 16 KiB or by a 64th of the whole. `maximumDuration` and the operation's
-    /// `totalTimeout` limit the retries of a transfer that goes on in small steps.
+    /// The maximum number of retries in a row without progress, which is 16 KiB or a 64th of the body more than in all
+    /// earlier attempts. `maximumDuration` and the operation's `totalTimeout` limit the retries of a transfer that
+    /// advances in small steps.
     public var maximumRetryCount = 3
     /// How many seconds after the first attempt began the last retry may begin; nil or NaN for no limit.
     public var maximumDuration: TimeInterval?
@@ -40,15 +40,15 @@ public struct RetryPolicy: Sendable {
     /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
     /// `Retry-After` itself.
     public var maximumGateDuration: TimeInterval = 60
-    /// Whether a wait for a retry ends as soon as the network, which was gone, has come back; false by default.
+    /// Whether a wait for a retry ends as soon as a lost network returns; false by default.
     ///
-    /// This is for waits after a failure of the transfer; one that a server's answer has caused keeps its length. The network
-    /// is gone when the kernel has no way to the host (or the proxy) where that is an address, and to the Internet where it is
-    /// a name: when the request fails, or later in the wait. A failure while it is gone is no refusal by the host, and
-    /// does not close its gate. The retry counts like one whose delay has passed.
+    /// This is for waits after a failure of the transfer; one that a server's answer has caused keeps its length. The
+    /// network is gone when the kernel has no way to the host (or the proxy) where that is an address, and to the
+    /// Internet where it is a name: when the request fails, or later in the wait. A failure while it is gone is no
+    /// refusal by the host, and does not close its gate. The retry counts like one whose delay has passed.
     ///
-    /// `URLConnectionOperation.waitsForConnectivity` is the other way: the request waits for the network for as long as it
-    /// takes, without any retry of the policy.
+    /// `URLConnectionOperation.waitsForConnectivity` is the other way: the request waits for the network for as long as
+    /// it takes, without any retry of the policy.
     public var retriesWhenNetworkReturns = false
     /// Status codes that are likely to be temporary.
     public var statusCodes = Self.temporaryStatusCodes
@@ -76,7 +76,7 @@ public struct RetryPolicy: Sendable {
     /// Like `init()`, with another number of retries.
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
-    /// A failed attempt, as input for a decision.
+    /// A failed attempt, as input of a decision.
     struct FailedTry {
         var host: String?
         var method: String
@@ -86,14 +86,14 @@ public struct RetryPolicy: Sendable {
         var retryCount: Int
         /// How many of them count against `maximumRetryCount`.
         var countedRetries: Int
-        /// Seconds since the first try began.
+        /// Seconds since the first attempt began.
         var elapsed: TimeInterval
         /// The response's `Retry-After`, in seconds from now.
         var retryAfter: TimeInterval?
         /// How many seconds the operation has left; nil for no limit.
         var timeLeft: TimeInterval?
         var canSendBodyAgain: Bool
-        /// Whether it is certain that the server has seen nothing of the request.
+        /// Whether it is certain that the server has seen none of the request.
         var nothingWasSent: Bool
     }
 
@@ -103,7 +103,7 @@ public struct RetryPolicy: Sendable {
     func judge(_ failure: FailedTry, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
-            // Another attempt would be refused the same address, or be what the guard is to prevent.
+            // Another attempt would be refused the same address, or reach what the guard must prevent.
             guard errorCodes.contains(error.code), error.addressRefusal == nil else { return nil }
             reason = .error(error)
         } else if let status = failure.statusCode, statusCodes.contains(status) {
@@ -131,7 +131,7 @@ public struct RetryPolicy: Sendable {
             delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
-        // Its own delays may outlast the time: that then says so itself.
+        // Its own delays may exceed the time: the timeout then reports that itself.
         if failure.retryAfter != nil, let left = failure.timeLeft, delay >= left { return event(.giveUp(.tookTooLong)) }
         if let budget, let host = failure.host, !budget.withdraw(forHost: host) {
             return event(.giveUp(.budgetExhausted))
@@ -139,15 +139,15 @@ public struct RetryPolicy: Sendable {
         return event(.retry(after: delay))
     }
 
-    /// How many seconds all retries may take to begin.
+    /// How many seconds may pass until the last retry begins.
     var longestWait: TimeInterval {
-        // From some number on all delays are the same, but for those that grow ever more slowly.
+        // From some number on, all delays are equal or grow ever more slowly.
         let count = min(max(0, maximumRetryCount), 256)
         let first = (0..<count).reduce(0) { $0 + longestDelay(before: $1) }
         return count < maximumRetryCount ? first + Double(maximumRetryCount - count) * longestDelay(before: count) : first
     }
 
-    /// The delay that is spread at random: a number of seconds, whatever the settings are.
+    /// The upper bound of the random delay: a valid number of seconds, whatever the settings are.
     private func longestDelay(before retry: Int) -> TimeInterval {
         func amount(_ value: Double) -> Double { value > 0 ? min(value, 1e9) : 0 }
         // 0 times an infinite factor is NaN, which counts as 0.
@@ -160,7 +160,7 @@ public struct RetryPolicy: Sendable {
 /// In an outage every request fails, and retries would multiply the load. With a budget they add at most that share to
 /// it.
 public final class RetryBudget: Sendable {
-    /// One for all policies that are given it: a fifth of the requests, and ten.
+    /// A shared budget: a fifth of the requests, and ten.
     public static let shared = RetryBudget()
 
     private let share: Double
@@ -194,9 +194,9 @@ public final class RetryBudget: Sendable {
     }
 }
 
-/// A decision about a failed attempt, and its reason; or a wait because another operation's request has failed.
+/// A decision about a failed attempt, with its reason; or a wait because another operation's request has failed.
 public struct RetryEvent: Sendable {
-    /// What has happened.
+    /// What happened.
     public enum Reason: Sendable {
         /// The server answered with this status.
         case status(Int)
@@ -209,15 +209,15 @@ public struct RetryEvent: Sendable {
 
     /// What happens to the operation.
     public enum Decision: Sendable, Equatable {
-        /// It is retried after so many seconds; 0 for at once. Earlier where ``RetryPolicy/retriesWhenNetworkReturns`` says
-        /// so, and the network was gone.
+        /// It is retried after this many seconds; 0 for at once. Earlier if ``RetryPolicy/retriesWhenNetworkReturns``
+        /// is set, and the network was lost.
         case retry(after: TimeInterval)
         /// It is not retried, and fails.
         case giveUp(Refusal)
         /// It is not started before the gate of its host opens, at this time. Sent once for each wait: the gate may be
         /// closed for longer meanwhile, or opened earlier (see `RequestOperationQueue.closedGates`).
         case waitAtGate(until: Date)
-        /// There is no way to the host. The request is tried again as soon as there is one: see
+        /// There is no route to the host. The request is retried as soon as there is one: see
         /// `URLConnectionOperation.waitsForConnectivity`.
         case waitForNetwork
     }
@@ -229,7 +229,7 @@ public struct RetryEvent: Sendable {
 
     /// How many retries there were before.
     public let retryCount: Int
-    /// What has happened.
+    /// What happened.
     public let reason: Reason
     /// What happens to the operation.
     public let decision: Decision

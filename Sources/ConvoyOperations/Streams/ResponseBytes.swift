@@ -1,43 +1,43 @@
 import Foundation
 import FoundationNetworking
 
-/// The body of a response as an asynchronous sequence of its bytes, while they come. The counterpart of Foundation's
-/// `URLSession.AsyncBytes`, which there is not on Linux.
+/// The body of a response as an asynchronous sequence of its bytes, as they arrive. The counterpart of Foundation's
+/// `URLSession.AsyncBytes`, which Linux lacks.
 ///
 /// ```swift
 /// let (bytes, response) = try await manager.bytes(.get, "events")
 /// for try await line in bytes.lines { print(line) }
 /// ```
 ///
-/// The bytes are decoded where they came with a content encoding. They can be iterated over once: as bytes, as ``lines``
-/// or as ``chunks``. Another loop throws ``ResponseBytesError/isIterated``.
+/// Content encodings are decoded. The bytes can be iterated over once: as bytes, as ``lines`` or as ``chunks``. Another
+/// loop throws ``ResponseBytesError/isIterated``.
 ///
 /// **The end.** The loop ends after the last byte, when the operation has finished. It throws the operation's `error`,
-/// after the bytes that have come before. Cancelling the task cancels the operation, and so does leaving the loop, at once:
-/// when its iterator is gone, or the sequence without ever having been iterated over, the transfer ends, and its
-/// connection with it, unless other transfers use that.
+/// after the bytes that have come before. Cancelling the task cancels the operation, and so does leaving the loop, at
+/// once: when its iterator, or the sequence without an iterator, is released, the transfer ends, and its connection is
+/// closed unless other transfers use it.
 ///
-/// **A slow reader** slows the sender down. Over HTTP/1.1 at most 1 MiB of the body is held in this process: 128 KiB wait
-/// for the reader, as many are with it, a line has a limit of its own, and libcurl holds 32 KiB. The rest is in the kernel's
-/// buffers (some MiB; `net.ipv4.tcp_rmem`) or with the sender. Over HTTP/2 the server may send as much as the window that
-/// libcurl has opened for the stream before it knows that nobody reads: 32 MiB with libcurl 7.88, 10 MiB with 8.14. What of
-/// it comes while other transfers use the connection is kept by libcurl; otherwise it stays in the kernel. Time in which the
-/// reader has the transfer wait does not count for a timeout without bytes.
+/// **A slow reader** slows the sender down. Over HTTP/1.1 at most 1 MiB of the body is held in this process: 128 KiB
+/// wait for the reader, which holds as many, a line has a limit of its own, and libcurl holds 32 KiB. The rest is in
+/// the kernel's buffers (some MiB; `net.ipv4.tcp_rmem`) or with the sender. Over HTTP/2 the server may send as much as
+/// the window that libcurl has opened for the stream before it knows that the body is not read: 32 MiB with libcurl
+/// 7.88, 10 MiB with 8.14. libcurl keeps what arrives while other transfers use the connection; otherwise it stays in
+/// the kernel. Time in which the transfer waits for the reader does not count for a timeout without bytes.
 ///
-/// **Pauses and retries.** What was read is never repeated, and nothing is left out. After a `pause()` and a `resume()`, and
-/// in a retry, the rest is asked for with `Range` and `If-Range`, as always. Where the server sends the body from its start
-/// again, the operation starts over if not a byte was read; otherwise it fails with `URLError.resourceUnavailable`, and
-/// ``ResponseBytesError/cannotStartOver`` as its underlying error.
+/// **Pauses and retries.** What was read is never repeated, and nothing is left out. After a `pause()` and a
+/// `resume()`, and in a retry, the rest is requested with `Range` and `If-Range`. If the server sends the body from its
+/// start again, the operation starts over if not a byte was read; otherwise it fails with
+/// `URLError.resourceUnavailable`, and ``ResponseBytesError/cannotStartOver`` as its underlying error.
 public struct ResponseBytes: AsyncSequence, Sendable {
     /// A byte of the body.
     public typealias Element = UInt8
 
     let reading: ResponseReading
 
-    /// The operation of which this is the body, to pause it, or for its progress and metrics.
+    /// The operation of this body, for pausing it, and for its progress and metrics.
     public var operation: URLConnectionOperation { reading.operation }
 
-    /// The response, as soon as its head has come and its status was accepted. Starts the operation if nobody has.
+    /// The response, once its head has arrived and its status was accepted. Starts the operation if it is not enqueued.
     /// Cancelling the task cancels the operation.
     ///
     /// - Throws: the operation's error: for a status that is not acceptable that of its response serializer, and
@@ -46,7 +46,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         get async throws { try await reading.response() }
     }
 
-    /// The body in blocks, as they come. The quickest form.
+    /// The body in blocks, as they arrive. The fastest form.
     public var chunks: ResponseChunks { ResponseChunks(reading: reading) }
 
     /// The lines of the body, each of at most 512 KiB; see ``lines(maximumLength:)``.
@@ -64,7 +64,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         ResponseLines(reading: reading, maximumLength: maximumLength)
     }
 
-    /// Iterates over the bytes. When it is gone, the transfer ends.
+    /// Iterates over the bytes. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
         private var chunks: ResponseChunks.AsyncIterator
         @usableFromInline var buffer: [UInt8] = []
@@ -75,7 +75,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         /// The next byte; nil at the end.
         @inlinable public mutating func next() async throws -> UInt8? { try await next(isolation: nil) }
 
-        /// The next byte; nil at the end. Mostly it is there already, and nothing is waited for.
+        /// The next byte; nil at the end. Usually it has arrived already, and there is no wait.
         ///
         /// - Throws: the operation's error, or ``ResponseBytesError/isIterated``.
         @inlinable public mutating func next(isolation actor: isolated (any Actor)?) async throws -> UInt8? {
@@ -97,7 +97,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         }
     }
 
-    /// An iterator, the only one that gets bytes.
+    /// An iterator; only one gets bytes.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }
 
@@ -105,18 +105,18 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 public enum ResponseBytesError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The operation has begun already, so its body goes elsewhere.
     case hasBegun
-    /// The body of the operation goes elsewhere: into its `outputStream`, into the file of a download, or to somebody else
-    /// who has asked for its bytes.
+    /// The body of the operation goes elsewhere: into its `outputStream`, into the file of a download, or to another
+    /// reader.
     case goesElsewhere
-    /// The bytes are read by another loop, or were: they come once.
+    /// Another loop reads the bytes, or has read them: they can be read once.
     case isIterated
     /// A line is longer than so many bytes.
     case lineTooLong(limit: Int)
-    /// The server would send the body again from its start, after a pause or a retry, and some of it was read already. It
-    /// is the `NSUnderlyingErrorKey` of the operation's error, which is `URLError.resourceUnavailable`.
+    /// After a pause or a retry, the server would send the body from its start, of which some was read already. It is
+    /// the `NSUnderlyingErrorKey` of the operation's error, which is `URLError.resourceUnavailable`.
     case cannotStartOver
 
-    /// What is wrong, in a sentence.
+    /// The reason in a sentence.
     public var description: String {
         switch self {
         case .hasBegun: "The bytes of an operation can be asked for only before it begins."

@@ -1,18 +1,19 @@
 import Foundation
 
-/// The body of a response as it comes, in blocks of bytes: ``ResponseBytes/chunks``.
+/// The body of a response as it arrives, in blocks of bytes: ``ResponseBytes/chunks``.
 ///
-/// The size of a block depends on the network and on the reader, who gets all that has come since the last one. It is no
-/// part of what the server says, and is never 0.
+/// The size of a block depends on the network and on the reader: it contains everything since the last one, and is
+/// never empty.
 public struct ResponseChunks: AsyncSequence, Sendable {
     /// Bytes of the body, in their order.
     public typealias Element = Data
 
     let reading: ResponseReading
 
-    /// Iterates over the blocks. When it is gone, the transfer ends.
+    /// Iterates over the blocks. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        /// Ends the transfer when the last iterator is gone, whoever may still have the sequence: another could not read.
+        /// Ends the transfer when the last iterator is released, even if the sequence is not: it could not be read
+        /// again.
         private final class Reader {
             let reading: ResponseReading
             init(_ reading: ResponseReading) { self.reading = reading }
@@ -49,6 +50,6 @@ public struct ResponseChunks: AsyncSequence, Sendable {
         mutating func end() { reader = nil }
     }
 
-    /// An iterator, the only one that gets blocks.
+    /// An iterator; only one gets blocks.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }

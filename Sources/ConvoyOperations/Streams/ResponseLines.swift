@@ -1,6 +1,6 @@
 import Foundation
 
-/// The lines of a response's body as they come: ``ResponseBytes/lines(maximumLength:)``.
+/// The lines of a response's body as they arrive: ``ResponseBytes/lines(maximumLength:)``.
 public struct ResponseLines: AsyncSequence, Sendable {
     /// A line without its end.
     public typealias Element = String
@@ -8,7 +8,7 @@ public struct ResponseLines: AsyncSequence, Sendable {
     let reading: ResponseReading
     let maximumLength: Int
 
-    /// Iterates over the lines. When it is gone, the transfer ends.
+    /// Iterates over the lines. Releasing it ends the transfer.
     public struct AsyncIterator: AsyncIteratorProtocol {
         private var chunks: ResponseChunks.AsyncIterator
         private var splitter: LineSplitter
@@ -26,7 +26,7 @@ public struct ResponseLines: AsyncSequence, Sendable {
         /// - Throws: the operation's error, ``ResponseBytesError/lineTooLong(limit:)`` or
         ///   ``ResponseBytesError/isIterated``.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> String? {
-            // The lines that are there already are not wanted any more.
+            // Lines that have arrived already are dropped.
             if Task.isCancelled { splitter = LineSplitter(maximumLength: splitter.maximumLength) }
             do {
                 while true {
@@ -42,20 +42,20 @@ public struct ResponseLines: AsyncSequence, Sendable {
         }
     }
 
-    /// An iterator, the only one that gets lines.
+    /// An iterator; only one gets lines.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading, maximumLength: maximumLength) }
 }
 
-/// Splits bytes into lines, wherever the bytes are divided. A line ends with LF, CR or CR LF.
+/// Splits bytes into lines, wherever the blocks are divided. A line ends with LF, CR or CR LF.
 ///
-/// A CR ends its line at once; whether an LF follows is seen when the next byte is there.
+/// A CR ends its line at once; a following LF is skipped with the next byte.
 struct LineSplitter {
     let maximumLength: Int
     private var bytes: [UInt8] = []
     private var position = 0
-    /// The beginning of a line of which the rest is not there yet.
+    /// The beginning of a line whose rest has not arrived.
     private var begun: [UInt8] = []
-    /// Whether an LF that comes next belongs to the CR before it.
+    /// Whether a following LF belongs to the CR before it.
     private var skipsLineFeed = false
 
     init(maximumLength: Int) { self.maximumLength = maximumLength }
@@ -66,7 +66,7 @@ struct LineSplitter {
         position = 0
     }
 
-    /// The next whole line; nil until more bytes are there.
+    /// The next complete line; nil until more bytes arrive.
     mutating func next() throws(ResponseBytesError) -> String? {
         if skipsLineFeed, position < bytes.count {
             skipsLineFeed = false

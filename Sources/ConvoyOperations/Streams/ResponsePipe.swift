@@ -3,11 +3,11 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The bytes of a response on their way from the network thread to the task that reads them. It starts over only as long as
-/// that has got nothing.
+/// Passes the bytes of a response from the network thread to the reading task. It can start over only before the reader
+/// has received any.
 ///
-/// It holds at most ``capacity`` bytes, and one block more; the transfer waits while it is full. The reader gets all that
-/// is there at once.
+/// It holds at most ``capacity`` bytes, and one block more; the transfer waits while it is full. The reader gets all
+/// bytes at once.
 final class ResponsePipe: BodySink {
     /// How many bytes wait for the reader before the transfer waits for it.
     static let capacity = 128 << 10
@@ -20,16 +20,16 @@ final class ResponsePipe: BodySink {
     private struct State {
         var head: ResponseHead?
         var bytes = Data()
-        /// Whether the reader has got any byte.
+        /// Whether the reader has received any byte.
         var hasGivenOut = false
-        /// Whether nobody wants the bytes any more.
+        /// Whether the reader is gone.
         var isAbandoned = false
         var end: End?
-        /// What tells the transfer that there is room.
+        /// Notifies the transfer that there is room.
         var room: (@Sendable () -> Void)?
-        /// How often something has changed for the reader.
+        /// The number of changes for the reader.
         var changes: UInt64 = 0
-        /// Who waits for the next change.
+        /// The readers that wait for the next change.
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -62,7 +62,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// Takes back what has come. False if the reader has some of it already.
+    /// Drops the received bytes. False if the reader has some of them already.
     private func takeBack() -> Bool {
         state.withLock { state in
             guard !state.hasGivenOut else { return false }
@@ -71,15 +71,15 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// The operation has finished.
+    /// Notes that the operation has finished.
     ///
-    /// - Parameter body: the body, if it has gone elsewhere.
+    /// - Parameter body: the body, if it went elsewhere.
     func finish(with error: (any Error)?, head: ResponseHead?, body: Data?) {
         change { state in
             guard state.end == nil else { return }
             if let error {
                 state.end = .failure(error)
-                // Whoever cancels wants no more bytes.
+                // A cancelled reader wants no more bytes.
                 if (error as? URLError)?.code == .cancelled { state.bytes = Data() }
             } else {
                 state.end = .success
@@ -91,7 +91,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// Applies a change, and wakes whoever waits for one.
+    /// Changes the state under the lock, then resumes the waiting reader.
     private func change(_ body: (inout State) -> Void) {
         let waiting = state.withLock { state in
             body(&state)
@@ -104,7 +104,7 @@ final class ResponsePipe: BodySink {
 
     // MARK: The reader
 
-    /// Nobody wants the bytes any more: the transfer need not wait for anybody.
+    /// Notes that the reader is gone, so that the transfer no longer waits for it.
     func abandon() {
         let room = state.withLock { state in
             state.isAbandoned = true
@@ -114,7 +114,7 @@ final class ResponsePipe: BodySink {
         room?()
     }
 
-    /// The head of the response whose body comes; nil where the operation has ended without one.
+    /// The head of the response; nil if the operation has ended without one.
     nonisolated(nonsending) func head() async throws -> ResponseHead? {
         try await wait { state in
             if let head = state.head { return .ready(head) }
@@ -126,7 +126,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// All bytes that are there, as soon as there are any; nil at the end of the body.
+    /// All available bytes, as soon as there are any; nil at the end of the body.
     nonisolated(nonsending) func next() async throws -> Data? {
         let (bytes, room): (Data?, (@Sendable () -> Void)?) = try await wait { state in
             if !state.bytes.isEmpty {
@@ -151,7 +151,7 @@ final class ResponsePipe: BodySink {
         case wait
     }
 
-    /// Waits until there is an answer.
+    /// Waits for an answer.
     private nonisolated(nonsending) func wait<Value: Sendable>(
         for answer: @Sendable (inout State) -> PipeReading<Value>
     ) async throws -> Value {
@@ -165,7 +165,7 @@ final class ResponsePipe: BodySink {
         }
     }
 
-    /// Waits until something has changed since there were so many changes.
+    /// Waits for a change after the given number of changes.
     private nonisolated(nonsending) func nextChange(after changes: UInt64) async {
         await withCheckedContinuation { continuation in
             let hasChanged = state.withLock { state in

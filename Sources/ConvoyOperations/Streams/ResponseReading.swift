@@ -3,8 +3,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The reading of an operation's body: what the sequences of its bytes share. When nobody can read any more, the operation
-/// is cancelled.
+/// The reading of an operation's body, shared by the sequences of its bytes. When none of them can read any more, the
+/// operation is cancelled.
 final class ResponseReading: Sendable {
     let operation: URLConnectionOperation
     private let pipe: ResponsePipe
@@ -22,10 +22,10 @@ final class ResponseReading: Sendable {
 
     deinit { end() }
 
-    /// Lets one reader read. False if there is one already.
+    /// Claims the body for one reader. False if there is one already.
     func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// Nobody reads any more.
+    /// Notes that the reader is gone.
     func end() {
         pipe.abandon()
         operation.cancel()
@@ -42,9 +42,9 @@ final class ResponseReading: Sendable {
         throw URLError(.badServerResponse, url: operation.request.url, "There is no response.")
     }
 
-    /// The bytes that are there, as soon as there are any; nil at the end.
+    /// All available bytes, as soon as there are any; nil at the end.
     nonisolated(nonsending) func next() async throws -> Data? {
-        // Also where bytes wait.
+        // Even if bytes are available.
         if Task.isCancelled { end() }
         return try await withTaskCancellationHandler {
             start()

@@ -3,13 +3,13 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The body of a request that comes from an asynchronous sequence. The transport asks for its pieces; whoever reads it as a
-/// stream blocks a thread meanwhile.
+/// The body of a request from an asynchronous sequence. The transport requests its pieces; reading it as a stream
+/// blocks the thread instead.
 class SequenceBodyStream: InputStream, SuppliedBodyStream {
     private let pump: SequencePump
     private var status = Stream.Status.notOpen
     private var failure: (any Error)?
-    /// What was read ahead of what somebody had room for.
+    /// Bytes of the last piece that did not fit into the reader's buffer.
     private var rest = Data()
 
     init(_ pump: SequencePump) {
@@ -84,7 +84,7 @@ class SequenceBodyStream: InputStream, SuppliedBodyStream {
     override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
 }
 
-/// One that can be had again, as the sequence can be made anew.
+/// A stream that can be replayed, as the sequence can be made anew.
 final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStream {
     private let make: @Sendable () -> SequencePump
 
@@ -96,15 +96,14 @@ final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStre
     func replay() throws -> InputStream { ReplayableSequenceBodyStream(make) }
 }
 
-/// Iterates over a sequence of pieces in a task of its own, piece by piece as they are asked for. Stopped, it cancels the
-/// task.
+/// Iterates over a sequence of pieces in a task of its own, one piece for each request. Stopping it cancels the task.
 final class SequencePump: Sendable {
     typealias Receiver = @Sendable (Result<Data?, any Error>) -> Void
 
     private struct State {
-        /// Who has asked for a piece.
+        /// The receiver of the requested piece.
         var receiver: Receiver?
-        /// The task, waiting until somebody asks; resumed with whether it goes on.
+        /// The task, waiting for a request; resumed with whether to continue.
         var idle: CheckedContinuation<Bool, Never>?
         var task: Task<Void, Never>?
         var hasStarted = false
@@ -134,7 +133,7 @@ final class SequencePump: Sendable {
         }
     }
 
-    /// Asks for the next piece. After the end, or when it was stopped, there is only an error.
+    /// Requests the next piece. After the end, or after a stop, the result is an error.
     func next(_ receiver: @escaping Receiver) {
         let (isOver, starts, idle) = state.withLock { state -> (Bool, Bool, CheckedContinuation<Bool, Never>?) in
             if state.isStopped || state.hasEnded { return (true, false, nil) }
@@ -153,7 +152,7 @@ final class SequencePump: Sendable {
         if isStopped { task.cancel() }
     }
 
-    /// Nothing more is needed. One that was never asked can still be.
+    /// Ends the supply. A sequence of which nothing was requested can still be used.
     func stop() {
         let held = state.withLock { state -> State? in
             guard state.hasStarted, !state.isStopped else { return nil }
@@ -170,7 +169,7 @@ final class SequencePump: Sendable {
 
     // MARK: The task
 
-    /// Waits until somebody asks for a piece. False if nobody will.
+    /// Waits for a request. False after a stop.
     private func isAsked() async -> Bool {
         await withCheckedContinuation { continuation in
             let answer = state.withLock { state -> Bool? in

@@ -2,10 +2,10 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Reading the body while it comes.
+/// Reads the body as it arrives.
 extension URLConnectionOperation {
-    /// The body as an asynchronous sequence, in place of `responseData`. To be asked for before the operation begins, and
-    /// once: best before it is enqueued.
+    /// The body as an asynchronous sequence, in place of `responseData`. Call this once, before the operation begins:
+    /// best before it is enqueued.
     ///
     /// ```swift
     /// let log = try manager.makeOperation(.get, "log")
@@ -15,9 +15,9 @@ extension URLConnectionOperation {
     /// for try await line in bytes.lines { print(line) }
     /// ```
     ///
-    /// An operation that nobody has enqueued or started is started by the loop, or by ``ResponseBytes/response``, as
-    /// `finished()` does it. It keeps its place in its queue until the last byte has come. A response serializer sees
-    /// the status, and not the body; that of a status that is not acceptable becomes `responseData`, and is parsed.
+    /// The loop, or ``ResponseBytes/response``, starts an operation that was neither enqueued nor started, like
+    /// `finished()`. It keeps its slot in its queue until the last byte has arrived. A response serializer sees the
+    /// status, and not the body; that of a status that is not acceptable becomes `responseData`, and is parsed.
     ///
     /// - Throws: ``ResponseBytesError/hasBegun``, or ``ResponseBytesError/goesElsewhere``.
     public final func bytes() throws -> ResponseBytes {
@@ -39,8 +39,8 @@ extension URLConnectionOperation {
     }
 }
 
-/// Checks the status of a response whose body is read while it comes. The body of a status that is not acceptable is parsed
-/// as another serializer parses it, so that the error is the same.
+/// Checks the status of a response whose body is read as it arrives. The body of an unacceptable status is parsed as by
+/// another serializer, so that the error is the same.
 struct StreamedResponseSerializer: HTTPResponseSerialization {
     var base: any HTTPResponseSerialization
 

@@ -2,7 +2,7 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Bodies that are made while they are sent.
+/// Bodies that are produced while they are sent.
 extension URLRequest {
     /// Makes an asynchronous sequence the body: pieces of bytes, `Data` or `[UInt8]` for instance, that are sent one after
     /// the other.
@@ -36,12 +36,13 @@ extension URLRequest {
         self = try HTTPRequestSerializer.request(self, sending: .sequence(pieces, length: length))
     }
 
-    /// The same for a body that can be sent again, after a redirect, a challenge, a pause or a failure: with another sequence
-    /// of the same pieces each time.
+    /// The same for a body that can be sent again, after a redirect, a challenge, a pause or a failure: with another
+    /// sequence of the same pieces each time.
     ///
     /// - Parameters:
-    ///   - length: how many bytes there will be; nil if nobody knows.
-    ///   - make: makes the sequence. Called in the task that iterates over it; an error that it throws fails the operation.
+    ///   - length: the number of bytes; nil if unknown.
+    ///   - make: makes the sequence. Called in the task that iterates over it; an error that it throws fails the
+    ///     operation.
     /// - Throws: as ``setBody(_:length:)``.
     public mutating func setBody<Pieces: AsyncSequence & SendableMetatype>(
         length: Int64? = nil, making make: @escaping @Sendable () throws -> Pieces
