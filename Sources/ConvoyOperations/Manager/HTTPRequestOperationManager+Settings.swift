@@ -59,8 +59,8 @@ extension HTTPRequestOperationManager {
         return isSet
     }
 
-    /// Decodes the JSON of awaited values. It can be set up in place: `manager.decoder.keyDecodingStrategy =
-    /// .convertFromSnakeCase`.
+    /// Decodes the JSON of awaited values. It can be set up in place:
+    /// `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
     ///
     /// A plain `JSONDecoder` only provides its strategies: a faster decoder, with the same values and errors, does the
     /// decoding. See `DecodableResponseSerializer`.
@@ -69,8 +69,8 @@ extension HTTPRequestOperationManager {
         set { change { $0.decoder = newValue } }
     }
 
-    /// Encodes the `body` of calls. It can be set up in place: `manager.encoder.keyEncodingStrategy =
-    /// .convertToSnakeCase`.
+    /// Encodes the `body` of calls. It can be set up in place:
+    /// `manager.encoder.keyEncodingStrategy = .convertToSnakeCase`.
     public final var encoder: JSONEncoder {
         get { state.withLock { $0.encoder } }
         set { change { $0.encoder = newValue } }

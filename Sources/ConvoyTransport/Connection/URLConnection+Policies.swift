@@ -130,7 +130,7 @@ extension URLConnection {
             let own = request.proxyAuthorization
             // A challenge of the proxy would not be answered.
             if !configuration.answersChallenges, own == nil { result.proxyField = proxy.authorization }
-            // The proxy opens no tunnel without it.
+            // A tunnel that was opened with it carries only requests that have it.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
         guard let authorizer = configuration.authorizer?.authorizer, let uri = RequestTarget.originForm(of: address)
