@@ -51,9 +51,10 @@ public struct ImageLimits: Sendable, Hashable {
     /// The number of four-byte pixels in 2 GiB. Below it, no product of an image's sizes overflows.
     private static let mostPixels = Int(Int32.max) / 4
 
-    /// The maximum number of pixels that the decoder processes, counting each scan of a progressive image: ten times
-    /// the maximum pixel count, because a typical progressive image has ten scans.
-    var maximumPassedPixelCount: Int { 10 * max(0, min(maximumPixelCount, ImageLimits.mostPixels)) }
+    /// The maximum number of pixels that the decoder processes, counting each scan of a progressive image: four times the
+    /// maximum pixel count. A typical progressive image has ten scans, each of which may be a few bytes for any number of
+    /// pixels.
+    var maximumPassedPixelCount: Int { 4 * max(0, min(maximumPixelCount, ImageLimits.mostPixels)) }
 
     /// Throws for an image that is too large.
     func check(width: Int, height: Int) throws(ImageFault) {
@@ -77,12 +78,18 @@ enum ImageFault: Error, Equatable {
     case decoder(String)
     case pixelCount(Int, Int, limit: Int)
     case dimension(Int, Int, limit: Int)
+    /// So many scans are too many for the size.
+    case scans(Int, Int, Int)
 
     func error(for response: URLResponse?, data: Data) -> NSError {
         switch self {
         case .pixelCount(let width, let height, let limit):
             return .limit(
                 .pixelCount, "The image of \(width) x \(height) has more pixels than the limit of \(limit).", response)
+        case .scans(let count, let width, let height):
+            return .limit(
+                .pixelCount, "The image of \(width) x \(height) is sent in \(count) scans or more, which are too many.",
+                response)
         case .dimension(let width, let height, let limit):
             return .limit(
                 .imageDimension, "The image of \(width) x \(height) is larger than the limit of \(limit).", response)
@@ -99,7 +106,7 @@ enum ImageFault: Error, Equatable {
         case .unknownFormat: return "The body has none of the supported formats."
         case .malformed(let what): return "The image is damaged: \(what)."
         case .decoder(let message): return message
-        case .pixelCount, .dimension: return "The image is too large."
+        case .pixelCount, .dimension, .scans: return "The image is too large."
         }
     }
 }

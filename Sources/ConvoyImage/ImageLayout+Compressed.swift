@@ -90,9 +90,10 @@ extension ImageLayout {
                 if marker == 0xDA {
                     scans += 1
                     // A scan of a few bytes costs a pass over the whole image.
-                    guard let size, scans <= maximumScans,
+                    guard let size else { throw .malformed("a scan without a frame") }
+                    guard scans <= maximumScans,
                         scans <= limits.maximumPassedPixelCount / (size.width * size.height)
-                    else { throw .malformed("too many scans") }
+                    else { throw .scans(scans, size.width, size.height) }
                     offset = try afterScan(body, at: offset)
                 }
             }
