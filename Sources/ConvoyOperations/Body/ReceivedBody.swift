@@ -26,6 +26,10 @@ struct ReceivedBody: ~Copyable {
     /// What earlier answers have told of the body that arrives anew: its length, and how many bytes it has at least.
     private var knownTotal: Int64?
     private var leastTotal: Int64 = 0
+    /// Why the rest of the body was not waited for; nil if it was.
+    var cut: URLError?
+    /// Whether a response that asks for credentials is awaited whole: there is no answer to it, so that it is the result.
+    private(set) var isQuestionResult = false
 
     var isInMemory: Bool { sink == nil }
 
@@ -46,7 +50,7 @@ struct ReceivedBody: ~Copyable {
     /// The request of an attempt that begins: for the rest of the body, where that can be had.
     mutating func begin(sending request: TransferRequest) -> TransferRequest {
         self.request = request
-        setAside = nil
+        (setAside, cut) = (nil, nil)
         if asksForWhole { return request }
         resumption = nil
         guard let head else { return request }
@@ -57,6 +61,9 @@ struct ReceivedBody: ~Copyable {
 
     /// What has arrived is unusable: the next attempt requests the whole body.
     mutating func requestWhole() { asksForWhole = true }
+
+    /// A response that asks for credentials was cut, and is the result: the next attempt waits for all of it.
+    mutating func requestQuestion() { isQuestionResult = true }
 
     // MARK: Answers
 
@@ -106,7 +113,7 @@ struct ReceivedBody: ~Copyable {
 
     /// Why the body is not whole, though the transfer has succeeded; nil if it is.
     var shortfall: URLError? {
-        guard setAside == nil else { return nil }
+        guard setAside == nil, cut == nil else { return nil }
         if let total, offset != total {
             return URLError(.networkConnectionLost, url: request?.url, "\(offset) of \(total) bytes have arrived.")
         }

@@ -42,6 +42,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The request that the redirects have led to, and how many there were; nil without any, or where they do not matter
     /// any more. Without the range of a resumption.
     @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
+    /// Whether the response is given up where its body does not end, or is too long.
+    @exclusivity(unchecked) private var mayCutBody = false
     /// What the connection waits for.
     @exclusivity(unchecked) var flow = TransferState()
     /// How it has ended, perhaps while it waited.
@@ -63,6 +65,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         case askForWhole
         case succeed
         case fail(URLError)
+        /// The response without the rest of its body.
+        case cut(URLError)
     }
 
     enum ConnectionEnd: Sendable {
@@ -195,9 +199,13 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// Does not wait for the whole body of a response that is an error, whatever it says.
+    /// Does not wait for the whole body of a response that is an error, whatever it says, or that another request may
+    /// answer.
     private func limitBody(of response: ResponseHead, _ operation: URLConnectionOperation, _ connection: any Connection) {
-        if response.statusCode >= 300, !operation.belongsIntoOutput(response) { connection.limitBodyOfError() }
+        mayCutBody =
+            response.statusCode >= 300
+            && (!operation.belongsIntoOutput(response) || !body.isQuestionResult && operation.mayAnswer(response))
+        if mayCutBody { connection.limitBodyOfError() }
     }
 
     private func noteRedirection(_ connection: any Connection) {
@@ -218,7 +226,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         body.startOver(with: response)
         guard let sink = body.sink else {
             // So that no byte of it is fetched in vain.
-            if let total = body.total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
+            if !mayCutBody, let total = body.total, total > memoryLimit {
+                return stop(connection, then: .fail(tooLarge))
+            }
             return body.startOverInMemory()
         }
         command(sink, for: connection) { sink.begin(response, then: $0) }
@@ -233,7 +243,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             guard afterCancel == nil else { return }
             if sink.sink.isPaced { waitForRoom(in: sink.sink, connection) }
         } else {
-            if received > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
+            if received > memoryLimit { return exceedMemory(data, connection) }
             if body.setAside == nil, body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
             body.append(data)
         }
@@ -242,6 +252,13 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
+    }
+
+    /// More has come than may be kept: of an error as much is kept as there is room for.
+    private func exceedMemory(_ data: UnsafeRawBufferPointer, _ connection: any Connection) {
+        guard mayCutBody else { return stop(connection, then: .fail(tooLarge)) }
+        body.append(UnsafeRawBufferPointer(rebasing: data.prefix(Int(max(0, memoryLimit - body.count)))))
+        stop(connection, then: .cut(tooLarge))
     }
 
     func connection(
@@ -342,7 +359,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     private func conclude(_ ending: ConnectionEnd) {
         switch (afterCancel, ending) {
         case (nil, .finished), (.succeed, _): succeed()
-        case (nil, .failed(let error)) where error.leavesRest: succeed(isCut: true)
+        case (nil, .failed(let error)) where error.leavesRest, (.cut(let error), _):
+            body.cut = error
+            succeed()
         case (nil, .failed(let error)), (.fail(let error), _): end(with: .failed(error, nil))
         case (nil, .cancelled): end(with: .stopped)
         case (.askForWhole, _):
@@ -360,17 +379,20 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         connection.cancel()
     }
 
-    /// - Parameters:
-    ///   - isFinal: whether it was decided before that this response is the result.
-    ///   - isCut: whether the rest of its body was not waited for.
-    private func succeed(isFinal: Bool = false, isCut: Bool = false) {
-        if !isCut, let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
+    /// - Parameter isFinal: whether it was decided before that this response is the result.
+    private func succeed(isFinal: Bool = false) {
+        if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
         let head = body.setAside == nil ? body.head : operation?.currentHead
-        end(with: .received(head, isFinal: isFinal))
+        end(with: .received(head, isFinal: isFinal || body.isQuestionResult && head?.asksForCredentials == true))
     }
 
     /// Closes the sink, or synchronizes one that is provisional until the response is accepted, and stores the response.
     func close(_ head: ResponseHead?, of operation: URLConnectionOperation) {
+        if body.cut != nil, let head, operation.belongsIntoOutput(head) {
+            // It was to be answered, and was not, so that all of it is wanted after all.
+            body.requestQuestion()
+            return operation.end(self, with: .unusable)
+        }
         guard let sink = body.sink else {
             return operation.finish(self, with: head, data: body.setAside?.data ?? body.memory.data)
         }

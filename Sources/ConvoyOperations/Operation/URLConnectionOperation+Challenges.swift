@@ -80,6 +80,14 @@ extension URLConnectionOperation {
         return next
     }
 
+    /// Whether a response asks for credentials that may be had, so that another request may follow.
+    func mayAnswer(_ head: ResponseHead) -> Bool {
+        guard head.asksForCredentials else { return false }
+        if authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil { return true }
+        let (source, hasAuthenticator) = core.withLock { ($0.credentialSource, $0.authenticator != nil) }
+        return hasAuthenticator || source.own != nil || source.store != nil || !source.ofProxies.isEmpty
+    }
+
     /// Lets the next attempt begin where the redirects of this one have led.
     private func continueBehindRedirects(of attempt: Attempt) {
         let old = core.withLock { core in

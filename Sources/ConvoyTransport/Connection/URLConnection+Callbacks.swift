@@ -85,6 +85,7 @@ extension URLConnection: EasyHandleOwner {
         if exchange.negotiation != nil || exchange.isExpectationRefused {
             // libcurl may be about to send the request again.
             exchange.response.heldHead = response
+            limitRestOfHeldHead(response)
             return !isCancelled
         }
         delegate?.connection(self, didReceive: response)
@@ -109,9 +110,9 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    private func tellHeldHead() {
+    func tellHeldHead() {
         guard let response = exchange.response.heldHead else { return }
-        exchange.response.heldHead = nil
+        (exchange.response.heldHead, exchange.response.rest) = (nil, nil)
         delegate?.connection(self, didReceive: response)
     }
 

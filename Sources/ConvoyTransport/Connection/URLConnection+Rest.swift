@@ -22,6 +22,9 @@ struct RestLimit: Sendable {
     /// That of an error's body, which says more about the error: as long as it comes.
     static let error = RestLimit(
         bytes: 1 << 20, interval: 1_000_000_000, bytesInInterval: 1 << 10, intervals: 10, isDiscarded: false)
+    /// That of a question in a negotiation of libcurl's, which discards the body and then goes on over the same connection.
+    static let negotiation = RestLimit(
+        bytes: .max, interval: 5_000_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: false)
 }
 
 /// Decides when the rest of a response is given up. A value without I/O.
@@ -95,6 +98,11 @@ extension URLConnection {
         limitRest(to: .error)
     }
 
+    /// Does not wait for ever while libcurl discards the body of a response that is not the last of a negotiation.
+    func limitRestOfHeldHead(_ response: ResponseHead) {
+        if response.asksForCredentials, mayHaveRest(response) { limitRest(to: .negotiation) }
+    }
+
     private func mayHaveRest(_ response: ResponseHead) -> Bool {
         exchange.request.method != "HEAD" && response.statusCode != 304 && response.contentLength != 0
             && exchange.heldResult == nil
@@ -138,6 +146,7 @@ extension URLConnection {
     func endWithoutRest() {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
+        tellHeldHead()
         let error = URLError(
             leavingRestOf: exchange.request.url, after: exchange.response.rest?.value.received ?? 0)
         traceFailure(error)

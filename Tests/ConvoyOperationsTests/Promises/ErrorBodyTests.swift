@@ -112,6 +112,43 @@ import Testing
         #expect(probe.operation.responseString == "let in")
     }
 
+    @Test func `the same where every status is accepted`() throws {
+        let asked = body(100, status: 401).header("WWW-Authenticate", "Basic realm=\"x\"").stalls(afterBytes: 10)
+        server.route("GET", "/") { $0.headers["Authorization"] == nil ? asked : .text("let in") }
+        for answersLate in [false, true] {
+            let probe = Probe(server.url("/"), timeout: 4)
+            probe.operation.responseSerializer = anyStatus
+            let credential = URLCredential(user: "ada", password: "secret", persistence: .none)
+            if answersLate {
+                probe.operation.authenticationChallengeHandler = { $2(.useCredential(credential)) }
+            } else {
+                probe.operation.credential = credential
+            }
+            probe.operation.start()
+            #expect(try #require(probe.outcome()) == Probe.succeeded)
+            #expect(probe.operation.responseString == "let in")
+        }
+    }
+
+    @Test func `a question that is not answered, and is accepted, comes whole`() throws {
+        let slow = body(4_000, status: 401).framed(.chunked).bandwidth(bytesPerSecond: 900)
+        server.route("GET", "/", slow.header("WWW-Authenticate", "Basic realm=\"x\""))
+        let probe = Probe(server.url("/"), timeout: 10)
+        probe.operation.responseSerializer = anyStatus
+        probe.operation.authenticationChallengeHandler = { $2(.performDefaultHandling) }
+        probe.operation.start()
+        #expect(try #require(probe.outcome()) == Probe.succeeded)
+        #expect(probe.operation.statusCode == 401)
+        #expect(probe.operation.responseData?.count == 4_000)
+    }
+
+    @Test(arguments: [TestServer.Response.Framing.automatic, .chunked])
+    func `an error that is longer than what may be in memory has its status`(framing: TestServer.Response.Framing) throws {
+        let operation = try get(body(50_000, status: 404).framed(framing)) { $0.maximumBodySize = 1_000 }
+        #expect(status(operation) == 404)
+        #expect(operation.responseData?.count == 1_000)
+    }
+
     @Test func `of those that share a transfer, the one that accepts the status needs all of it`() async throws {
         let gate = TestServer.Gate()
         server.route("GET", "/", body(6_000, status: 404).held(by: gate).bandwidth(bytesPerSecond: 900))
