@@ -124,7 +124,12 @@ public final class NetworkThread: Sendable {
         }
     }
 
+    /// Lets Dispatch open what it needs for timers. It does that with the first one, and ends the program where there is no
+    /// descriptor left by then.
+    private static let timersOfDispatch: Void = DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1)) {}
+
     private func startEngine() throws -> Engine {
+        Self.timersOfDispatch
         let runLoop = try NetworkRunLoop(poller: poller)
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do throws(SystemError) {

@@ -1,6 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -35,23 +36,73 @@ struct DescriptorTests {
         let request = URLRequest(url: nginx.url("small"))
         let thread = NetworkThread()
         #expect(try #require(load(request, thread: thread)).isFinished)
+        let last = Mutex<[Bool]>([])
         let opened = DispatchSemaphore(value: 0)
-        #expect(!NetworkThread.lacksDescriptors)
+        @Sendable func note(_ claim: DescriptorClaim) {
+            last.withLock { $0.append(claim.isLast) }
+            opened.signal()
+        }
+        #expect(NetworkThread.claimDescriptors(1) != nil)
         try withDescriptors(10) {
-            var taken: [Int32] = []
+            let taken = takeAll()
             defer { for descriptor in taken { close(descriptor) } }
-            while case let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC), descriptor >= 0 { taken.append(descriptor) }
-            #expect(NetworkThread.lacksDescriptors)
+            #expect(NetworkThread.claimDescriptors(1) == nil)
             // Not wanted any more.
-            thread.awaitDescriptors(while: { false }, then: { opened.signal() })
+            thread.awaitDescriptors(1, after: nil, while: { false }, then: note)
             #expect(opened.wait(timeout: .now() + 100) == .success)
-            // There is nothing to wait for.
-            thread.awaitDescriptors(while: { true }, then: { opened.signal() })
+            // Nothing runs, so that some may be free for this one alone.
+            thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
             #expect(opened.wait(timeout: .now() + 100) == .success)
-            thread.awaitDescriptors(while: { true }, then: { opened.signal() })
+            // While that one has its claim, there is nothing to wait for.
+            let claim = DescriptorClaim(1)
+            for _ in 0..<3 { thread.awaitDescriptors(1, after: claim, while: { true }, then: note) }
+            for _ in 0..<3 { #expect(opened.wait(timeout: .now() + 100) == .success) }
+            #expect(last.withLock { $0 } == [true, false, true, true, true])
+            thread.awaitDescriptors(1, after: nil, while: { true }, then: note)
+            withExtendedLifetime(claim) {}
         }
         // There are descriptors again.
         #expect(opened.wait(timeout: .now() + 100) == .success)
+        #expect(last.withLock { $0.last } == false)
+    }
+
+    @Test func `files that are opened together do not count on the same descriptors`() throws {
+        try withDescriptors(100) {
+            var claims: [DescriptorClaim] = []
+            // Fewer than there are numbers, though none is taken.
+            while claims.count < 10_000, let claim = NetworkThread.claimDescriptors(2) { claims.append(claim) }
+            #expect(claims.count < 10_000)
+            claims.removeLast()
+            #expect(NetworkThread.claimDescriptors(2) != nil)
+        }
+    }
+
+    @Test func `connections leave some descriptors for what is open for a moment`() throws {
+        let request = URLRequest(url: nginx.url("small"))
+        let thread = NetworkThread()
+        #expect(try #require(load(request, thread: thread)).isFinished)
+        try withDescriptors(20) {
+            let collectors = (0..<100).map { _ in Collector() }
+            for collector in collectors {
+                URLConnection(request: request, delegate: collector, thread: thread).start()
+            }
+            var isFree = true
+            for collector in collectors {
+                let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+                isFree = isFree && descriptor >= 0
+                if descriptor >= 0 { close(descriptor) }
+                _ = collector.wait()
+            }
+            #expect(isFree)
+            #expect(collectors.allSatisfy { $0.heardSoFar.isFinished })
+        }
+    }
+
+    /// Opens as many files as the process may.
+    private func takeAll() -> [Int32] {
+        var taken: [Int32] = []
+        while case let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC), descriptor >= 0 { taken.append(descriptor) }
+        return taken
     }
 
     /// Calls `body` while the process may open only this many more descriptors.

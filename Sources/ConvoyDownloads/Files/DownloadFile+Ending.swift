@@ -38,7 +38,7 @@ extension DownloadFile {
     private func closeEarly() throws(FileWritingError) {
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename, and
         // what is left of this one after a failure.
-        let held = calls.duplicate(descriptor)
+        let held = FileCalls.awaitingDescriptor { calls.duplicate(descriptor) }
         guard held >= 0 else { throw failure(.cannotWrite, path) }
         let closing = state.withLock { state in
             defer { state.file.descriptor = held }

@@ -156,7 +156,7 @@ extension DownloadFile {
     }
 
     func synchronizeDirectory() throws(FileWritingError) {
-        let folder = opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let folder = FileCalls.awaitingDescriptor { opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
         guard folder >= 0 else { throw failure(.cannotWrite, directory) }
         defer { _ = calls.close(folder) }
         // Some file systems cannot do that for directories.

@@ -169,7 +169,9 @@ package final class DownloadFile: @unchecked Sendable {
     /// What follows goes into a file of its own, and what the journal claims stays. With the lock of the journal.
     private func beginReplacement() throws(FileWritingError) {
         try removeReplacement()
-        let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+        let descriptor = FileCalls.awaitingDescriptor {
+            opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+        }
         guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
         // It may get the name of the partial file.
         _ = calls.lock(descriptor)

@@ -58,7 +58,7 @@ final class Download: @unchecked Sendable {
             state.withLock { $0.work = nil }
             return work.didStop()
         }
-        work.awaitDescriptors { FileWorkers.shared.perform { self.open() } }
+        work.awaitDescriptors(2) { claim in FileWorkers.shared.perform { self.open(claim) } }
     }
 
     /// The operation was paused, or cancelled. Any thread.
@@ -112,13 +112,17 @@ final class Download: @unchecked Sendable {
 
     // MARK: Opening
 
-    private func open() {
+    private func open(_ claim: DescriptorClaim) {
         if endsIfStopped() { return }
         do {
             try openFiles()
         } catch {
-            return fail(error)
+            guard !claim.isLast, (error as? URLError)?.lacksDescriptor == true, let work = state.withLock({ $0.work }) else {
+                return fail(error)
+            }
+            return work.awaitDescriptors(2, after: claim) { claim in FileWorkers.shared.perform { self.open(claim) } }
         }
+        withExtendedLifetime(claim) {}
         if endsIfStopped() { return }
         if state.withLock({ $0.existing?.isAsked }) == false { return askAboutExisting() }
         fetch()

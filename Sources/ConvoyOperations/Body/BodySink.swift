@@ -17,6 +17,10 @@ package protocol BodySink: AnyObject, Sendable {
     /// Whether the bytes are discarded unless they are committed: a file, for example, that gets its name when it is whole.
     var isProvisional: Bool { get }
 
+    /// Whether it opens a file that takes a descriptor. Then opening it, or writing to it, can be tried again where there is
+    /// none.
+    var opensFile: Bool { get }
+
     /// Prepares for a body, and leaves what is there unchanged. Called before the request is sent.
     func open() throws(URLError)
 
@@ -54,6 +58,7 @@ extension BodySink {
     package var isImmediate: Bool { false }
     package var isPaced: Bool { false }
     package var isProvisional: Bool { false }
+    package var opensFile: Bool { false }
     package func open() throws(URLError) {}
     package func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { false }
     package func synchronize() throws(URLError) {}

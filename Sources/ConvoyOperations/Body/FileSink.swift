@@ -10,6 +10,7 @@ import FoundationNetworking
 package final class FileSink: BodySink, @unchecked Sendable {
     package let fileURL: URL
     package let isProvisional: Bool
+    package var opensFile: Bool { true }
     let file: FileWriter
     private let prepare: (@Sendable () throws -> Void)?
     private let didCommit: (@Sendable () throws -> Void)?
@@ -147,8 +148,10 @@ package final class FileSink: BodySink, @unchecked Sendable {
     ) throws(URLError) {
         do throws(FileWritingError) {
             try body()
+            // What lacked a descriptor has one now.
+            if failure?.cause.lacksDescriptor == true { failure = nil }
         } catch {
-            failure = failure ?? error
+            if failure?.cause.lacksDescriptor != false { failure = error }
             throw URLError(code, writing: fileURL, url: nil, underlying: error.posixError)
         }
     }

@@ -27,11 +27,11 @@ final class SinkQueue {
     }
 
     let sink: any BodySink
-    /// Whether opening it takes a file descriptor.
-    var opensFile: Bool { sink is FileSink }
     private let url: URL?
-    /// Set while no try is under way.
-    var perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// Has the network thread. Set while no try is under way.
+    var carrier: (any Transport)?
+    /// What the sink counts on for its file.
+    var claim: DescriptorClaim?
     /// How many bytes of the body have been written so far.
     private(set) var offset: Int64 = 0
     /// The commands that wait for the one that a worker carries out.
@@ -49,9 +49,9 @@ final class SinkQueue {
 
     /// - Parameters:
     ///   - url: where the bytes come from, for errors.
-    ///   - perform: runs a block on the network thread.
-    init(_ sink: any BodySink, url: URL?, perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
-        (self.sink, self.url, self.perform) = (sink, url, perform)
+    ///   - carrier: has the network thread.
+    init(_ sink: any BodySink, url: URL?, on carrier: (any Transport)?) {
+        (self.sink, self.url, self.carrier) = (sink, url, carrier)
         isOpen = sink.isOpen
     }
 
@@ -82,7 +82,7 @@ final class SinkQueue {
 
     private func didOpen(_ failure: URLError?, _ then: (URLError?) -> Void) {
         call = nil
-        isOpen = true
+        isOpen = failure?.lacksDescriptor != true
         if isDiscarded { return discardUnused() }
         then(failure)
     }
@@ -119,18 +119,29 @@ final class SinkQueue {
 
     /// Writes bytes.
     func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
+        var mustWait = false
         if !isBusy, failure == nil, sink.isImmediate {
-            failure = Self.failure(url) { () throws(URLError) in try sink.write(bytes) }
-            if failure == nil { offset += Int64(bytes.count) }
-            return then(failure)
+            let failed = Self.failure(url) { () throws(URLError) in try sink.write(bytes) }
+            mustWait = mayTryAgain(after: failed, claim)
+            if !mustWait {
+                (failure, claim) = (failed, nil)
+                if failed == nil { offset += Int64(bytes.count) }
+                return then(failed)
+            }
         }
         let copy = Data(bytes)
-        append(
-            Command(
-                job: { (sink, offset) throws(URLError) in
-                    try copy.withUnsafeBytes { bytes in Result { () throws(URLError) in try sink.write(bytes) } }.get()
-                    return offset + Int64(copy.count)
-                }, then: then))
+        let command = Command(
+            job: { (sink, offset) throws(URLError) in
+                try copy.withUnsafeBytes { bytes in Result { () throws(URLError) in try sink.write(bytes) } }.get()
+                return offset + Int64(copy.count)
+            }, then: then)
+        if mustWait { begin(command, waits: true) } else { append(command) }
+    }
+
+    /// Whether a command has done nothing, because the file could not be opened for lack of a descriptor, and one may come
+    /// free.
+    private func mayTryAgain(after failure: URLError?, _ claim: DescriptorClaim?) -> Bool {
+        sink.opensFile && failure?.lacksDescriptor == true && carrier != nil && claim?.isLast != true
     }
 
     /// Waits for everything that was asked for. `then` is told whether all of it succeeded.
@@ -162,7 +173,7 @@ final class SinkQueue {
     /// Ends the queue, and discards the sink once it is not in use: at once, or when what was begun returns.
     func discard() {
         guard !isDiscarded else { return }
-        isDiscarded = true
+        (isDiscarded, claim) = (true, nil)
         commands = Backlog()
         if let call {
             if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
@@ -211,34 +222,47 @@ final class SinkQueue {
         }
     }
 
-    private func begin(_ command: Command) {
+    /// - Parameter waits: whether to wait for a descriptor first.
+    private func begin(_ command: Command, waits: Bool = false) {
         struct Step: @unchecked Sendable {
             let queue: SinkQueue
-            let then: (URLError?) -> Void
+            let command: Command
         }
         let call = BlockingCall()
         self.call = call
-        let step = Step(queue: self, then: command.then)
-        BlockingWorkers.shared.perform(call) { [sink, url, offset, perform, job = command.job, closes = command.closes] in
-            var after = offset
-            let failure = Self.failure(url) { () throws(URLError) in after = try job(sink, offset) }
-            if call.finish() {
-                perform { [after] in step.queue.didEnd(failure, after, hasClosed: closes, step.then) }
-            } else if !closes {
-                sink.discard()
+        let step = Step(queue: self, command: command)
+        let run: @Sendable (DescriptorClaim?) -> Void = { [sink, url, offset, carrier] claim in
+            BlockingWorkers.shared.perform(call) {
+                var after = offset
+                let failure = Self.failure(url) { () throws(URLError) in after = try step.command.job(sink, offset) }
+                if call.finish() {
+                    carrier?.perform { [after] in step.queue.didEnd(failure, after, step.command, claim) }
+                } else if !step.command.closes {
+                    sink.discard()
+                }
             }
         }
+        guard waits, let carrier else { return run(claim) }
+        carrier.awaitDescriptors(1, after: self.claim.take(), while: { !call.isWithdrawn }, then: run)
     }
 
-    private func didEnd(_ failure: URLError?, _ offset: Int64, hasClosed: Bool, _ then: (URLError?) -> Void) {
+    private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ claim: DescriptorClaim?) {
         call = nil
-        self.offset = offset
-        if hasClosed { isOpen = false }
         // It has returned just before it would have been given up.
-        if isDiscarded { return discardUnused() }
+        if isDiscarded {
+            if command.closes { isOpen = false }
+            return discardUnused()
+        }
+        if self.failure == nil, mayTryAgain(after: failure, claim) {
+            self.claim = claim
+            return begin(command, waits: true)
+        }
+        self.claim = nil
+        self.offset = offset
+        if command.closes { isOpen = false }
         if self.failure == nil { self.failure = failure }
         let isLast = commands.isEmpty
-        then(failure)
+        command.then(failure)
         // What `then` has asked for has begun already.
         if !isLast { beginNext() }
     }

@@ -68,7 +68,7 @@ extension Attempt {
         _ operation: URLConnectionOperation
     ) {
         let carrier = carrier
-        let queue = SinkQueue(sink, url: body.request?.url) { carrier?.perform($0) }
+        let queue = SinkQueue(sink, url: body.request?.url, on: carrier)
         diverted = queue
         operation.setBodySink(sink)
         undecided = (connection, response)

@@ -98,10 +98,14 @@ package struct OwnWork: Sendable {
 
     /// Waits until there are descriptors for files, or the attempt is to stop; then calls `then`, once. At once where there
     /// are some.
-    package func awaitDescriptors(then: @escaping @Sendable () -> Void) {
-        guard NetworkThread.lacksDescriptors else { return then() }
+    ///
+    /// - Parameter earlier: a claim with which a file could not be opened.
+    package func awaitDescriptors(
+        _ count: Int, after earlier: DescriptorClaim? = nil, then: @escaping @Sendable (DescriptorClaim) -> Void
+    ) {
+        if earlier == nil, let claim = NetworkThread.claimDescriptors(count) { return then(claim) }
         operation.core.withLock { $0.openCarrier(for: attempt) }
-            .awaitDescriptors(while: { operation.isRunning(attempt) }, then: then)
+            .awaitDescriptors(count, after: earlier, while: { operation.isRunning(attempt) }, then: then)
     }
 
     /// Runs a block on the thread on which the operation's connections are called back.

@@ -272,7 +272,7 @@ extension URLConnectionOperation {
                 let sink = core.place?.sink
                 attempt.body.place(
                     in: sink.map { sink in
-                        SinkQueue(sink, url: core.request.url) { [carrier = attempt.carrier] in carrier?.perform($0) }
+                        SinkQueue(sink, url: core.request.url, on: attempt.carrier)
                     })
             }
             var request = core.requestWithTimeout(under: attempt.settings)
@@ -305,7 +305,7 @@ extension URLConnectionOperation {
         attempt.configuration.authorizer = AuthorizerReference(record)
         if record.mayBlock(request, over: attempt.configuration), attempt.carrier?.isOfLibrary == true {
             let carrier = NetworkThread.blocking
-            attempt.body.sink?.perform = { carrier.perform($0) }
+            attempt.body.sink?.carrier = carrier
             core.withLock { _ in attempt.carrier = carrier }
         }
     }
@@ -336,11 +336,23 @@ extension URLConnectionOperation {
 
     private func openSink(of attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
         guard let sink = attempt.body.sink, !sink.isOpen else { return connect(attempt, request, cacheHandler) }
-        guard sink.opensFile, NetworkThread.lacksDescriptors, let carrier = attempt.carrier else {
-            return open(sink, of: attempt, request, cacheHandler)
+        guard sink.sink.opensFile else { return open(sink, of: attempt, request, cacheHandler) }
+        if let claim = NetworkThread.claimDescriptors(1) {
+            sink.claim = claim
+            open(sink, of: attempt, request, cacheHandler)
+        } else {
+            awaitDescriptor(of: sink, attempt, request, cacheHandler)
         }
-        carrier.awaitDescriptors(while: { [self] in isRunning(attempt) }) { [self] in
-            if let sink = attempt.body.sink { open(sink, of: attempt, request, cacheHandler) }
+    }
+
+    private func awaitDescriptor(
+        of sink: SinkQueue, _ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?
+    ) {
+        let earlier = sink.claim.take()
+        sink.carrier?.awaitDescriptors(1, after: earlier, while: { [self] in isRunning(attempt) }) { [self] claim in
+            guard let sink = attempt.body.sink else { return }
+            sink.claim = claim
+            open(sink, of: attempt, request, cacheHandler)
         }
     }
 
@@ -354,7 +366,9 @@ extension URLConnectionOperation {
             return end(attempt, with: .stopped)
         }
         sink.open(as: call) { [self] failure in
-            if let failure {
+            if failure?.lacksDescriptor == true, let sink = attempt.body.sink, sink.claim?.isLast == false {
+                awaitDescriptor(of: sink, attempt, request, cacheHandler)
+            } else if let failure {
                 end(attempt, with: .failed(failure, nil))
             } else {
                 connect(attempt, request, cacheHandler)

@@ -73,8 +73,11 @@ final class CoalescingTransport: Transport {
 
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
 
-    func awaitDescriptors(while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void) {
-        base.awaitDescriptors(while: isWanted, then: then)
+    func awaitDescriptors(
+        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorClaim) -> Void
+    ) {
+        base.awaitDescriptors(count, after: claim, while: isWanted, then: then)
     }
 
     /// Joins a transfer or begins one. On the network thread.

@@ -28,8 +28,10 @@ package protocol Transport: AnyObject, Sendable {
     /// Whether another of the library's network threads may do its work.
     var isOfLibrary: Bool { get }
 
-    /// Waits until there are descriptors for a file, if that can be waited for; then calls `then`, once.
-    func awaitDescriptors(while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void)
+    /// Waits until there are descriptors for files, if that can be waited for; then calls `then`, once.
+    func awaitDescriptors(
+        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorClaim) -> Void)
 }
 
 extension Transport {
@@ -45,8 +47,11 @@ extension Transport {
 
     package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { perform(block) }
 
-    package func awaitDescriptors(while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void) {
-        then()
+    package func awaitDescriptors(
+        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorClaim) -> Void
+    ) {
+        then(DescriptorClaim(count, isLast: true))
     }
 }
 

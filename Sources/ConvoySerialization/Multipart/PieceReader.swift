@@ -110,8 +110,9 @@ struct FileSource: Sendable {
         }
     }
 
+    /// Blocks where there is no descriptor for the file.
     func open() throws -> OpenFile {
-        let file = try OpenFile(path: path)
+        let file = try OpenFile(path: path, waits: true)
         guard file.length == length else { throw changed }
         return file
     }
@@ -136,10 +137,12 @@ final class OpenFile {
         return fstat(descriptor, &information) == 0 ? Int64(information.st_size) : -1
     }
 
+    /// - Parameter waits: whether to wait for a descriptor, where there is none.
     /// - Throws: an error in `NSPOSIXErrorDomain`, with the path.
-    init(path: String) throws {
+    init(path: String, waits: Bool = false) throws {
         // Without O_NONBLOCK, opening a pipe would wait for its writer; for regular files it has no effect.
-        descriptor = Self.retrying { systemOpen(path) }
+        let open = { Self.retrying { systemOpen(path) } }
+        descriptor = waits ? FileCalls.awaitingDescriptor(open) : open()
         guard descriptor >= 0 else { throw SystemError().error(path: path) }
         var information = stat()
         guard fstat(descriptor, &information) == 0 else {

@@ -51,6 +51,17 @@ package struct FileCalls: Sendable {
 
     /// The real system calls.
     package init() {}
+
+    /// Makes a call again while it fails for lack of a descriptor, for five seconds at most: others of the process may give
+    /// theirs back. On a thread that may block.
+    package static func awaitingDescriptor(_ call: () -> Int32) -> Int32 {
+        for _ in 0..<250 {
+            let result = call()
+            guard result < 0, SystemError().lacksDescriptor else { return result }
+            usleep(20_000)
+        }
+        return call()
+    }
 }
 
 /// The error of a system call.
@@ -60,6 +71,9 @@ package struct SystemError: Error, Hashable, Sendable {
 
     /// - Parameter code: by default, that of this thread's last failed system call.
     package init(code: Int32 = errno) { self.code = code }
+
+    /// Whether the process, or the system, has no file descriptor left.
+    package var lacksDescriptor: Bool { code == EMFILE || code == ENFILE }
 
     /// The system's message.
     package var text: String {

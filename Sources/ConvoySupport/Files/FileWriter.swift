@@ -80,7 +80,8 @@ package final class FileWriter {
         do throws(FileWritingError) {
             try openPartial(partialPath)
         } catch {
-            discard()
+            // For lack of a descriptor, nothing is open, and it can be tried again.
+            if !error.cause.lacksDescriptor { discard() }
             throw error
         }
     }
@@ -225,7 +226,7 @@ package final class FileWriter {
         try synchronize()
         // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
         // A private file has a random name that no other writer uses.
-        let held = isPrivate ? -1 : calls.duplicate(descriptor)
+        let held = isPrivate ? -1 : FileCalls.awaitingDescriptor { calls.duplicate(descriptor) }
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
         try FileRenaming(calls: calls).rename(partialPath, to: target, replaces: replaces, keepsMode: !isPrivate)

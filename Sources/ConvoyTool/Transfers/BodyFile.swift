@@ -26,10 +26,13 @@ final class BodyFile: BodyCounting {
         mutating func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
             do throws(FileWritingError) {
                 try body(&self)
+                failure = nil
             } catch {
                 let failure = FileProblem.error(error)
-                (self.failure, isOver) = (failure, true)
-                throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
+                // The engine tries again when there is a descriptor.
+                (self.failure, isOver) = (failure, !error.cause.lacksDescriptor)
+                throw URLError(
+                    .cannotWriteToFile, url: nil, failure.text, underlying: isOver ? failure : error.posixError)
             }
         }
     }
@@ -49,6 +52,7 @@ final class BodyFile: BodyCounting {
     // MARK: For the engine
 
     var isProvisional: Bool { true }
+    var opensFile: Bool { path != nil }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }

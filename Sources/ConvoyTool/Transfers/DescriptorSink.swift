@@ -61,7 +61,7 @@ final class DescriptorSink: BodyCounting {
             let opened = Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)
             if opened >= 0 { return opened }
             let error = SystemError()
-            guard error.code == ENXIO || error.code == EINTR, isPipe(path) else {
+            guard error.lacksDescriptor || (error.code == ENXIO || error.code == EINTR) && isPipe(path) else {
                 throw .disk("cannot open \(shownPath): \(error.text)")
             }
             if let reason = reasonToStop { throw reason }

@@ -243,6 +243,8 @@ extension URLConnection: DescriptorWaiter {
         multi.descriptorQueue.append(self)
     }
 
+    var waitsForDescriptorSince: MonotonicTime { exchange.waitsSince }
+
     func tryAgainForDescriptor() {
         guard case .waitingForDescriptor = phase else { return }
         load(Exchange(again: exchange))

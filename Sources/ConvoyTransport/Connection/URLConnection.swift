@@ -292,7 +292,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         exchange.replay = nil
         leaveLimits()
         leaveCache()
-        if let handle { thread.multi?.giveBack(handle) }
+        if let handle, let multi = thread.multi {
+            if exchange.head.hasBegun { multi.madeQueue?.noteEnd() }
+            multi.giveBack(handle)
+        }
         handle = nil
         let told = delegate
         delegate = nil

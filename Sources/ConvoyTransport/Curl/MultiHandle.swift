@@ -56,7 +56,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         madeQueue = queue
         return queue
     }
-    @exclusivity(unchecked) private var madeQueue: DescriptorQueue?
+    /// The same; nil as long as none has waited.
+    @exclusivity(unchecked) private(set) var madeQueue: DescriptorQueue?
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 

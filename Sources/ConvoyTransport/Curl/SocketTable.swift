@@ -1,6 +1,8 @@
 import CCurl
 import ConvoySupport
 import Foundation
+import FoundationNetworking
+import Synchronization
 
 /// The sockets that the run loop watches for libcurl.
 ///
@@ -22,6 +24,8 @@ final class SocketTable {
 
     private let runLoop: NetworkRunLoop
     @exclusivity(unchecked) private var entries: [Entry] = []
+    /// How many sockets are open that were opened here.
+    @exclusivity(unchecked) private var ownCount = 0
     /// How often a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
     /// Handles that were refused a socket, and do not know that they could go on with another address.
@@ -47,14 +51,24 @@ final class SocketTable {
             if DescriptorQueue.meansShortage(errno) { shortages += 1 }
             return CURL_SOCKET_BAD
         }
+        // The last ones are for what is open for a moment only: a directory, the journal of a file.
+        if ownCount > 0, DescriptorQueue.isAmongLast(descriptor) {
+            close(descriptor)
+            shortages += 1
+            return CURL_SOCKET_BAD
+        }
         grow(to: descriptor)
         entries[Int(descriptor)] = Entry(isOwn: true)
+        ownCount += 1
         return descriptor
     }
 
     @discardableResult func closeSocket(_ descriptor: curl_socket_t) -> Int32 {
         drop(descriptor)
-        if Int(descriptor) < entries.count { entries[Int(descriptor)] = Entry() }
+        if Int(descriptor) < entries.count {
+            if entries[Int(descriptor)].isOwn { ownCount -= 1 }
+            entries[Int(descriptor)] = Entry()
+        }
         return close(descriptor)
     }
 
@@ -112,43 +126,81 @@ final class SocketTable {
 
 /// A transfer that lacks a file descriptor for its connection.
 protocol DescriptorWaiter: AnyObject {
+    /// When it began to wait.
+    var waitsForDescriptorSince: MonotonicTime { get }
     /// Called when there may be a descriptor.
     func tryAgainForDescriptor()
 }
 
-/// Waits for the descriptor of a file.
+/// Descriptors that files are about to take. They count as taken until they are, so that files that are opened at the same
+/// time do not count on the same ones.
+package final class DescriptorClaim: Sendable {
+    private static let claimed = Atomic<Int>(0)
+    /// How many are claimed.
+    static var total: Int { claimed.load(ordering: .relaxed) }
+
+    private let count: Int
+    /// When they were asked for first; nil where they were there at once.
+    let since: MonotonicTime?
+    /// Whether waiting again would be in vain.
+    package let isLast: Bool
+
+    package init(_ count: Int, since: MonotonicTime? = nil, isLast: Bool = false) {
+        (self.count, self.since, self.isLast) = (count, since, isLast)
+        Self.claimed.add(count, ordering: .relaxed)
+    }
+
+    deinit { Self.claimed.subtract(count, ordering: .relaxed) }
+}
+
+/// Waits for the descriptors of files.
 final class FileWaiter {
+    let count: Int
     let began: MonotonicTime
     let isWanted: @Sendable () -> Bool
-    let goOn: @Sendable () -> Void
+    let goOn: @Sendable (DescriptorClaim) -> Void
 
     init(
-        since began: MonotonicTime, while isWanted: @escaping @Sendable () -> Bool,
-        then goOn: @escaping @Sendable () -> Void
+        _ count: Int, since began: MonotonicTime, while isWanted: @escaping @Sendable () -> Bool,
+        then goOn: @escaping @Sendable (DescriptorClaim) -> Void
     ) {
-        (self.began, self.isWanted, self.goOn) = (began, isWanted, goOn)
+        (self.count, self.began, self.isWanted, self.goOn) = (count, began, isWanted, goOn)
     }
 }
 
 extension NetworkThread {
-    /// Whether a file should not be opened now: the descriptors that are left are for connections. See
-    /// ``awaitDescriptors(while:then:)``.
-    package static var lacksDescriptors: Bool { DescriptorQueue.isScarce }
+    /// Claims descriptors for files that are opened while the claim is held; nil where those that are left are for
+    /// connections. See ``awaitDescriptors(_:after:while:then:)``.
+    package static func claimDescriptors(_ count: Int) -> DescriptorClaim? {
+        let claim = DescriptorClaim(count)
+        return DescriptorQueue.isScarce ? nil : claim
+    }
 
-    /// Waits until other transfers have ended, and there are descriptors for a file; for five seconds only, where the thread
+    /// Waits until other transfers have ended, and there are descriptors for files; for five seconds only, where the thread
     /// has no transfer that could end. Any thread.
     ///
     /// - Parameters:
+    ///   - claim: an earlier claim, with which a file could not be opened.
     ///   - isWanted: whether the wait goes on. Asked several times a second, on the network thread.
     ///   - then: called once, on the network thread, or at once where that has no descriptors itself.
     package func awaitDescriptors(
-        while isWanted: @escaping @Sendable () -> Bool, then: @escaping @Sendable () -> Void
+        _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
+        then: @escaping @Sendable (DescriptorClaim) -> Void
     ) {
+        let since = claim?.since
         let isPerformed = perform {
-            guard let multi = self.multi else { return then() }
-            multi.descriptorQueue.append(FileWaiter(since: multi.runLoop.turnTime, while: isWanted, then: then))
+            guard let multi = self.multi else { return then(DescriptorClaim(count, isLast: true)) }
+            let began = since ?? multi.runLoop.turnTime
+            multi.descriptorQueue.append(FileWaiter(count, since: began, while: isWanted, then: then))
         }
-        if !isPerformed { then() }
+        if !isPerformed { then(DescriptorClaim(count, isLast: true)) }
+    }
+}
+
+extension URLError {
+    /// Whether a file could not be opened for lack of a descriptor.
+    package var lacksDescriptor: Bool {
+        (userInfo[NSUnderlyingErrorKey] as? POSIXError).map { SystemError(code: $0.code.rawValue).lacksDescriptor } ?? false
     }
 }
 
@@ -161,6 +213,8 @@ final class DescriptorQueue {
     /// What waits until there are descriptors for files, behind the transfers.
     private var files: [FileWaiter] = []
     private var timer: RunLoopTimer?
+    /// When a transfer has ended last that had its descriptors.
+    private var lastEnd: MonotonicTime = 0
     private unowned let multi: MultiHandle
 
     /// How often to try again, besides after each end of a transfer: descriptors may be freed elsewhere. libcurl also
@@ -187,11 +241,14 @@ final class DescriptorQueue {
         let timer =
             self.timer
             ?? RunLoopTimer { [unowned self] in
-                goOn(with: 1)
+                goOn(with: 0)
             }
         self.timer = timer
         if !timer.isScheduled { multi.runLoop.schedule(timer, at: multi.runLoop.turnTime + Self.interval) }
     }
+
+    /// A transfer has ended that had its descriptors.
+    func noteEnd() { lastEnd = multi.runLoop.turnTime }
 
     func remove(_ waiter: any DescriptorWaiter) { waiting.removeAll { $0 === waiter } }
 
@@ -199,28 +256,50 @@ final class DescriptorQueue {
         waiting = []
         let files = self.files
         self.files = []
-        for waiter in files { waiter.goOn() }
+        for waiter in files { waiter.goOn(DescriptorClaim(0, isLast: true)) }
         if let timer { multi.runLoop.cancel(timer) }
     }
 
-    /// Lets up to `count` waiting transfers try again.
+    /// Lets one of those that wait try again, or more after the ends of so many transfers.
     func goOn(with count: Int) {
         guard !isEmpty else { return }
-        let next = Array(waiting.prefix(max(1, count)))
+        // Those that have waited in vain end together, and not one after the other.
+        let isOver = waiting.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
+        let next = Array(waiting.prefix(isOver ? waiting.count : max(1, count)))
         waiting.removeFirst(next.count)
-        let ready = next.isEmpty ? takeReadyFiles() : []
+        let ready = next.isEmpty ? takeReadyFiles(atMost: max(1, count)) : []
         if !isEmpty, let timer, !timer.isScheduled {
             multi.runLoop.schedule(timer, at: multi.runLoop.turnTime + Self.interval)
         }
         for waiter in next { waiter.tryAgainForDescriptor() }
-        for waiter in ready { waiter.goOn() }
+        for (waiter, claim) in ready { waiter.goOn(claim) }
     }
 
-    /// The first of those that wait for a file's descriptor, if there is one, and all that need not wait any more.
-    private func takeReadyFiles() -> [FileWaiter] {
-        var ready = files.filter { !$0.isWanted() || !mayWait(since: $0.began) }
-        if ready.isEmpty, let first = files.first, !Self.isScarce { ready = [first] }
-        files.removeAll { waiter in ready.contains { $0 === waiter } }
+    /// The first of those that wait for descriptors of files, as far as there are some, and all that need not wait any more.
+    private func takeReadyFiles(atMost most: Int) -> [(FileWaiter, DescriptorClaim)] {
+        var ready: [(FileWaiter, DescriptorClaim)] = []
+        var (granted, isOver) = (0, false)
+        files.removeAll { waiter in
+            guard waiter.isWanted() else {
+                ready.append((waiter, DescriptorClaim(0, isLast: true)))
+                return true
+            }
+            guard !isOver, granted < most else { return false }
+            // Where nothing is under way, those that are left for connections may do for one at a time.
+            let isAlone = multi.isIdle && DescriptorClaim.total == 0
+            let claim = DescriptorClaim(waiter.count, since: waiter.began)
+            if Self.isScarce {
+                guard mayWait(since: waiter.began) else {
+                    ready.append((waiter, DescriptorClaim(0, isLast: true)))
+                    return true
+                }
+                isOver = !isAlone
+            }
+            guard !isOver else { return false }
+            ready.append((waiter, claim))
+            granted += 1
+            return true
+        }
         return ready
     }
 
@@ -231,9 +310,18 @@ final class DescriptorQueue {
         let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return meansShortage(errno) }
         close(descriptor)
+        guard let limit else { return false }
+        return Int(descriptor) + DescriptorClaim.total + min(32, limit / 4) > limit
+    }
+
+    /// Whether a descriptor is one of the last that the process may have.
+    static func isAmongLast(_ descriptor: Int32) -> Bool { limit.map { Int(descriptor) >= $0 - min(8, $0 / 8) } ?? false }
+
+    /// How many descriptors the process may have; nil if the system does not tell.
+    private static var limit: Int? {
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return false }
-        return rlim_t(descriptor) + min(32, limit.rlim_cur / 4) > limit.rlim_cur
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }
+        return Int(clamping: limit.rlim_cur)
     }
 
     /// Whether the system has no or hardly any descriptors left now: a connection may need several.
@@ -254,6 +342,6 @@ final class DescriptorQueue {
 
     /// Whether a transfer that has waited since a time may keep waiting.
     func mayWait(since: MonotonicTime) -> Bool {
-        !multi.isIdle || multi.runLoop.turnTime < since + Self.patience
+        !multi.isIdle || multi.runLoop.turnTime < max(since, lastEnd) + Self.patience
     }
 }

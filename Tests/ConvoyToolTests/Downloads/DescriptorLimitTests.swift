@@ -1,0 +1,37 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Runs that may have few descriptors: files and connections wait for those of others.
+@Suite(.serialized) struct DescriptorLimitTests {
+    let bench: Workbench
+
+    init() throws { bench = try Workbench() }
+
+    private func run(_ options: String, urls: Int, limit: Int) async throws -> ToolProcess.Result {
+        for number in 0..<urls { bench.server.route("/f\(number)", .pattern(count: 20_000)) }
+        let list = (0..<urls).map { bench.url("/f\($0)") }.joined(separator: "\n")
+        try bench.scratch.write(list, to: ".list")
+        let command = "ulimit -n \(limit); exec $convoy get --json \(options) -i .list"
+        return try await ToolProcess(command: command, in: bench.scratch.url).finished()
+    }
+
+    @Test(arguments: [20, 60, 80, 100, 256])
+    func `more downloads than descriptors all come`(limit: Int) async throws {
+        let result = try await run("-j 128", urls: 150, limit: limit)
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150)
+    }
+
+    @Test func `where none comes free, all end with an error that says so`() async throws {
+        let result = try await run("-j 16", urls: 16, limit: 10)
+        #expect([1, 4, 8].contains(result.status), "\(result.errors)")
+        let objects = try result.objects()
+        #expect(objects.count == 16)
+        for object in objects {
+            let text = try #require(object["error"] as? String)
+            #expect(text.contains("Too many open files") || text.contains("no file descriptor"), "\(text)")
+        }
+    }
+}
