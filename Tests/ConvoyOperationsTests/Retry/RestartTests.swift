@@ -88,7 +88,8 @@ import Testing
             #expect(probe.operation.retryRefusal == .tooManyRetries)
         }
         #expect(queue.closedGates.isEmpty)
-        // One after the other they would take some fifty times as long as the longest wait of one.
+        // Real time, since refusals come from the system: one after the other they would take some fifty times as long as the
+        // longest wait of one.
         #expect(ContinuousClock.now - begun < .seconds(policy.longestWait) * 20)
     }
 }

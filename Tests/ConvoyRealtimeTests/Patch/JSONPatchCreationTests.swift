@@ -93,7 +93,8 @@ import Testing
         var start = ContinuousClock.now
         let small = JSONPatch(from: .array(rows), to: .array(some))
         print("100 changes in 20,000 rows: \(ContinuousClock.now - start), \(small.operations.count) operations")
-        #expect(ContinuousClock.now - start < .seconds(10))
+        // Real time, since a comparison of each row with each other is what it must not be: that takes minutes.
+        #expect(ContinuousClock.now - start < .seconds(60))
         #expect((100...200).contains(small.operations.count))
         #expect(try JSON.array(rows).applying(small) == .array(some))
         // Nothing but differences.
@@ -101,7 +102,7 @@ import Testing
         start = .now
         let large = JSONPatch(from: .array(rows), to: .array(others))
         print("20,000 rows shuffled: \(ContinuousClock.now - start), \(large.operations.count) operations")
-        #expect(ContinuousClock.now - start < .seconds(15))
+        #expect(ContinuousClock.now - start < .seconds(60))
         #expect(try JSON.array(rows).applying(large) == .array(others))
     }
 

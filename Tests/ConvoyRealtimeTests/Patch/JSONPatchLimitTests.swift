@@ -119,12 +119,13 @@ import Testing
         patch.operations.append(.test(path: ["rows", "9", "id"], value: 7))
         let time = try seconds(patch, &document)
         print("10,000 operations on an array of 100,000: \(time) s")
-        #expect(time < 3)
+        // Real time: 10,000 copies of the array would take minutes.
+        #expect(time < 30)
         // The same, and all of it undone.
         patch.operations[9_999] = .test(path: [], value: nil)
         let start = ContinuousClock.now
         #expect(throws: JSONPatchError.self) { try patch.apply(to: &document) }
-        #expect(ContinuousClock.now - start < .seconds(3))
+        #expect(ContinuousClock.now - start < .seconds(30))
         #expect(document[["rows", "0", "name"]] == "other")
     }
 

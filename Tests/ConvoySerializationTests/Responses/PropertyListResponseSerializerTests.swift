@@ -98,8 +98,8 @@ import Testing
         let list = binary([root, [0x09], shared], aliasesOfLast: count - 1, referenceSize: 3)
         let start = ContinuousClock.now
         #expect(limit(failure { try parse(list) }) == .expansion)
-        // Following 10,000,000,000 references takes minutes.
-        #expect(ContinuousClock.now - start < .seconds(10))
+        // Real time: following 10,000,000,000 references takes minutes.
+        #expect(ContinuousClock.now - start < .seconds(30))
     }
 
     @Test(arguments: [0x4F, 0x5F] as [UInt8])
