@@ -245,3 +245,54 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         }
     }
 }
+
+/// Downloads that a Metalink describes.
+extension DownloadOperation {
+    /// A download of a file of a Metalink (RFC 5854) into a directory, with its mirrors, checksums and length. The
+    /// directories in the file's name are not made.
+    ///
+    /// - Throws: ``DownloadError/noSource`` if the Metalink has no URL of http or https for the file.
+    public convenience init(_ file: Metalink.File, directory: URL) throws(DownloadError) {
+        guard let first = file.mirrors.first else { throw .noSource }
+        let place = file.pathComponents.reduce(directory) { $0.appendingPathComponent($1, isDirectory: false) }
+        self.init(request: URLRequest(url: first.url), destination: place)
+        apply(file)
+        mirrors = file.mirrors.dropFirst().map(\.url)
+    }
+
+    /// Takes over what a Metalink says of the file: its other URLs, checksums and length. The request stays the first to
+    /// be sent.
+    public final func apply(_ file: Metalink.File) {
+        mirrors = file.mirrors.map(\.url).filter { $0 != request.url }
+        if !file.checksums.isEmpty { checksums = file.checksums }
+        if let size = file.size { expectedLength = size }
+        if let pieces = file.pieces {
+            pieceChecksums = PieceChecksums(length: pieces.length, checksums: pieces.checksums)
+        }
+    }
+}
+
+extension DownloadOperation {
+    /// The request as it is sent: it asks for a body without a content encoding, unless it has an `Accept-Encoding` of its
+    /// own.
+    package static func askingForIdentity(_ request: URLRequest) -> URLRequest {
+        guard request.value(forHTTPHeaderField: "Accept-Encoding") == nil else { return request }
+        var request = request
+        request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
+        return request
+    }
+
+    /// Whether a body that comes encoded nevertheless is decoded: not where the user has asked for an encoding, and not
+    /// the archive that many servers send as its encoded contents.
+    package static func decodesBody(of request: URLRequest) -> Bool {
+        let compressed = ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"]
+        return request.value(forHTTPHeaderField: "Accept-Encoding") == nil
+            && !compressed.contains(request.url?.pathExtension.lowercased() ?? "")
+    }
+}
+
+// The names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler says what to write now.
+
+/// A download to a file (AFDownloadRequestOperation).
+@available(*, unavailable, renamed: "DownloadOperation")
+public typealias AFDownloadRequestOperation = DownloadOperation
