@@ -46,6 +46,24 @@ public final class HTTPError: NSError, @unchecked Sendable {
     }
 
     public override var description: String { ErrorDescription.line(of: self) }
+
+    /// The ``description``, and of a body that is text the first 200 bytes.
+    public override var debugDescription: String {
+        guard let data, !data.isEmpty, let text = String(data: data.prefix(200).wholeUTF8, encoding: .utf8) else {
+            return description
+        }
+        return "\(description) Its body begins with: \(text.debugDescription)"
+    }
+}
+
+extension Data {
+    /// Without the beginning of a character at the end.
+    fileprivate var wholeUTF8: Data {
+        let last = suffix(4).lastIndex { $0 & 0xC0 != 0x80 } ?? endIndex
+        guard last < endIndex, self[last] >= 0xC0 else { return self }
+        let length = self[last] >= 0xF0 ? 4 : self[last] >= 0xE0 ? 3 : 2
+        return endIndex - last < length ? prefix(upTo: last) : self
+    }
 }
 
 extension DecodingError {
