@@ -383,3 +383,17 @@ extension URLSessionManager {
         _ block: ((URLSession, SessionDownloadTask, Int64, Int64) -> Void)?
     ) {}
 }
+
+extension SessionDownloadTask {
+    /// Ends the task, and makes the data with which another one goes on.
+    @available(*, unavailable, renamed: "cancel(byProducingResumeData:)", message: "Its format is Convoy's own.")
+    public final func cancelByProducingResumeData(_ completionHandler: @escaping (Data?) -> Void) {}
+}
+
+extension URLSessionManager {
+    /// The tasks that have not finished.
+    @available(*, unavailable, message: "tasks, dataTasks, uploadTasks, downloadTasks: reading them does not block.")
+    public final func getTasksWithCompletionHandler(
+        _ completionHandler: ([SessionTask], [SessionTask], [SessionTask]) -> Void
+    ) {}
+}

@@ -1,3 +1,4 @@
+import ConvoyReachability
 import ConvoySerialization
 import Foundation
 import FoundationNetworking
@@ -53,8 +54,32 @@ public final class AFNetworkReachabilityManager: Sendable {
     init() {}
 }
 
+extension NetworkReachabilityManager {
+    /// Whether there is a network.
+    @available(*, unavailable, renamed: "isReachable")
+    public var reachable: Bool { isReachable }
+
+    /// Whether it is a mobile one.
+    @available(*, unavailable, renamed: "isReachableViaWWAN")
+    public var reachableViaWWAN: Bool { isReachableViaWWAN }
+
+    /// Whether it is a wireless LAN.
+    @available(*, unavailable, renamed: "isReachableViaWiFi")
+    public var reachableViaWiFi: Bool { isReachableViaWiFi }
+
+    /// Sets what is called with each new status.
+    @available(
+        *, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)",
+        message: "A cable is .reachableViaWire, which `default:` must not take for no network: ask isReachable."
+    )
+    public func setReachabilityStatusChangeBlock(_ block: ((NetworkReachabilityStatus) -> Void)?) {}
+}
+
 /// What kind of network there is.
-@available(*, unavailable, renamed: "NetworkReachabilityStatus")
+@available(
+    *, unavailable, renamed: "NetworkReachabilityStatus",
+    message: "A cable is .reachableViaWire, which `default:` must not take for no network: ask isReachable."
+)
 public enum AFNetworkReachabilityStatus: Int, Sendable {
     /// Not known yet.
     case unknown = -1

@@ -40,6 +40,16 @@ import Testing
             _ = AFQueryStringFromParameters(["a": 1])  //> try QueryStringStyle.brackets.queryString
         }
 
+        func reachability(_ manager: NetworkReachabilityManager, _ task: SessionDownloadTask, _ session: URLSessionManager) {
+            manager.setReachabilityStatusChangeBlock { status in print(status) }  //> 'reachabilityStatusChangeHandler'
+            _ = manager.reachable  //> renamed to 'isReachable'
+            _ = manager.reachableViaWWAN  //> renamed to 'isReachableViaWWAN'
+            _ = manager.reachableViaWiFi  //> renamed to 'isReachableViaWiFi'
+            _ = AFNetworkReachabilityStatus.unknown  //> A cable is .reachableViaWire
+            task.cancelByProducingResumeData { data in print(data as Any) }  //> renamed to 'cancel(byProducingResumeData:)'
+            session.getTasksWithCompletionHandler { data, uploads, downloads in print(data) }  //> reading them does not block
+        }
+
         func events(_ source: EventSource, _ event: ServerSentEvent) {
             _ = AFServerSentEvent.self  //> renamed to 'ServerSentEvent'
             _ = AFEventSourceErrorDomain  //> EventSourceError
