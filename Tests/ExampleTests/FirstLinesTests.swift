@@ -98,7 +98,7 @@ struct FirstLinesTests {
     @Test func `files, progress and forms`() async throws {
         let file = directory.url.appendingPathComponent("image.png")
         // AF.download("…/image/png", to: destination).downloadProgress { print($0.fractionCompleted) }
-        try await api.download("image/png", to: file, progress: { print($0.fractionCompleted ?? 0) })
+        try await api.download("image/png", to: file, progress: .to { print($0.fractionCompleted ?? 0) })
         // AF.upload(fileURL, to: "…/post"); URLSession.shared.upload(for: request, fromFile: file)
         let uploaded: Posted = try await api.upload("post", fromFile: file)
         // AF.upload(data, to: "…/post"); URLSession.shared.upload(for: request, from: data)

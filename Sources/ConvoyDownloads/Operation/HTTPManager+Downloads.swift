@@ -60,7 +60,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> DownloadOperation {
         let download = try newDownload(url, parameters, headers, timeout, to: file, existing)
         return try await finish(download.reporting(to: progress), as: .download)

@@ -114,6 +114,28 @@ extension HTTPManager {
         return operation
     }
 
+    /// Enqueues operations, waits until all have finished, and returns their values in their order. Cancelling the task
+    /// cancels them.
+    ///
+    /// ```swift
+    /// let users = try await manager.enqueueBatch(of: ids.map { manager.operation(.get, "users/\($0)", as: User.self) })
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - operations: the members.
+    ///   - progress: as for members without types.
+    /// - Throws: the error of the first member, in their order, that has no value, after all have finished: `result` of each
+    ///   has what the others brought. `URLError.cancelled` if the task was cancelled.
+    @discardableResult
+    public func enqueueBatch<Value>(
+        of operations: [TypedOperation<Value>], progress: BatchOperation.ProgressHandler? = nil
+    ) async throws -> [Value] {
+        try await enqueueBatch(of: operations.map(\.operation), progress: progress)
+        var values: [Value] = []
+        for operation in operations { values.append(try await operation.value()) }
+        return values
+    }
+
     /// Enqueues the operations of requests of different types, in this order.
     @_disfavoredOverload
     public func enqueue(_ requests: [any HTTPRequestHandle]) { enqueue(requests.map(\.operation)) }
@@ -124,6 +146,22 @@ extension HTTPManager {
         }
         return TypedOperation(adopted(operation, as: .data))
     }
+}
+
+extension TypedOperation {
+    /// The head of the response: its status and fields. See `HTTPRequestOperation.response`.
+    public var response: HTTPURLResponse? { operation.response }
+
+    /// Makes the operation wait for another one, of any kind.
+    public func addDependency(_ dependency: Operation) { operation.addDependency(dependency) }
+
+    /// Makes the operation wait for another one, without its value.
+    public func addDependency<Other>(_ dependency: TypedOperation<Other>) { operation.addDependency(dependency.operation) }
+}
+
+extension Operation {
+    /// Makes the operation wait for a typed one.
+    public func addDependency<Value>(_ dependency: TypedOperation<Value>) { addDependency(dependency.operation) }
 }
 
 /// Batches that are awaited.
@@ -150,7 +188,13 @@ extension HTTPManager {
         let batch = BatchOperation(
             of: members, completionQueue: completionQueue ?? OperationQueues.processing, progress: progress)
         enqueue(members + [batch])
-        try await batch.finished()
+        do {
+            try await batch.finished()
+        } catch {
+            if Task.isCancelled { throw error }
+            // The queue's `cancelAllOperations()` has cancelled the end of the batch, too.
+            await members.awaitAll()
+        }
         return members
     }
 
@@ -209,6 +253,11 @@ extension Array where Element: URLConnectionOperation {
     /// Cancels what has not finished, and waits until everything has.
     fileprivate nonisolated(nonsending) func endAll() async {
         for operation in self { operation.cancel() }
+        await awaitAll()
+    }
+
+    /// Waits until all have finished and their handlers have run.
+    fileprivate nonisolated(nonsending) func awaitAll() async {
         for operation in self {
             await withCheckedContinuation { continuation in
                 operation.whenDelivered { continuation.resume() }

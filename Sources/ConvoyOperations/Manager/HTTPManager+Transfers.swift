@@ -12,7 +12,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil,
+        progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -26,7 +26,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil
+        progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
@@ -38,7 +38,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil,
+        progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -53,7 +53,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil
+        progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
@@ -67,7 +67,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil,
+        progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -82,7 +82,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil
+        progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
@@ -96,7 +96,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self,
+        progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> Value {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
@@ -111,7 +111,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil, constructingBody: (inout MultipartFormData) throws -> Void
+        progress: TransferProgress.Report? = nil, constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
         return try await finish(
@@ -136,7 +136,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil
+        progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -150,7 +150,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self
+        progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -166,7 +166,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil,
+        progress: TransferProgress.Report? = nil,
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> HTTPRequestOperation
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
@@ -181,7 +181,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
-        progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self,
+        progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> Value
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {

@@ -156,6 +156,7 @@ extension URL: URLConvertible {
 /// let users: [User] = try await manager.get("users", timeout: 10)             // ten seconds in all
 /// let log: String = try await manager.get("log", timeout: .idle(5))           // five without a byte
 /// let all: Data = try await manager.get("all", timeout: .init(idle: 5, total: 600))
+/// let fast: Data = try await manager.get("fast", timeout: .milliseconds(500))
 /// ```
 ///
 /// Both end in `URLError.timedOut`.
@@ -177,6 +178,15 @@ public struct Timeout: Sendable, Hashable {
     public static func idle(_ seconds: TimeInterval) -> Timeout { Timeout(idle: seconds) }
     /// How long the operation may take in all.
     public static func total(_ seconds: TimeInterval) -> Timeout { Timeout(total: seconds) }
+
+    /// How long the transfer may be without a byte.
+    public static func idle(_ duration: Duration) -> Timeout { idle(duration / .seconds(1)) }
+    /// How long the operation may take in all.
+    public static func total(_ duration: Duration) -> Timeout { total(duration / .seconds(1)) }
+    /// How long the operation may take in all.
+    public static func seconds(_ seconds: TimeInterval) -> Timeout { total(seconds) }
+    /// How long the operation may take in all.
+    public static func milliseconds(_ milliseconds: TimeInterval) -> Timeout { total(milliseconds / 1000) }
 }
 
 extension Timeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {

@@ -4,7 +4,8 @@ import Foundation
 /// How the body of a response becomes a value of the type that a call asks for.
 enum AwaitedValue {
     /// What makes values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, `HTTPBodyCodable`
-    /// values of their own type, and everything else as `Decodable`, under the rules of the manager's serializer.
+    /// values of their own type, optional or not, and everything else as `Decodable`, under the rules of the manager's
+    /// serializer.
     static func serializer<Value: Decodable & Sendable>(
         of type: Value.Type, rules: HTTPResponseSerializer, decoder: JSONDecoder
     ) -> any HTTPResponseSerialization {
@@ -19,11 +20,13 @@ enum AwaitedValue {
             serializer.http = rules
             return serializer
         case let type as any HTTPBodyCodable.Type: return ownSerializer(of: type, rules: rules)
-        default: return DecodableResponseSerializer<Value>(rules, decoder: decoder)
+        default:
+            let optional = (type as? any OptionalType.Type)?.serializer(rules: rules, decoder: decoder)
+            return optional ?? DecodableResponseSerializer<Value>(rules, decoder: decoder)
         }
     }
 
-    private static func ownSerializer<Value: HTTPBodyCodable>(
+    fileprivate static func ownSerializer<Value: HTTPBodyCodable>(
         of type: Value.Type, rules: HTTPResponseSerializer
     ) -> any HTTPResponseSerialization {
         HTTPBodyResponseSerializer(type, rules: rules)
@@ -49,10 +52,24 @@ enum AwaitedValue {
 
 private protocol OptionalType {
     static var none: Any { get }
+    /// That of the wrapped type, if it is not decoded as JSON; otherwise a `null` is a value, too.
+    static func serializer(rules: HTTPResponseSerializer, decoder: JSONDecoder) -> (any HTTPResponseSerialization)?
 }
 
 extension Optional: OptionalType {
     fileprivate static var none: Any { Wrapped?(nil) as Any }
+
+    fileprivate static func serializer(
+        rules: HTTPResponseSerializer, decoder: JSONDecoder
+    ) -> (any HTTPResponseSerialization)? {
+        switch Wrapped.self {
+        case let type as Data.Type: AwaitedValue.serializer(of: type, rules: rules, decoder: decoder)
+        case let type as String.Type: AwaitedValue.serializer(of: type, rules: rules, decoder: decoder)
+        case let type as JSON.Type: AwaitedValue.serializer(of: type, rules: rules, decoder: decoder)
+        case let type as any HTTPBodyCodable.Type: AwaitedValue.ownSerializer(of: type, rules: rules)
+        default: nil
+        }
+    }
 }
 
 extension RequestSettings.Values {

@@ -74,6 +74,20 @@ extension TransferProgress {
     /// Called with how far the transfer is, each time when bytes have moved and the queue of the operation's handlers has
     /// time for it.
     public typealias Handler = @Sendable (TransferProgress) -> Void
+
+    /// What an awaited call reports its progress to. It is no closure, so that a closure behind a call is `success`, or the
+    /// parts of a form, however many parameters it has.
+    ///
+    /// ```swift
+    /// let film: Data = try await manager.get("film", progress: .to { print($0.fractionCompleted ?? 0) })
+    /// ```
+    public struct Report: Sendable {
+        let handler: Handler
+
+        /// Calls a handler on the operation's `completionQueue`, each time when bytes have moved and the queue has time for
+        /// it.
+        public static func to(_ handler: @escaping Handler) -> Report { Report(handler: handler) }
+    }
 }
 
 extension HTTPRequestOperation {
@@ -83,6 +97,10 @@ extension HTTPRequestOperation {
         report(handler, handler)
         return self
     }
+
+    /// The same with what an awaited call was given.
+    @discardableResult
+    package final func reporting(to report: TransferProgress.Report?) -> Self { reporting(to: report?.handler) }
 
     /// Lets a handler hear of the progress of what is sent, and another of what comes; each, if there is one.
     package final func report(_ upload: TransferProgress.Handler?, _ download: TransferProgress.Handler?) {

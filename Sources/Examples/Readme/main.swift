@@ -12,7 +12,7 @@ let echo: Echo = try await api.get("get", parameters: ["page": page, "tag": Opti
 print(echo.args)
 
 let file = URL(fileURLWithPath: "pig.png")
-try await api.download("image/png", to: file, existing: .replace, progress: { _ = $0.fractionCompleted })
+try await api.download("image/png", to: file, existing: .replace, progress: .to { _ = $0.fractionCompleted })
 print(try Data(contentsOf: file).count, "bytes")
 
 do {

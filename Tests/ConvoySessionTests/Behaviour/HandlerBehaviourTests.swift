@@ -175,7 +175,7 @@ import Testing
             }
             #expect(received.withLock { $0 == $0.sorted() } && sent.withLock { $0 == $0.sorted() })
             received.withLock { $0 = [] }
-            try await api.get("data", progress: down)
+            try await api.get("data", progress: .to(down))
             try await waitUntil("the last byte") { received.withLock { $0.last } == 1_000_000 }
         }
         try await check(kind.make(server.url))

@@ -1,0 +1,136 @@
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What the arguments of a manager's calls mean, in the forms in which they are written.
+@Suite struct CallFormTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        server.route("/text", .text("words"))
+        server.route("/json", .json(text: "{\"a\":1}"))
+        server.route("/none", .status(204))
+        server.route("/gone", .text("there was something", status: 404))
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+    }
+
+    @Test func `a closure behind a call is its success, with as many parameters as that has`() {
+        let done = Signal()
+        manager.get("text") { operation, object in
+            _ = (operation, object)
+            done.fire()
+        } failure: { _, _ in
+            done.fire()
+        }
+        #expect(done.wait())
+    }
+
+    @Test func `an awaited call reports its progress`() async throws {
+        let received = Guarded<[Int64]>([])
+        let text: String = try await manager.get(
+            "text", progress: .to { progress in received.withLock { $0.append(progress.bytesReceived) } })
+        #expect(text == "words")
+        try await waitUntil("the last report") { received.withLock { $0.last } == 5 }
+    }
+
+    @Test func `a time limit is a number of seconds, a Duration, or both limits`() {
+        let limits: [Timeout] = [5, 5.0, .seconds(5), .total(5), .total(.seconds(5)), .milliseconds(5000), .init(total: 5)]
+        #expect(Set(limits).count == 1)
+        #expect(Timeout.idle(.milliseconds(1500)) == Timeout(idle: 1.5))
+    }
+
+    @Test func `optional values are what their types are, of any content type`() async throws {
+        let data: Data? = try await manager.get("text")
+        #expect(data == Data("words".utf8))
+        let text: String? = try await manager.get("text")
+        #expect(text == "words")
+        let tree: JSON? = try await manager.get("json")
+        #expect(tree == ["a": 1])
+        let members: [String: Int]? = try await manager.get("json")
+        #expect(members == ["a": 1])
+        #expect(await (try? manager.get("text")) ?? Data() == Data("words".utf8))
+        #expect(await (try? manager.get("gone")) ?? "none" == "none")
+    }
+
+    @Test func `an empty response is empty data, and no value of a type that is decoded`() async throws {
+        let data: Data? = try await manager.get("none")
+        #expect(data == Data())
+        let members: [String: Int]? = try await manager.get("none")
+        #expect(members == nil)
+    }
+
+    @Test func `a batch whose queue is cancelled returns all of its members`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/held", .text("late").held(by: gate))
+        defer { gate.open() }
+        manager.operationQueue.maxConcurrentOperationCount = 2
+        let operations = try (0..<5).map { _ in try manager.makeOperation(.get, "held") }
+        async let batch = manager.enqueueBatch(of: operations)
+        try await server.waitForRequests(count: 2, timeout: 100)
+        manager.operationQueue.cancelAllOperations()
+        let members = try await batch
+        #expect(members == operations)
+        #expect(members.allSatisfy { ($0.error as? URLError)?.code == .cancelled })
+    }
+
+    private struct Item: Codable, Sendable, Equatable { var number: Int }
+
+    @Test func `five hundred typed operations in a batch are values in their order`() async throws {
+        server.route("GET", "/items/*") { request in
+            .json(Item(number: request.path.split(separator: "/").last.flatMap { Int($0) } ?? 0))
+        }
+        let operations = (0..<500).map { manager.operation(.get, "items/\($0)", as: Item.self) }
+        let items = try await manager.enqueueBatch(of: operations)
+        #expect(items == (0..<500).map(Item.init))
+        #expect(operations.allSatisfy { $0.response?.statusCode == 200 })
+        let mixed = ["items/1", "gone", "items/2"].map { manager.operation(.get, $0, as: Item.self) }
+        let error = await #expect(throws: HTTPError.self) { try await manager.enqueueBatch(of: mixed) }
+        #expect(error?.statusCode == 404)
+        #expect(try mixed[2].result?.get() == Item(number: 2))
+    }
+
+    @Test func `a typed operation is a dependency of operations of any kind, and waits for them`() async throws {
+        let order = Guarded<[String]>([])
+        let first = BlockOperation { order.withLock { $0.append("first") } }
+        let typed = manager.operation(.get, "json", as: JSON.self)
+        typed.operation.prepare = { _ in order.withLock { $0.append("typed") } }
+        let other = manager.operation(.get, "text", as: String.self)
+        other.operation.prepare = { _ in order.withLock { $0.append("other") } }
+        let last = BlockOperation { order.withLock { $0.append("last") } }
+        typed.addDependency(first)
+        other.addDependency(typed)
+        last.addDependency(other)
+        manager.enqueue([last, other.operation, typed.operation, first])
+        try await waitUntil("the last one") { last.isFinished }
+        #expect(order.withLock { $0 } == ["first", "typed", "other", "last"])
+    }
+
+    @Test func `a value and the head of its response come together`() async throws {
+        server.route("/page", .json(Item(number: 7)).header("Link", "<page/2>; rel=next"))
+        let (item, response) = try await manager.response(.get, "page", as: Item.self)
+        #expect(item.number == 7 && response.statusCode == 200)
+        #expect(response.value(forHTTPHeaderField: "Link") == "<page/2>; rel=next")
+        let (text, _) = try await manager.response(.get, "text", parameters: ["a": 1], as: String.self)
+        #expect(text == "words")
+    }
+
+    @Test func `an error's description for debugging has the beginning of a text`() async throws {
+        let error = await #expect(throws: HTTPError.self) { try await manager.get("gone") }
+        let shown = try #require(error.map { String(reflecting: $0) })
+        #expect(shown.hasSuffix("Its body begins with: \"there was something\""), "\(shown)")
+        #expect(error.map { "\($0)" }?.contains("something") == false)
+        server.route("/long", .text(String(repeating: "\u{E9}", count: 300), status: 500))
+        let long = await #expect(throws: HTTPError.self) { try await manager.get("long") }
+        #expect(long.map { String(reflecting: $0).filter { $0 == "\u{E9}" }.count } == 100)
+        server.route("/bytes", .bytes(Data([0xFF, 0xD8, 0xFF]), status: 500))
+        let bytes = await #expect(throws: HTTPError.self) { try await manager.get("bytes") }
+        #expect(bytes.map { String(reflecting: $0) == "\($0)" } == true)
+    }
+}
