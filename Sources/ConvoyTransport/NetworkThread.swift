@@ -11,7 +11,7 @@ public final class NetworkThread: Sendable {
     /// The default thread. It starts on first use and never ends.
     public static let shared = NetworkThread()
 
-    /// Whether the caller is on a network thread, which runs no code of a user's.
+    /// Whether the caller is on a network thread, which runs no user code.
     package static var isCurrent: Bool { OutboxTurn.current != nil }
 
     /// What runs on the thread.
@@ -25,10 +25,10 @@ public final class NetworkThread: Sendable {
         }
     }
 
-    /// For transfers that may block their thread: Negotiate asks a KDC, and waits for it.
+    /// For transfers that may block their thread: Negotiate waits for a KDC.
     package static let blocking = NetworkThread(poller: .best, mayBlock: true)
 
-    /// Whether what blocks the thread keeps only transfers waiting that do the same.
+    /// Whether transfers may block the thread, which delays only transfers of the same kind.
     package let mayBlock: Bool
 
     private struct Start {
@@ -41,7 +41,7 @@ public final class NetworkThread: Sendable {
     private let poller: PollerKind
     private let stackSize: Int
     private let start = Locked(Start())
-    /// The address of the engine, so that later callers need only one atomic read.
+    /// The address of the engine, so that later callers need a single atomic read.
     private let running = Atomic<UInt>(0)
 
     /// An object that a higher layer attaches to the thread, and that retains the thread.
@@ -51,7 +51,7 @@ public final class NetworkThread: Sendable {
         package weak var object: (any AnyObject & Sendable)?
     }
 
-    /// A separate thread with its own connections. It starts on first use, and ends when nothing refers to it any more.
+    /// A separate thread with its own connections. It starts on first use, and ends with the last reference to it.
     public convenience init() { self.init(poller: .best) }
 
     package init(poller: PollerKind, stackSize: Int = 1 << 20, mayBlock: Bool = false) {
@@ -62,8 +62,8 @@ public final class NetworkThread: Sendable {
 
     deinit { engine?.runLoop.stop() }
 
-    /// Runs a block on the thread, after earlier blocks. Can be called from any thread. The block must not block: every
-    /// transfer would wait for it.
+    /// Runs a block on the thread, after earlier blocks. Can be called from any thread. The block must not block, as
+    /// every transfer would wait for it.
     ///
     /// - Returns: false if the system refuses what the thread needs (descriptors, memory, the thread itself).
     ///   Connections then fail with `URLError.cannotLoadFromNetwork`. The next use tries again.
@@ -91,17 +91,17 @@ public final class NetworkThread: Sendable {
 
     var runLoop: NetworkRunLoop? { withEngine { $0.runLoop } }
 
-    /// The time of the run loop's turn; nil before the thread has started. To be read on the thread.
+    /// The time of the run loop's turn; nil before the thread has started. Only on the thread.
     var turnTime: MonotonicTime? { withEngine { $0.runLoop.turnTime } }
 
-    /// Why the last failed attempt to start the thread failed.
+    /// Why the last attempt to start the thread failed.
     package var failure: URLError? { start.withLock { $0.failure } }
 
     // MARK: Starting
 
     private var engine: Engine? { withEngine { $0 } }
 
-    /// Calls a function with what runs on the thread, which this object retains; nil before it has started.
+    /// Calls a function with the engine, which this object retains; nil before the thread has started.
     private func withEngine<Result>(_ body: (Engine) -> Result) -> Result? {
         UnsafeRawPointer(bitPattern: running.load(ordering: .acquiring))
             .map { Unmanaged<Engine>.fromOpaque($0)._withUnsafeGuaranteedRef(body) }

@@ -26,7 +26,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// The head that has come, which is whole.
+    /// The head that has arrived, which is complete.
     var receivedHead: ResponseHead {
         let head = exchange.head
         return ResponseHead(
@@ -40,7 +40,7 @@ extension URLConnection: EasyHandleOwner {
         // closed. But it does not notice the end of the response while it waits for bytes of the request's body.
         if exchange.flow.isStarved, mayEndWithoutBody {
             thread.perform { self.goOnWithoutBody() }
-            // Once more after whatever holds the response up.
+            // Tries again once the holds are gone.
             if let handle, let runLoop = thread.runLoop {
                 handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
             }
@@ -63,7 +63,7 @@ extension URLConnection: EasyHandleOwner {
         return judge(response)
     }
 
-    /// Decides what becomes of a response: false if the transfer must be aborted, with the failure that is pending then.
+    /// Decides about a response. False aborts the transfer with the pending failure.
     func judge(_ response: ResponseHead) -> Bool {
         if exchange.cache != nil {
             switch react(to: response) {
@@ -92,8 +92,8 @@ extension URLConnection: EasyHandleOwner {
         return !isCancelled
     }
 
-    /// Makes a decoder for an encoded body. There is none for a part of a body, which cannot be decoded, nor if the
-    /// user set `Accept-Encoding`, and so wants the encoded bytes.
+    /// Makes a decoder for an encoded body, unless it is only a part of a body, which cannot be decoded, or the user
+    /// set `Accept-Encoding`, and so wants the encoded bytes.
     func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
         guard !codings.isEmpty, response.statusCode != 206,
             exchange.header?.setsAcceptEncoding != true || configuration.decodesUnaskedEncodings,
@@ -145,7 +145,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// Leaves bytes with libcurl, until whatever holds the transfer up is over.
+    /// Leaves bytes with libcurl until the holds are gone.
     private func refuse() -> EasyHandle.Reception {
         updateFlow(.refused)
         return .notNow
@@ -173,7 +173,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// Waits until there is something to send.
+    /// Pauses sending until there are bytes to send.
     private func starve(_ handle: EasyHandle) -> EasyHandle.Supply {
         updateFlow(.starved)
         if mayEndWithoutBody, let runLoop = thread.runLoop {
@@ -189,7 +189,7 @@ extension URLConnection: EasyHandleOwner {
         return true
     }
 
-    /// Whether the delegate has not received the head that has come.
+    /// Whether the head that has arrived was not delivered yet.
     private var isHeadHeld: Bool {
         if case .askingAboutCookies = phase { true } else { exchange.response.heldHead != nil }
     }
@@ -199,7 +199,7 @@ extension URLConnection: EasyHandleOwner {
         exchange.response.cacheWriter?.abandon()
         exchange.response = Exchange.Response()
         guard case .askingAboutCookies = phase else { return }
-        // It goes on without the answer, which only concerns the cookies.
+        // Continues without the decision, which only concerns the cookies.
         phase = .loading
         updateFlow(.lift(.cookies))
     }
@@ -253,7 +253,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// Ends the transfer, or goes on with what follows it, now that nothing is held back.
+    /// Ends the transfer or continues with what follows it, now that nothing is held back.
     func end(with code: CURLcode, _ handle: EasyHandle) {
         switch phase {
         case .following, .replacing: leaveRest(isWhole: code == CURLE_OK && exchange.response.closure?.hasEnded != false)
@@ -295,8 +295,8 @@ extension URLConnection: EasyHandleOwner {
         finishStoring { connection in connection.end { $0.connectionDidFinish(connection) } }
     }
 
-    /// Whether the response, at whose end libcurl says nothing of an error, may have been cut off nevertheless, and can be asked
-    /// for again. An encoded body tells where it ends.
+    /// Whether the response may be cut off although libcurl reports no error, and can be requested again. The end of an
+    /// encoded body is known.
     private var mayHideReset: Bool {
         guard exchange.response.decoder == nil, exchange.request.method != "HEAD",
             RequestRules.isIdempotent(exchange.request.method), let multi = thread.multi,
@@ -305,7 +305,7 @@ extension URLConnection: EasyHandleOwner {
         return multi.runningOwners.contains { ($0 as? URLConnection)?.mayFillStream(to: target) == true }
     }
 
-    /// Whether a response is coming over HTTP/2 that may be longer than what libcurl has room for at a time.
+    /// Whether a response arrives over HTTP/2 that may be longer than libcurl's buffer for a stream.
     private func mayFillStream(to target: Target) -> Bool {
         exchange.address?.target == target && exchange.head.isWhole && exchange.head.isHTTP2
             && exchange.head.contentLength.map { $0 >= handle?.applied.receiveBufferSize ?? 0 } ?? true
@@ -345,16 +345,16 @@ extension URLConnection: EasyHandleOwner {
     private static let curlTooLarge: UInt32 = 100
 }
 
-/// Back-pressure: holding data back from the delegate, and resuming.
+/// Back-pressure: pauses and resumes the flow of bytes.
 extension URLConnection {
-    /// Notes what holds the response up, or no longer does. What is returned is for ``carryOut(_:)``.
+    /// Changes the flow's state. The result is for ``carryOut(_:)``.
     @discardableResult
     func updateFlow(_ event: TransferState.Event) -> TransferState.Action {
         defer { if exchange.stallMeter != nil { noteFlow() } }
         return exchange.flow.handle(event)
     }
 
-    /// Does what a change of the flow requires. Not to be called from one of libcurl's callbacks.
+    /// Carries out an action of the flow. Must not be called from a callback of libcurl.
     func carryOut(_ action: TransferState.Action) {
         switch action {
         case .nothing, .stopped: return
@@ -377,14 +377,14 @@ extension URLConnection {
         }
     }
 
-    /// There may be bytes of the request's body to send again.
+    /// Notes that there may be bytes of the request's body again.
     func feed() { carryOut(updateFlow(.fed)) }
 
-    /// Whether the head of a response has come with which the server may have refused the rest of the request.
+    /// Whether a complete head has arrived by which the server may have refused the rest of the request.
     var mayEndWithoutBody: Bool { exchange.head.isWhole && exchange.head.statusCode >= 300 }
 
-    /// Lets libcurl go on as if bytes of the request's body were there. It then ends a transfer whose response is whole,
-    /// which it does not notice while it is paused, or asks for the bytes again.
+    /// Resumes sending without bytes to send. libcurl then ends a transfer whose response is complete, which it does
+    /// not notice while paused, or asks for the bytes again.
     func goOnWithoutBody() {
         if exchange.flow.isFree, !exchange.flow.isHeldBack { feed() }
     }
@@ -405,7 +405,7 @@ extension URLConnection {
         }
     }
 
-    /// Passes on what the decoder has kept.
+    /// Passes on the bytes that the decoder has kept.
     func drain() {
         guard let decoder = exchange.response.decoder else { return carryOut(updateFlow(.drained)) }
         if decoder.hasPending { deliver(with: decoder) { try $0.resume(into: $1) } }

@@ -3,13 +3,13 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Holding a transfer to its rate limits, and noticing that it has stalled. All on the network thread.
+/// Applies rate limits and detects stalls. All on the network thread.
 extension URLConnection {
     // MARK: Receiving
 
     /// Whether bytes of the response may be delivered. If not, the limit holds the transfer up until they may.
     ///
-    /// Without any limit this costs a look at two places in memory.
+    /// Without any limit this costs two reads of memory.
     func mayReceive(_ count: Int) -> Bool {
         guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
         let throttle = receiveThrottle ?? makeReceiveThrottle()
@@ -33,8 +33,8 @@ extension URLConnection {
 
     // MARK: Sending
 
-    /// How many bytes of the request's body may be sent now, of at most so many; nil if none may. Then the transfer is
-    /// resumed when some may.
+    /// How many of these bytes of the request's body may be sent now; nil if none may. The transfer then resumes when
+    /// some may.
     func sendingAllowance(atMost most: Int) -> Int? {
         guard sendThrottle != nil || RateLimit.sharedForSending.isLimiting else { return most }
         let throttle = sendThrottle ?? makeSendThrottle()
@@ -63,7 +63,7 @@ extension URLConnection {
 
     // MARK: Both
 
-    /// Prepares for a request, and returns how many bytes are to be received at a time.
+    /// Prepares for a request, and returns the size of the receive buffer.
     func prepareLimits() -> Int {
         let isLimited = configuration.settings.limits != nil
         if isLimited, receiveThrottle == nil, !configuration.receiveRateLimits.isEmpty { _ = makeReceiveThrottle() }
@@ -73,7 +73,7 @@ extension URLConnection {
             under: configuration.receiveRateLimits + [.shared], atMost: configuration.receiveBufferSize)
     }
 
-    /// Gives up what the limits have granted, and the places in their lines.
+    /// Gives back what the limits have granted, and the places in their queues.
     func leaveLimits() {
         receiveThrottle?.leave()
         receiveThrottle = nil
@@ -83,19 +83,19 @@ extension URLConnection {
 
     // MARK: Stalls
 
-    /// Begins to watch for a stall, if there is a limit.
+    /// Starts to detect stalls, if there is a limit.
     func startStallMeter(at now: MonotonicTime) {
         exchange.stallMeter = configuration.stallLimit.flatMap { StallMeter($0, at: now) }.map(Reference.init)
     }
 
-    /// Notes a change of what the transfer waits for.
+    /// Notes that the transfer has started or stopped to wait for this side.
     func noteFlow() {
         guard let meter = exchange.stallMeter, let runLoop = thread.runLoop else { return }
         meter.value.setCounting(couldMove, at: NetworkRunLoop.now)
         if let check = meter.value.nextCheck { handle?.schedule(at: check, on: runLoop) }
     }
 
-    /// Whether a body could move if the other side did its part.
+    /// Whether bytes of a body could move if the other side did its part.
     private var couldMove: Bool {
         switch phase {
         case .loading, .following, .replacing: break
@@ -115,14 +115,14 @@ extension URLConnection {
                 + "seconds.")
     }
 
-    /// A value that few transfers have, so that the others need no room for it.
+    /// Boxes a value that few transfers have, so that the others reserve no space for it.
     final class Reference<Value> {
         @exclusivity(unchecked) var value: Value
         init(_ value: Value) { self.value = value }
     }
 }
 
-/// When bytes last moved, and how long none may move. In nanoseconds of the run loop's clock.
+/// When bytes last moved, and how long none may move, in nanoseconds of the run loop's clock.
 struct TransferTimes {
     var lastActivity: MonotonicTime = 0
     /// When the request began, or the last byte of its body was sent.
@@ -151,7 +151,7 @@ extension URLConnection {
         seconds > 0 && seconds < 1e9 ? max(1, UInt64(seconds * 1e9)) : 0
     }
 
-    /// How often a transfer is looked at that waits for bytes of its request's body, while its response may be whole.
+    /// The interval at which a transfer is checked that waits for bytes of its body while its response may be complete.
     static var starvationCheckInterval: MonotonicTime { 10_000_000 }
 
     /// Notes that a byte of a body has moved.
@@ -198,7 +198,7 @@ extension URLConnection {
         }
         let isWaitingForEnd = exchange.flow.isStarved && mayEndWithoutBody
         if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
-            // First the timer: the transfer may end in this.
+            // The timer is set first, as the next call may end the transfer.
             handle.schedule(at: min(nextDeadline ?? .max, now + Self.starvationCheckInterval), on: runLoop)
             return goOnWithoutBody()
         }
@@ -227,7 +227,7 @@ extension URLConnection: DescriptorWaiter {
         return multi.descriptorShortages != exchange.earlierShortages || DescriptorQueue.isSystemShort
     }
 
-    /// Lets the transfer wait until another one has ended.
+    /// Queues the transfer until another one has ended.
     func waitForDescriptor() {
         guard let multi = thread.multi else { return }
         if exchange.waitsSince == 0 { exchange.waitsSince = multi.runLoop.turnTime }

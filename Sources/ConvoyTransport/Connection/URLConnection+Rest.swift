@@ -2,24 +2,24 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// How much is read of the rest of a response, and for how long, where that changes no result.
+/// Limits how much of the rest of a response is read, and for how long, if that does not change the result.
 struct RestLimit: Sendable {
-    /// How many bytes are read at most, as they were sent.
+    /// The maximum number of encoded bytes to read.
     let bytes: Int
-    /// How often it is looked at, in nanoseconds.
+    /// The interval between checks, in nanoseconds.
     let interval: MonotonicTime
-    /// How many bytes must have come in each interval, for another to begin.
+    /// How many bytes must arrive in each interval to continue.
     let bytesInInterval: Int
-    /// How many intervals there are at most.
+    /// The maximum number of intervals.
     let intervals: Int
     /// Whether the bytes are discarded.
     let isDiscarded: Bool
 
-    /// That of a redirect's body, or of one in whose place a stored one is delivered: reading a little is cheaper than
-    /// making another connection.
+    /// For the body of a redirect, or of a response that a stored one replaces: reading a little is cheaper than a new
+    /// connection.
     static let unneeded = RestLimit(
         bytes: 64 << 10, interval: 200_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: true)
-    /// That of an error's body, which says more about the error: as long as it comes.
+    /// For the body of an error, which explains it: read while it keeps arriving.
     static let error = RestLimit(
         bytes: 1 << 20, interval: 1_000_000_000, bytesInInterval: 1 << 10, intervals: 10, isDiscarded: false)
     /// That of a question in a negotiation of libcurl's, which discards the body and then goes on over the same connection.
@@ -27,14 +27,14 @@ struct RestLimit: Sendable {
         bytes: .max, interval: 5_000_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: false)
 }
 
-/// Decides when the rest of a response is given up. A value without I/O.
+/// Decides when to stop reading the rest of a response. A value without I/O.
 struct RestMeter {
     let limit: RestLimit
-    /// How many bytes have come.
+    /// How many bytes have arrived.
     private(set) var received = 0
-    /// Whether more has come than is read.
+    /// Whether more bytes have arrived than are read.
     private(set) var isExhausted = false
-    /// When it is looked at next.
+    /// The time of the next check.
     private(set) var deadline: MonotonicTime
     private var receivedBefore = 0
     private var intervals = 1
@@ -44,14 +44,14 @@ struct RestMeter {
         deadline = now + limit.interval
     }
 
-    /// Counts bytes that have come. False if that is more than is read.
+    /// Counts bytes that have arrived. False if they exceed the limit.
     mutating func take(_ count: Int) -> Bool {
         if received + count > limit.bytes { isExhausted = true }
         if !isExhausted { received += count }
         return !isExhausted
     }
 
-    /// Whether it is given up by now.
+    /// Whether to stop reading now.
     mutating func isOver(at now: MonotonicTime) -> Bool {
         guard now >= deadline else { return false }
         guard received - receivedBefore >= limit.bytesInInterval, intervals < limit.intervals else { return true }
@@ -61,14 +61,14 @@ struct RestMeter {
         return false
     }
 
-    /// Begins the current interval anew: this side has held the response back.
+    /// Restarts the current interval, because this side has held the response up.
     mutating func postpone(to now: MonotonicTime) { deadline = max(deadline, now + limit.interval) }
 }
 
-/// The rest of a response that is not waited for as long as it may take: that of a redirect, of one in whose place a stored
-/// one is delivered, and of an error.
+/// Reads the rest of a response within limits: of a redirect, of a response that a stored one replaces, and of an
+/// error.
 extension URLConnection {
-    /// Whether what comes of the response is discarded.
+    /// Whether the rest of the response is discarded.
     private var isRestUnneeded: Bool {
         switch phase {
         case .following, .replacing: true
@@ -76,11 +76,11 @@ extension URLConnection {
         }
     }
 
-    /// Whether the rest of a response that was held up need not be waited for at all: it may never come.
+    /// Whether the rest of a held-up response can be dropped at once, as it may never arrive.
     var mayLeaveRest: Bool { isRestUnneeded && exchange.response.failure == nil && exchange.heldResult == nil }
 
-    /// Whether to read the rest of a response, of which the head has come, for the sake of its connection, or of the
-    /// cache. False aborts the transfer: a body that ends with its connection leaves none to use again.
+    /// Whether to read the rest of a response, of which the head has arrived, to keep its connection or to complete the
+    /// cache. False aborts the transfer: the end of such a body would close the connection anyway.
     func awaitsRest(of response: ResponseHead) -> Bool {
         guard isRestUnneeded, mayHaveRest(response) else { return true }
         if exchange.response.cacheWriter == nil,
@@ -92,7 +92,7 @@ extension URLConnection {
         return true
     }
 
-    /// See ``Connection/limitBodyOfError()``. To be called only from the delegate's methods.
+    /// See ``Connection/limitBodyOfError()``. Only for the delegate's methods.
     public func limitBodyOfError() {
         guard case .loading = phase, exchange.replay == nil, exchange.head.isWhole, mayHaveRest(receivedHead) else { return }
         limitRest(to: .error)
@@ -115,7 +115,7 @@ extension URLConnection {
         handle?.schedule(at: meter.deadline, on: runLoop)
     }
 
-    /// Whether the rest is given up by now.
+    /// Whether to stop reading the rest now.
     func isRestOver(_ rest: Reference<RestMeter>, at now: MonotonicTime) -> Bool {
         if isRestUnneeded { return now >= nextDeadline ?? .max }
         guard case .loading = phase, exchange.heldResult == nil else { return false }
@@ -123,26 +123,26 @@ extension URLConnection {
         return rest.value.isOver(at: now)
     }
 
-    /// Goes on without the rest, and without its connection. Not to be called from one of libcurl's callbacks.
+    /// Continues without the rest, and closes the connection. Must not be called from a callback of libcurl.
     func giveUpRest(_ handle: EasyHandle) {
         thread.multi?.stop(handle)
         if isRestUnneeded { leaveRest(isWhole: false) } else { endWithoutRest() }
     }
 
-    /// Goes on after a response whose body is not needed, be it whole or cut.
+    /// Continues after a response whose body is not needed, complete or not.
     func leaveRest(isWhole: Bool) {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
         switch phase {
         case .replacing(let stored): replay(stored)
-        // The cache keeps what is whole only.
+        // The cache stores only complete bodies.
         case .following(let request) where isWhole: finishStoring { $0.follow(request) }
         case .following(let request): follow(request)
         default: return
         }
     }
 
-    /// Ends with what has come of an error's body.
+    /// Ends with the part of an error's body that has arrived.
     func endWithoutRest() {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
@@ -164,7 +164,7 @@ extension URLError {
         self.init(error.code, describedBy: error.userInfo.merging([Self.leftRestKey: count]) { $1 })
     }
 
-    /// Whether all is known of the response but the rest of its body, for which ``Connection/limitBodyOfError()`` has set a
-    /// limit.
+    /// Whether only a part of an error's body is missing, which exceeded the limit of
+    /// ``Connection/limitBodyOfError()``.
     package var leavesRest: Bool { userInfo[Self.leftRestKey] != nil }
 }

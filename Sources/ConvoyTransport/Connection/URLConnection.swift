@@ -17,7 +17,7 @@ import Synchronization
 public final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
     // All mutable state belongs to the network thread.
 
-    /// The request as it was given; see ``Connection``.
+    /// The original request; see ``Connection``.
     public var originalRequest: URLRequest { firstRequest.urlRequest }
     let firstRequest: TransferRequest
     let configuration: ConnectionConfiguration
@@ -25,22 +25,22 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     enum Phase {
         case initial
-        /// libcurl has the request.
+        /// libcurl runs the request.
         case loading
-        /// There was no file descriptor for a connection; the request is given to libcurl again when others have
-        /// finished.
+        /// There was no file descriptor for a connection; the request is passed to libcurl again when other transfers
+        /// have finished.
         case waitingForDescriptor
-        /// Certificates are read from files for the TLS of the request.
+        /// The certificates for TLS are being read from files.
         case preparingTLS
-        /// A redirect has come, and the delegate is asked what to do.
+        /// The delegate is deciding about a redirect.
         case deciding
-        /// The rest of a redirect's response is discarded, for a moment; then the next request is made.
+        /// The rest of a redirect's response is discarded, for a limited time; then the next request is sent.
         case following(URLRequest)
-        /// The cache is asked for a response to the request that is ready to be sent.
+        /// The cache is looking for a response to the request.
         case consulting
-        /// The user is asked about the cookies of a response.
+        /// The acceptance handler is deciding about the cookies of a response.
         case askingAboutCookies(ResponseHead)
-        /// The rest of the network's response is discarded, for a moment; then a stored one is delivered in its place.
+        /// The rest of the network's response is discarded, for a limited time; then a stored one is delivered instead.
         case replacing(any ServableResponse)
         /// The response is complete, and is being stored.
         case storing
@@ -57,13 +57,13 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     var followedRedirects: Int
     /// The requests that were redirected.
     @exclusivity(unchecked) var redirectChain = RedirectChain()
-    /// How often receiving was suspended: a resumption is for the last suspension before it.
+    /// How often receiving was suspended: a resumption applies to the last suspension before it.
     private let suspensionCount = Atomic<UInt32>(0)
-    /// Hold the transfer to its rate limits; nil as long as there are none.
+    /// Apply the rate limits; nil without limits.
     @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
     @exclusivity(unchecked) var sendThrottle: TransferThrottle?
     @exclusivity(unchecked) var isCancelled = false
-    /// Whether a stored response is to be validated, however fresh it is.
+    /// Whether a stored response must be validated even if it is fresh.
     @exclusivity(unchecked) var revalidates = false
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
@@ -96,7 +96,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     // MARK: Any thread
 
-    /// Starts the transfer. To be called once, from any thread.
+    /// Starts the transfer. Call it once, from any thread.
     public func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
@@ -121,7 +121,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     // MARK: The network thread
 
-    /// Holds back the body after the current call. To be called only from the delegate's methods.
+    /// Holds the body back after the current call. Only for the delegate's methods.
     public func suspendReceiving() {
         suspensionCount.add(1, ordering: .releasing)
         updateFlow(.hold(.delegate))
@@ -151,7 +151,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         exchange = next
     }
 
-    /// Hands the current request to libcurl.
+    /// Passes the current request to libcurl.
     private func load() {
         do throws(URLError) {
             try attemptToLoad()
@@ -161,7 +161,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     private func attemptToLoad() throws(URLError) {
-        // Read once: all that follows decides by its target.
+        // The URL is read once; everything later uses its target.
         var address = try RequestRules.address(of: exchange.request, hasCache: configuration.cache != nil)
         if let secured = upgraded(address) {
             address = secured
@@ -173,7 +173,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: address.target)
         exchange.speaksTLS = address.target.isSecure || route?.proxy?.kind == .https
         guard try mayBegin(address.target, tls) else { return }
-        // Most requests go straight to a server that asks for nothing.
+        // Most requests go directly to a server that has sent no challenge.
         let authorization =
             configuration.authorizer == nil && route?.proxy == nil ? nil : authorize(request, address, over: route)
         exchange.header = try multi.header(
@@ -194,7 +194,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
     }
 
-    /// Hands the request, for which everything else is ready, to libcurl.
+    /// Passes the request, which is complete, to libcurl.
     func send(to address: HTTPAddress) throws(URLError) {
         guard let multi = thread.multi, let header = exchange.header else {
             throw failure(.cannotLoadFromNetwork, "There is no network thread.")
@@ -218,7 +218,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.isSecure = address.target.isSecure
         if let route = exchange.route {
             options.route = route
-            // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
+            // With CURLOPT_CONNECT_TO libcurl uses CONNECT for http too.
             options.mayTunnel = route.proxy?.kind.isHTTP == true && (options.isSecure || route.connectTo != nil)
             options.isScoped = route.key != nil && route.isScoped(address.target)
         }
@@ -237,7 +237,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         guard code == CURLE_OK else {
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }
-        // The cache knows when it answered, which mostly was just now.
+        // The stored response's time is that of the lookup, which usually was just now.
         if exchange.waitsSince != 0 {
             exchange.cache?.willSend()
         } else if case .consulting = phase {
@@ -280,7 +280,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
     }
 
-    /// Makes the last call to the delegate, and releases everything that the transfer held.
+    /// Makes the last call of the delegate, and releases everything that the transfer holds.
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         if case .ended = phase { return }
         finishTransaction()

@@ -33,17 +33,17 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
     @exclusivity(unchecked) private var timer: RunLoopTimer?
-    /// Idle handles, with all that libcurl has allocated for them.
+    /// Idle handles, with their buffers.
     @exclusivity(unchecked) private var idle: [EasyHandle] = []
-    /// The handles that libcurl has, each at its `position`.
+    /// The running handles, each at its `position`.
     @exclusivity(unchecked) private var running: [EasyHandle] = []
-    /// The header of the last request that was not prepared.
+    /// The header of the last request that had none.
     @exclusivity(unchecked) private var lastHeader: RequestHeader?
     @exclusivity(unchecked) private var needsTimeoutAction = false
     @exclusivity(unchecked) private var mayHaveMessages = false
-    /// How often in a row libcurl has asked to be called again at once, without any event in between.
+    /// How often in a row libcurl has asked to be called again at once, without an event in between.
     @exclusivity(unchecked) private var idleCalls = 0
-    /// Whether such a call has been delayed a little.
+    /// Whether such a call was delayed.
     @exclusivity(unchecked) private var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
     @exclusivity(unchecked) private var depth = 0
@@ -124,11 +124,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         idle.popLast() ?? EasyHandle(sockets: sockets)
     }
 
-    /// The header of a request: one that was made before, where the fields are those of the last request.
+    /// The header of a request; that of the last request, if the fields are the same.
     ///
     /// - Parameters:
-    ///   - authorization: sent in place of the request's own.
-    ///   - proxyAuthorization: the same for the proxy that the request travels through.
+    ///   - authorization: replaces the request's own.
+    ///   - proxyAuthorization: the same for the request's proxy.
     func header(
         of request: TransferRequest, addingUserAgent: Bool, authorization: String?, proxyAuthorization: String?,
         cookie: [UInt8]?
@@ -153,7 +153,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return try header(of: source, url: request.url)
     }
 
-    /// The same, of its parts.
+    /// The header for these parts.
     func header(of source: RequestHeader.Source, url: URL?) throws(URLError) -> RequestHeader {
         if let lastHeader, lastHeader.source == source { return lastHeader }
         let header = try RequestHeader(source, url: url)
@@ -161,9 +161,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return header
     }
 
-    /// Makes a handle idle. It keeps its buffers and options, and nothing of its last transfer.
+    /// Makes a handle idle. It keeps its buffers and options, but nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
-        // The next request must not get one that libcurl still runs.
+        // A running handle must not be given to the next request.
         if handle.position >= 0 { stop(handle) }
         handle.owner = nil
         handle.trace = nil
@@ -171,7 +171,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
-    /// Begins the transfer for which the handle is set up.
+    /// Starts the transfer for which the handle was prepared.
     func start(_ handle: EasyHandle) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
@@ -183,7 +183,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return code
     }
 
-    /// Removes a handle from `running`. False if libcurl does not have the handle.
+    /// Removes a handle from `running`. False if it is not running.
     private func leaveRunning(_ handle: EasyHandle) -> Bool {
         let position = handle.position
         guard position >= 0 else { return false }
@@ -198,8 +198,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Removes a transfer from libcurl in any state. Must not be called from one of libcurl's callbacks.
     ///
-    /// - Parameter closing: whether its connection is closed, if no other transfer uses it. Otherwise one of HTTP/2 is kept,
-    ///   and nobody reads what is on its way: a server that has much to send learns nothing as long as it cannot.
+    /// - Parameter closing: whether its connection is closed, if no other transfer uses it. Otherwise an HTTP/2
+    ///   connection is kept, and the rest of the stream stays unread: a server that has much to send does not notice.
     func stop(_ handle: EasyHandle, closing: Bool = false) {
         guard leaveRunning(handle) else { return }
         if closing { convoy_easy_set_long(handle.easy, CURLOPT_FORBID_REUSE, 1) }
@@ -216,35 +216,35 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         endedCount += 1
     }
 
-    /// Whether libcurl has no transfer.
+    /// Whether no transfer is running.
     var isIdle: Bool { running.isEmpty }
 
     /// How often a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }
 
-    /// Resumes a transfer that a callback has paused, or keeps one of its directions paused. libcurl may call back from
-    /// here.
+    /// Resumes a transfer that a callback has paused, or keeps one of its directions paused. May call back.
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         let heldBytes = handle.holdsBytes
-        // The callback sets it again if bytes are still not taken.
+        // The callback sets it again if it refuses bytes again.
         if !receiving { handle.holdsBytes = false }
         noteEvent()
         depth += 1
         let code = curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
         depth -= 1
-        // The transfer has ended, which its owner does not know yet: libcurl passes nothing on, and keeps what it has.
+        // The transfer has ended, but its owner has not been called yet: libcurl delivers nothing more, and keeps its
+        // bytes.
         if code == CURLE_BAD_FUNCTION_ARGUMENT { handle.holdsBytes = heldBytes }
         mayHaveMessages = true
     }
 
-    /// Whether the connections of HTTP/2 hide that a stream was reset, as those of libcurl before 8.1 do: where more has come
-    /// for another stream than that one has room for, they tell a transfer whose stream is closed that its body is whole.
+    /// Whether libcurl may hide that an HTTP/2 stream was reset, as versions before 8.1 do: if more bytes arrived for
+    /// another stream than it has room for, they report a closed stream's body as complete.
     static let hidesResets = (convoy_version()?.pointee.version_num ?? 0) < 0x08_01_00
 
-    /// The owners of the transfers that libcurl has.
+    /// The owners of the running transfers.
     var runningOwners: some Sequence<any EasyHandleOwner> { running.lazy.compactMap(\.owner) }
 
-    /// Whether this is called from within libcurl, which must not be called then.
+    /// Whether the caller is inside a callback of libcurl, which must not be called then.
     var isInLibcurl: Bool { depth > 0 }
 
     // MARK: Events
@@ -311,23 +311,23 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// Makes libcurl look at transfers again that were refused a socket. libcurl 7.88 would try the next address only
-    /// when something else happens to the transfer.
+    /// Makes libcurl continue with transfers that were refused a socket. libcurl 7.88 would try the next address only
+    /// after another event of the transfer.
     private func wakeStalled() {
         let stalled = sockets.stalled
         sockets.stalled = []
         for handle in stalled where handle.position >= 0 {
             depth += 1
-            // Only a change of the state has this effect. Nothing moves yet that could be held up.
+            // Only a change of the state has this effect. No bytes move yet.
             curl_easy_pause(handle.easy, CURLPAUSE_RECV)
             curl_easy_pause(handle.easy, CURLPAUSE_CONT)
             depth -= 1
         }
     }
 
-    /// How often per turn libcurl is called again at once if it asks for it.
+    /// How often libcurl is called again at once in one turn, if it asks for it.
     private static let callsOfTurn = 8
-    /// After how many calls without an event further calls are delayed.
+    /// The number of calls without an event after which calls are delayed.
     private static let patience = 64
 
     /// Delays the next call. libcurl 8.14 asks to be called again at once, over and over, while an HTTP/2 transfer
@@ -340,7 +340,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         runLoop.schedule(timer, at: NetworkRunLoop.now + milliseconds * 1_000_000)
     }
 
-    /// Notes an event for libcurl, which does not ask again while it waits for a delayed call.
+    /// Notes an event, after which libcurl expects to be called.
     private func noteEvent() {
         idleCalls = 0
         if isPutOff { needsTimeoutAction = true }
