@@ -2,54 +2,56 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A place for the body of a response: a file, a part of one, a user's stream, a reader.
+/// The destination of a response's body: a file, a part of one, a user's stream, or a reader.
 ///
-/// It is used by one thread at a time. A ``SinkQueue`` gives it its commands in their order, on a worker thread, where they
+/// It is used by one thread at a time. A ``SinkQueue`` passes it its commands in order, on a worker thread, where they
 /// may block.
 package protocol BodySink: AnyObject, Sendable {
     /// Whether there is nothing to open.
     var isOpen: Bool { get }
-    /// Whether the next command waits neither for another program or machine nor for a user's code, so that it is carried
-    /// out on the network thread. Asked there, or on the thread that has opened the sink.
+    /// Whether the next command waits neither for another program or machine nor for user code, so that it can run on
+    /// the network thread. Asked on that thread, or on the thread that has opened the sink.
     var isImmediate: Bool { get }
-    /// Whether it has a reader, for whom the transfer may have to wait.
+    /// Whether it has a reader, for which the transfer may have to wait.
     var isPaced: Bool { get }
-    /// Whether the bytes are discarded unless they are committed: a file, for example, that gets its name when it is whole.
+    /// Whether the bytes are discarded unless they are committed, as with a file that gets its name when it is
+    /// complete.
     var isProvisional: Bool { get }
 
     /// Whether it opens a file that takes a descriptor. Then opening it, or writing to it, can be tried again where there is
     /// none.
     var opensFile: Bool { get }
 
-    /// Prepares for a body, and leaves what is there unchanged. Called before the request is sent.
+    /// Prepares for a body, and changes no existing contents. Called before the request is sent.
     func open() throws(URLError)
 
-    /// A response was accepted, and its body comes next.
+    /// Begins the body of an accepted response.
     ///
-    /// - Parameter count: how many bytes were written, which are to be discarded. If there are none, this must not block,
-    ///   nor call a user's code.
+    /// - Parameter count: the number of bytes to discard. If it is 0, this must neither block nor call user code.
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError)
 
-    /// Writes bytes behind those before.
+    /// Writes bytes after the previous ones.
     func write(_ bytes: UnsafeRawBufferPointer) throws(URLError)
 
-    /// Whether the transfer is to wait, because the reader has enough for now. If so, `then` is called once when there is
-    /// room again, on any thread. On the network thread.
+    /// Whether the transfer must wait, because the reader has enough bytes for now. If so, `then` is called once when
+    /// there is room again, on any thread. On the network thread.
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool
 
-    /// Waits until the bytes of a provisional body, which is whole, are where a power cut leaves them.
+    /// Waits until the bytes of a complete provisional body would survive a power cut.
     func synchronize() throws(URLError)
 
-    /// Puts the bytes of a provisional body in their final place: the response is whole, and its serializer has accepted it.
+    /// Puts the bytes of a provisional body in their final place: the response is complete, and its serializer has
+    /// accepted it.
     ///
-    /// That is part of the operation: it finishes afterwards, and fails if this fails, so that no dependent runs without the
-    /// bytes. A cancellation meanwhile waits for a second, and is without effect if this ends in that time.
+    /// The commit is part of the operation, which finishes afterwards, and fails if this fails, so that no dependent
+    /// runs without the bytes. A cancellation meanwhile waits for a second, and has no effect if the commit ends in
+    /// that time.
     func commit() throws
 
-    /// Ends a body that is whole and not provisional.
+    /// Ends a complete body that is not provisional.
     func close() throws(URLError)
 
-    /// Ends the use of the sink: after `commit()`, in place of `close()`, or when the operation has ended otherwise.
+    /// Ends the use of the sink: after `commit()`, instead of `close()`, or when the operation has ended otherwise.
     func discard()
 }
 
@@ -67,10 +69,10 @@ extension BodySink {
     package func discard() {}
 }
 
-/// What was set as the place of an operation's body.
+/// The destination that was set for an operation's body.
 struct BodyPlace: @unchecked Sendable {
     let sink: any BodySink
-    /// The stream that the user has set. Foundation's streams are not Sendable; only the sink uses it.
+    /// The user's stream. Foundation's streams are not Sendable; only the sink uses it.
     let stream: OutputStream?
 
     init(_ sink: any BodySink) { (self.sink, stream) = (sink, nil) }
@@ -82,7 +84,7 @@ struct BodyPlace: @unchecked Sendable {
 }
 
 extension URLConnectionOperation {
-    /// Lets the body go into a sink of the library's, in place of memory or a user's stream. To be set before the operation
+    /// Sends the body to a sink of the library instead of memory or a user's stream. Set it before the operation
     /// begins.
     package final func setBodySink(_ sink: any BodySink) {
         set(BodyPlace?.some(BodyPlace(sink))) { swap(&$0.place, &$1) }

@@ -3,10 +3,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A file for a body: one that is written in place, or one beside its place, which it takes when the response is accepted.
+/// A file for a body: written in place, or beside its destination, whose name it takes when the response is accepted.
 ///
-/// Nothing is made or changed before the first byte of an accepted response, or the end of an empty one. One in place is
-/// written at once if it is on a local disk.
+/// Nothing is created or changed before the first byte of an accepted response, or the end of an empty one. A file in
+/// place on a local disk is written immediately.
 package final class FileSink: BodySink, @unchecked Sendable {
     package let fileURL: URL
     package let isProvisional: Bool
@@ -21,7 +21,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
     private(set) var isClosed = false
     /// Whether the body of a response begins with the next byte.
     private var begins = false
-    /// Whether the file has bytes that are not of that body.
+    /// Whether the file has bytes of another body.
     private var hasOldContents = false
 
     /// A file that is written in place.
@@ -29,12 +29,12 @@ package final class FileSink: BodySink, @unchecked Sendable {
         self.init(fileURL, FileWriter(inPlace: fileURL.path), isProvisional: false)
     }
 
-    /// A file that is written beside its place, under a name of its own, so that it is no other's and not too long.
+    /// A file that is written beside its destination, under a unique name of limited length.
     ///
     /// - Parameters:
     ///   - preparing: called before the request is sent.
-    ///   - didCommit: called when the file has its name; an error that it throws fails the operation. Both on a thread that
-    ///     may block.
+    ///   - didCommit: called when the file has its name; an error that it throws fails the operation. Both on a thread
+    ///     that may block.
     package convenience init(
         replacing fileURL: URL, calls: FileCalls = FileCalls(), preparing: (@Sendable () throws -> Void)? = nil,
         didCommit: (@Sendable () throws -> Void)? = nil
@@ -71,7 +71,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
         isOpen = true
     }
 
-    /// Makes a file in place, or truncates it, whatever the response is.
+    /// Creates or truncates a file in place, whatever the response is.
     func openEmpty() throws(URLError) {
         guard !isOpen, !isClosed else { return }
         try attempt { () throws(FileWritingError) in try file.open() }
@@ -90,18 +90,18 @@ package final class FileSink: BodySink, @unchecked Sendable {
         }
     }
 
-    /// Writes as many of the bytes as one call takes, and returns how many those are.
+    /// Writes as many of the bytes as one call accepts, and returns their number.
     func writeSome(_ bytes: UnsafeRawBufferPointer) throws(URLError) -> Int {
         var count = 0
         try attempt { () throws(FileWritingError) in count = try file.writeSome(bytes) }
         return count
     }
 
-    /// Makes the file, or discards what is in it, if that has not been done for the body that begins.
+    /// Creates the file, or discards its contents, unless that was done for this body.
     private func makeEmpty() throws(FileWritingError) {
         guard begins else { return }
         if !file.isOpen {
-            // On the network thread, perhaps, and something else may be there by now.
+            // This may be the network thread, and the file may have been replaced by a pipe.
             try file.open(waits: !isImmediate)
             isImmediate = isImmediate && file.isOnLocalDisk
         } else if hasOldContents {
@@ -142,7 +142,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
         file.discard()
     }
 
-    /// Does something with the file, and notes its failure.
+    /// Calls a function of the file, and stores its failure.
     private func attempt(
         _ code: URLError.Code = .cannotWriteToFile, _ body: () throws(FileWritingError) -> Void
     ) throws(URLError) {
@@ -158,16 +158,16 @@ package final class FileSink: BodySink, @unchecked Sendable {
 }
 
 extension FileWritingError {
-    /// What the system said.
+    /// The system's error.
     package var posixError: POSIXError { POSIXError(POSIXErrorCode(rawValue: cause.code) ?? .EIO) }
 }
 
 extension URLError {
-    /// The error of a file that cannot be written, which it names.
+    /// The error of a file that cannot be written, with its path.
     ///
-    /// - Parameter url: where the bytes come from.
+    /// - Parameter url: the source of the bytes.
     package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
-        // Foundation's text for it begins with a phrase that says nothing.
+        // Foundation's text begins with a meaningless phrase.
         let reason = (underlying as? POSIXError).map { SystemError(code: $0.code.rawValue).text }
         self.init(
             code, url: url, "The file \(file.path) could not be written: \(reason ?? underlying.localizedDescription)",

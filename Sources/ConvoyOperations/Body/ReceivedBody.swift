@@ -2,17 +2,17 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What has arrived of the body of an operation's response, and what is known of it. It passes from each attempt to the
-/// next one, and belongs to the attempt that has it.
+/// The received part of a response's body, and what is known about the rest. It passes from each attempt to the next,
+/// and belongs to the attempt that holds it.
 struct ReceivedBody: ~Copyable {
-    /// Whether it was chosen where the bytes go: when the first attempt that comes so far is about to connect.
+    /// Whether the destination of the bytes was chosen, which happens when the first attempt is about to connect.
     private(set) var hasPlace = false
     /// The sink for the body; nil if the body goes to memory.
     private(set) var sink: SinkQueue?
     private(set) var memory = MemoryBody()
     /// The body of a response that does not go into the sink, or does not continue the bytes already received.
     private(set) var setAside: MemoryBody?
-    /// The request of the last attempt, as it was before a range was asked for.
+    /// The request of the last attempt, without a range.
     private(set) var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
     private(set) var head: ResponseHead?
@@ -20,10 +20,10 @@ struct ReceivedBody: ~Copyable {
     private(set) var total: Int64?
     /// The range that the current attempt asked for, or an earlier one whose answer was unusable.
     private(set) var resumption: Resumption?
-    /// Whether an answer to a range was unusable. Attempts then request the whole body, until it begins to arrive with its
-    /// length, and `resumption` stays for what is known of it.
+    /// Whether an answer to a range was unusable. Attempts then request the whole body until it begins to arrive with
+    /// its length; `resumption` stays for what is known about it.
     private var asksForWhole = false
-    /// What earlier answers have told of the body that arrives anew: its length, and how many bytes it has at least.
+    /// What earlier answers have stated about a body that arrives anew: its length, and how many bytes it has at least.
     private var knownTotal: Int64?
     private var leastTotal: Int64 = 0
     /// Why the rest of the body was not waited for; nil if it was.
@@ -33,10 +33,10 @@ struct ReceivedBody: ~Copyable {
 
     var isInMemory: Bool { sink == nil }
 
-    /// How many bytes of the body are kept so far.
+    /// How many bytes of the body were kept so far.
     var offset: Int64 { sink?.offset ?? memory.count }
 
-    /// How many bytes of the response there are.
+    /// How many bytes of the response have arrived.
     var count: Int64 { setAside?.count ?? offset }
 
     /// Whether the request's body may have been read, so that a stream must be replayed.
@@ -44,10 +44,10 @@ struct ReceivedBody: ~Copyable {
 
     // MARK: Requests
 
-    /// Lets the bytes go to a sink; nil for memory.
+    /// Sends the bytes to a sink; nil for memory.
     mutating func place(in sink: SinkQueue?) { (self.sink, hasPlace) = (sink, true) }
 
-    /// The request of an attempt that begins: for the rest of the body, where that can be had.
+    /// The request of an attempt that begins: for the rest of the body, if possible.
     mutating func begin(sending request: TransferRequest) -> TransferRequest {
         self.request = request
         (setAside, cut) = (nil, nil)
@@ -59,7 +59,7 @@ struct ReceivedBody: ~Copyable {
         return .foundation(resumption?.request(whole) ?? whole)
     }
 
-    /// What has arrived is unusable: the next attempt requests the whole body.
+    /// Notes that the received bytes are unusable: the next attempt requests the whole body.
     mutating func requestWhole() { asksForWhole = true }
 
     /// A response that asks for credentials was cut, and is the result: the next attempt waits for all of it.
@@ -73,19 +73,19 @@ struct ReceivedBody: ~Copyable {
         return asksForWhole ? resumption.evaluateWhole(response) : resumption.evaluate(response)
     }
 
-    /// The bytes go on until there are this many.
+    /// Continues until there are this many bytes.
     mutating func goOn(to whole: Int64) { total = whole }
 
-    /// The whole body arrives with a response.
+    /// Notes that the whole body arrives with a response.
     mutating func willStartOver(with response: ResponseHead) {
         let known = resumption?.known(of: response)
         (knownTotal, leastTotal) = (known?.length, known?.received ?? 0)
-        // One that tells no length may be a part that calls itself the whole: nothing is added to what it sends.
+        // A response without a length may be a part that calls itself the whole: it is never continued.
         asksForWhole = resumption != nil && (!(200..<300).contains(response.statusCode) || response.contentLength == nil)
         if !asksForWhole { resumption = nil }
     }
 
-    /// The bytes that follow belong to a response, from its first one on.
+    /// Starts over with the first byte of a response's body.
     mutating func startOver(with response: ResponseHead) {
         head = response
         let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
@@ -95,7 +95,7 @@ struct ReceivedBody: ~Copyable {
     /// Forgets all bytes in memory, for a body of the length that was announced.
     mutating func startOverInMemory() { memory.startOver(expecting: total) }
 
-    /// Keeps what follows apart from the bytes already received.
+    /// Stores the following bytes apart from those already received.
     mutating func putAside() { setAside = MemoryBody() }
 
     // MARK: Bytes
@@ -105,13 +105,13 @@ struct ReceivedBody: ~Copyable {
         if setAside == nil { memory.append(data) } else { setAside?.append(data) }
     }
 
-    /// Whether there are more bytes than the range announced: nothing that its response says can be trusted.
+    /// Whether there are more bytes than the range announced, so that the response cannot be trusted.
     func exceedsRange(with count: Int64) -> Bool {
         guard let total, count > total else { return false }
         return resumption != nil && !asksForWhole
     }
 
-    /// Why the body is not whole, though the transfer has succeeded; nil if it is.
+    /// Why the body is incomplete although the transfer has succeeded; nil if it is complete.
     var shortfall: URLError? {
         guard setAside == nil, cut == nil else { return nil }
         if let total, offset != total {

@@ -3,18 +3,18 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Gives a ``BodySink`` its commands, each of which begins when the one before has ended.
+/// Passes a ``BodySink`` its commands, one after another.
 ///
-/// A sink may be a user's code, a pipe that is not read, or a file on an unreachable server. So it is opened, written and
-/// closed on a worker thread, while the transfer waits. Only a command that does not block is carried out at once, which
-/// saves two thread hops per block.
+/// A sink may be a user's code, a pipe that is not read, or a file on an unreachable server. So it is opened, written
+/// and closed on a worker thread, while the transfer waits. Only a command that does not block is carried out at once,
+/// which saves two thread hops per block.
 ///
 /// `then` of a command is called synchronously if there was nothing to wait for, otherwise later on the network thread.
-/// A command that fails takes the ones behind it along: they end with its error. ``discard()`` ends the queue, whatever the
-/// sink is doing, and no `then` is called any more.
+/// When a command fails, those after it fail with the same error. ``discard()`` ends the queue, whatever the sink is
+/// doing, and no `then` is called any more.
 ///
-/// The queue belongs to the thread that begins a try, then to the network thread, then to the one that discards it; the
-/// operation orders them.
+/// The queue belongs to the thread that begins an attempt, then to the network thread, then to the thread that discards
+/// it; the operation orders them.
 final class SinkQueue {
     /// Returns how many bytes are in the sink afterwards, of those that were in it before.
     private typealias Job = @Sendable (any BodySink, Int64) throws(URLError) -> Int64
@@ -34,14 +34,14 @@ final class SinkQueue {
     var claim: DescriptorClaim?
     /// How many bytes of the body have been written so far.
     private(set) var offset: Int64 = 0
-    /// The commands that wait for the one that a worker carries out.
+    /// The commands that wait for the one that a worker executes.
     private var commands = Backlog<Command>()
-    /// What a worker carries out.
+    /// The command that a worker executes.
     private var call: BlockingCall?
-    /// What the first command has failed with.
+    /// The error of the first command that failed.
     private var failure: URLError?
     private var isDiscarded = false
-    /// Whether the sink was asked to commit, by `call`.
+    /// Whether `call` is the commit.
     private var hasCommitted = false
     private(set) var isOpen: Bool
     /// Whether a command has not ended yet.
@@ -57,13 +57,13 @@ final class SinkQueue {
 
     // MARK: Opening and committing
 
-    /// Runs what is left to do after a call: at once, on the worker thread that has made it, or on another thread.
+    /// Runs what follows a call: at once, on the worker thread that made it, or on another thread.
     typealias Executor = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-    /// Notes that the sink is about to be opened by a call, or is not after all, with nil.
+    /// Notes that a call is about to open the sink, or, with nil, is not after all.
     func willOpen(as call: BlockingCall?) { self.call = call }
 
-    /// Opens the sink. Called before each try, and before every other command.
+    /// Opens the sink. Called before each attempt, and before every other command.
     ///
     /// - Parameters:
     ///   - call: by which the opening can be given up; announced by ``willOpen(as:)``.
@@ -87,7 +87,7 @@ final class SinkQueue {
         then(failure)
     }
 
-    /// Notes that the sink is about to commit: nothing else is under way, and only ``discard()`` follows.
+    /// Notes that the sink is about to commit: no other command is running, and only ``discard()`` follows.
     func willCommit(as call: BlockingCall) {
         self.call = call
         hasCommitted = true
@@ -144,12 +144,12 @@ final class SinkQueue {
         sink.opensFile && failure?.lacksDescriptor == true && carrier != nil && claim?.isLast != true
     }
 
-    /// Waits for everything that was asked for. `then` is told whether all of it succeeded.
+    /// Waits for all earlier commands. `then` receives the first failure.
     func flush(then: @escaping (URLError?) -> Void) {
         if isBusy { commands.append(Command(job: { $1 }, then: then)) } else { then(failure) }
     }
 
-    /// Synchronizes the sink behind everything that was asked for. `then` is told whether all of it succeeded.
+    /// Synchronizes the sink after all earlier commands. `then` receives the first failure.
     func synchronize(then: @escaping (URLError?) -> Void) {
         append(
             Command(
@@ -159,7 +159,7 @@ final class SinkQueue {
                 }, then: then))
     }
 
-    /// Closes the sink behind everything that was asked for. `then` is told whether all of it succeeded.
+    /// Closes the sink after all earlier commands. `then` receives the first failure.
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen, failure == nil else { return then(failure) }
         // A stream that compresses or encrypts writes its last bytes when it is closed.
@@ -170,14 +170,14 @@ final class SinkQueue {
         append(Command(job: close, closes: true, then: then))
     }
 
-    /// Ends the queue, and discards the sink once it is not in use: at once, or when what was begun returns.
+    /// Ends the queue, and discards the sink once it is unused: at once, or when the running command returns.
     func discard() {
         guard !isDiscarded else { return }
         (isDiscarded, claim) = (true, nil)
         commands = Backlog()
         if let call {
             if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
-            // Otherwise the one who uses the sink discards it.
+            // Otherwise the thread that uses the sink discards it.
             guard call.isWithdrawn || hasCommitted && !call.isAbandoned else { return }
         }
         discardUnused()
@@ -186,14 +186,14 @@ final class SinkQueue {
     private func discardUnused() {
         guard isOpen else { return }
         isOpen = false
-        // The stream of a user may take its time, and say nothing.
+        // A user's stream may take long to close.
         if sink.isImmediate { sink.discard() } else { BlockingWorkers.shared.perform { [sink] in sink.discard() } }
     }
 
     private struct Owner: @unchecked Sendable { let queue: SinkQueue }
 
-    /// Carries out a command behind everything that was asked for before: at once, if it does not block, otherwise on a
-    /// worker thread. Goes on on the network thread.
+    /// Executes a command after all earlier ones: at once if it does not block, otherwise on a worker thread. Continues
+    /// on the network thread.
     private func append(_ command: Command) {
         guard !isDiscarded else { return }
         if !isBusy, sink.isImmediate {
@@ -204,7 +204,7 @@ final class SinkQueue {
         if call == nil { beginNext() }
     }
 
-    /// Does what does not block.
+    /// Executes a command that does not block.
     private func carryOut(_ job: Job, _ then: (URLError?) -> Void) {
         if failure == nil {
             failure = Self.failure(url) { () throws(URLError) in offset = try job(sink, offset) }
@@ -217,7 +217,7 @@ final class SinkQueue {
             guard let failure else { return begin(command) }
             let isLast = commands.isEmpty
             command.then(failure)
-            // With the end of the last one, the queue may belong to another thread.
+            // After the last one, the queue may belong to another thread.
             if isLast { return }
         }
     }
@@ -248,7 +248,7 @@ final class SinkQueue {
 
     private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ claim: DescriptorClaim?) {
         call = nil
-        // It has returned just before it would have been given up.
+        // The command returned just before it would have been given up.
         if isDiscarded {
             if command.closes { isOpen = false }
             return discardUnused()
@@ -263,11 +263,11 @@ final class SinkQueue {
         if self.failure == nil { self.failure = failure }
         let isLast = commands.isEmpty
         command.then(failure)
-        // What `then` has asked for has begun already.
+        // The command that `then` has added is running already.
         if !isLast { beginNext() }
     }
 
-    /// What a command fails with, about the URL of the body, if it names none; nil if it succeeds.
+    /// The error of a command, with the URL of the body if it names none; nil if it succeeds.
     private static func failure(_ url: URL?, _ command: () throws(URLError) -> Void) -> URLError? {
         do throws(URLError) {
             try command()

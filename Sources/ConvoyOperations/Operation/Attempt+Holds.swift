@@ -3,10 +3,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What an attempt's transfer waits for: a decision about its response, a delegate or a reader that has enough bytes, and
-/// a sink that is busy.
+/// The holds of an attempt's transfer: a decision about its response, a delegate or a reader that has enough bytes, and
+/// a busy sink.
 extension Attempt {
-    /// Lets the connection wait, until the hold is lifted.
+    /// Holds the connection up until the hold is removed.
     private func hold(_ hold: TransferHolds, _ connection: any Connection) {
         if waiting == nil {
             connection.suspendReceiving()
@@ -16,7 +16,7 @@ extension Attempt {
         carryOut(flow.handle(.refused))
     }
 
-    /// A block that lifts a hold, on any thread.
+    /// A block that removes a hold, on any thread.
     private func lifting(_ hold: TransferHolds) -> @Sendable () -> Void {
         let carrier = carrier
         return { [self] in
@@ -26,12 +26,12 @@ extension Attempt {
         }
     }
 
-    /// Whether what it waits for may be lifted. On the network thread.
+    /// Whether holds can still be removed. On the network thread.
     private var isLive: Bool { !flow.isOver }
 
     // MARK: Decisions about a response
 
-    /// Lets the transfer wait until a delegate has decided about the response.
+    /// Holds the transfer up until a delegate has decided about the response.
     func wait(
         for delegate: any OperationDelegate, toDecideAbout response: ResponseHead, of operation: URLConnectionOperation,
         _ connection: any Connection
@@ -45,7 +45,8 @@ extension Attempt {
     }
 
     private func decided(_ decision: ResponseDecision) {
-        // When an attempt was stopped meanwhile, the next one asks for the response again, and that is decided about.
+        // If the attempt was stopped meanwhile, the next one requests the response again, and that one is decided
+        // about.
         guard isLive, let operation, let (connection, response) = undecided.take() else { return }
         switch decision {
         case .cancel:
@@ -62,7 +63,7 @@ extension Attempt {
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Lets the body go into a sink. The transfer waits until it is open.
+    /// Sends the body to a sink. The transfer is held up until the sink is open.
     private func divert(
         to sink: any BodySink, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
@@ -82,7 +83,7 @@ extension Attempt {
         }
     }
 
-    /// The connection has ended before the decision about its response. What stops the attempt stops the waiting.
+    /// Notes that the connection has ended before the decision about its response. Stopping the attempt ends the wait.
     func awaitDecision() {
         guard let operation else { return }
         let carrier = carrier
@@ -96,7 +97,7 @@ extension Attempt {
 
     // MARK: A slow receiver
 
-    /// Tells the delegate of bytes, and suspends the connection if it has enough of them.
+    /// Passes bytes to the delegate, and suspends the connection if it has enough.
     func tell(
         _ delegate: (any OperationDelegate)?, of data: UnsafeRawBufferPointer, _ received: Int64,
         _ operation: URLConnectionOperation, _ connection: any Connection
@@ -113,21 +114,21 @@ extension Attempt {
 
     // MARK: A slow reader
 
-    /// Suspends the connection if the reader of the sink has enough for now.
+    /// Suspends the connection if the sink's reader has enough for now.
     func waitForRoom(in sink: any BodySink, _ connection: any Connection) {
         if sink.waitsForRoom(then: lifting(.reader)) { hold(.reader, connection) }
     }
 
     // MARK: A slow sink
 
-    /// Gives the sink a command, and suspends the connection until it is done.
+    /// Passes the sink a command, and suspends the connection until it has ended.
     func command(
         _ sink: SinkQueue, for connection: any Connection, _ give: (@escaping (URLError?) -> Void) -> Void
     ) {
         give { [self] failure in
             if let failure {
                 stop(connection, then: .fail(failure))
-                // However the transfer ended meanwhile, bytes are missing.
+                // The sink has lost bytes, even if the transfer has succeeded meanwhile.
                 afterCancel = .fail(failure)
             }
             if !sink.isBusy { carryOut(flow.handle(.lift(.sink))) }

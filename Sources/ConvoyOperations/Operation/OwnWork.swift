@@ -4,19 +4,19 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Does the work of operations that are not one transfer.
+/// Does the work of operations that consist of more than one transfer.
 package protocol OperationWorker: AnyObject, Sendable {
-    /// The class of the library's own whose work it does. A user's subclass of it may override `start()`.
+    /// The library's class whose work it does. A user's subclass of it may override `start()`.
     var workedClass: ObjectIdentifier { get }
 
-    /// Whether its operations use one of their queue's slots, and one of their host's, while they execute. True by default.
+    /// Whether its operations use slots of their queue and host while they execute. True by default.
     var takesSlot: Bool { get }
 
     /// Does the work of an attempt. Called on any thread; must not block.
     func begin(_ work: OwnWork, of operation: URLConnectionOperation)
 
-    /// Lets go of what the work of all attempts has kept. Called once, when the operation ends, before anybody is told, on any
-    /// thread.
+    /// Releases what the work of all attempts has kept. Called once, when the operation ends, before that is reported,
+    /// on any thread.
     func end(_ operation: URLConnectionOperation)
 }
 
@@ -24,8 +24,8 @@ extension OperationWorker {
     package var takesSlot: Bool { true }
 }
 
-/// One attempt of an operation that does its work with other operations, in place of one transfer. It reports what becomes
-/// of the attempt; all members can be used from any thread.
+/// One attempt of an operation that works through other operations instead of one transfer. It reports the attempt's
+/// outcome; all members can be used from any thread.
 package struct OwnWork: Sendable {
     private let attempt: Attempt
     private let operation: URLConnectionOperation
@@ -34,15 +34,15 @@ package struct OwnWork: Sendable {
         (self.attempt, self.operation) = (attempt, operation)
     }
 
-    /// Says how the attempt is stopped: `stop` is called at most once, on any thread, and is to be answered by `didStop()`
-    /// unless the attempt has ended by then. False if the attempt was asked to stop already: that is to be answered as well,
-    /// and may begin the next attempt before the answer returns.
+    /// Sets how to stop the attempt: `stop` is called at most once, on any thread, and must be answered by `didStop()`
+    /// unless the attempt has ended by then. False if the attempt must stop already: that must be answered as well, and
+    /// the next attempt may begin before the answer returns.
     package func begin(stop: @escaping @Sendable () -> Void) -> Bool { operation.advance(attempt, to: .working(stop: stop)) }
 
-    /// The work was stopped, and can go on in another attempt.
+    /// Reports that the work was stopped, and can continue in another attempt.
     package func didStop() { operation.end(attempt, with: .stopped) }
 
-    /// Makes a head the response of the operation, and redirects those of its latest attempt.
+    /// Sets the response of the operation, and the redirects of its latest attempt.
     package func note(_ head: ResponseHead, redirects: [RedirectEvent]) {
         operation.core.withLock { core in
             core.head = head
@@ -50,23 +50,22 @@ package struct OwnWork: Sendable {
         }
     }
 
-    /// Ends the attempt with an error of the transport, unless the operation is to be retried.
+    /// Ends the attempt with an error of the transport, unless the operation is retried.
     package func fail(with error: any Error, head: ResponseHead?) { operation.end(attempt, with: .failed(error, head)) }
 
-    /// Ends the attempt with an error that is final.
+    /// Ends the attempt with a final error.
     package func fail(finally error: any Error) { operation.end(attempt, with: .settled(error)) }
 
-    /// Ends the attempt with a response that is not acceptable, unless the operation is to be retried.
+    /// Ends the attempt with an unacceptable response, unless the operation is retried.
     package func fail(with error: any Error, response head: ResponseHead, data: Data?, object: Any?) {
         operation.note(head)
         operation.end(attempt, with: .refused(error, head, data: data, object: object))
     }
 
-    /// Begins what cannot be undone. From here on the outcome of the attempt is that of the operation: a cancellation, or the end
-    /// of its time, waits for it for a second, and has no effect if it comes in that time.
+    /// Begins a step that cannot be undone. Its outcome is the operation's: a cancellation or a timeout waits for it
+    /// for a second, and has no effect if it ends in that time.
     ///
-    /// False if the operation has ended instead, because it was cancelled or its time was over: then there is nothing to
-    /// report any more.
+    /// False if the operation has ended instead, so that nothing remains to be reported.
     package func beginCommit() -> Bool {
         operation.handle(.workCanCommit(attempt.number))
         let life = operation.lifecycle.value
@@ -76,7 +75,7 @@ package struct OwnWork: Sendable {
     /// Ends the attempt with success.
     package func succeed(with object: Any?) { operation.end(attempt, with: .succeeded(object)) }
 
-    /// Tells how many bytes are there, and how many there will be.
+    /// Reports how many bytes there are, and how many are expected.
     package func report(bytes: Int64, total: Int64, expected: Int64?) {
         attempt.report(total: total, expected: expected)
         guard bytes > 0 else { return }
@@ -86,18 +85,18 @@ package struct OwnWork: Sendable {
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
     }
 
-    /// Tells that the body goes on behind bytes that were there already.
+    /// Reports that the body continues after existing bytes.
     package func didResume(at offset: Int64, expected: Int64?) {
         operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: expected)
     }
 
-    /// The host has answered: its gate need not stay closed.
+    /// Reports that the host has answered: its gate need not stay closed.
     package func hostDidAnswer() {
         if operation.reportsAnswer { operation.hostDidAnswer(operation.hostKey) }
     }
 
-    /// Waits until there are descriptors for files, or the attempt is to stop; then calls `then`, once. At once where there
-    /// are some.
+    /// Waits until there are descriptors for files, or the attempt must stop; then calls `then`, once. At once if there
+    /// are descriptors.
     ///
     /// - Parameter earlier: a claim with which a file could not be opened.
     package func awaitDescriptors(
@@ -108,39 +107,39 @@ package struct OwnWork: Sendable {
             .awaitDescriptors(count, after: earlier, while: { operation.isRunning(attempt) }, then: then)
     }
 
-    /// Runs a block on the thread on which the operation's connections are called back.
+    /// Runs a block on the thread of the operation's connections.
     package func perform(_ block: @escaping @Sendable () -> Void) {
         operation.core.withLock { $0.openCarrier(for: attempt) }.perform(block)
     }
 }
 
 extension URLConnectionOperation {
-    /// What does the work of the operation; nil, the default, for one transfer. To be set before it starts.
+    /// Does the work of the operation; nil, the default, for one transfer. Set it before the operation starts.
     package final var worker: (any OperationWorker)? {
         get { core.withLock { $0.worker } }
         set { set(newValue) { swap(&$0.worker, &$1) } }
     }
 
-    /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept as
-    /// `responseData`. To be set before it starts.
+    /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept
+    /// as `responseData`. Set it before the operation starts.
     package final func setBodyAcceptance(_ accepts: @escaping @Sendable (ResponseHead) -> Bool) {
         setHandler(\.acceptsBody, accepts)
     }
 
-    /// Makes the operation do a part of another's work: it gets the settings of that one, whose handlers decide about
-    /// redirects and challenges. It is not retried, except where nothing was sent, uses no cache, shares nothing, and
-    /// tells nobody else of its end. One for another origin than the parent's gets none of its secrets, as after a redirect.
+    /// Makes the operation a part of another one: it gets the other's settings, and the other's handlers decide about
+    /// redirects and challenges. It is not retried unless nothing was sent, uses no cache, shares no transfer, and
+    /// posts no notifications. A part for another origin gets none of the parent's secrets, as after a redirect.
     ///
-    /// - Parameter decoding: whether a body that came encoded, though nobody has asked for that, is decoded.
+    /// - Parameter decoding: whether a body is decoded if it is encoded without having been requested so.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
-        // One for the whole: what one part was told, the others know.
+        // All parts share one store of answered challenges.
         if parent.shouldUseCredentialStorage { _ = parent.credentialStore }
         let (common, redirect, challenge, context) = parent.core.withLock { core in
-            // All parts travel over the same.
+            // All parts use the same transport.
             core.common.values.holder.transports.pin()
             return (core.common.values, core.rareHandlers?.redirect, core.rareHandlers?.challenge, core.traceContext)
         }
-        // It goes out under that of the whole.
+        // It has the trace context of the whole.
         core.withLock { $0.traceContext = context }
         let facts = SerializerFacts(HTTPResponseSerializer(statusesOf: common.serializer.serializer))
         change { values in
@@ -177,8 +176,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Lets the server be silent: once the head of its response has come, the transfer may be without a byte for so many
-    /// seconds, or for ever with nil, and as slow as it likes. The head has the time that else is for any byte.
+    /// Allows the server to be silent: once the head of its response has arrived, the transfer may be without a byte
+    /// for this many seconds, or for ever with nil, and arbitrarily slow. The head has the usual idle limit.
     package final func allowSilence(for limit: TimeInterval?) {
         let request = core.withLock { $0.request.urlRequest }
         change { values in

@@ -5,22 +5,22 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Challenges of servers and proxies, and their answers.
+/// Answers challenges of servers and proxies.
 extension URLConnectionOperation {
-    /// What authorizes the requests of an operation that nobody has asked; nil where nobody has asked others either, which
-    /// costs next to nothing.
+    /// The authorizer for an operation without a challenge of its own, made from challenges to earlier operations; nil
+    /// without any, at almost no cost.
     func rememberingRecord(
         for request: TransferRequest, over configuration: ConnectionConfiguration
     ) -> AuthenticationRecord? {
         guard !AuthorizationMemory.shared.isEmpty else { return nil }
-        // A transfer with an authorizer is shared with nobody.
+        // A transfer with an authorizer is not shared.
         if coalescesIdenticalRequests, !configuration.isAsked(about: request.target) { return nil }
         return authenticationRecord
     }
 
-    /// Made when somebody asks, or has asked others before.
+    /// Made when the first challenge arrives, or an earlier one is remembered.
     private var authenticationRecord: AuthenticationRecord {
-        // An answer is kept there.
+        // Accepted answers are stored there.
         if shouldUseCredentialStorage { _ = credentialStore }
         let source = core.withLock { $0.credentialSource }
         onlookers.insert(.authentication)
@@ -32,8 +32,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The error of a response whose server has proved that it is another; nil if it is to be received. One out of a cache
-    /// has the proof of an earlier request, if it has one.
+    /// The error of a response whose server has proved that it does not know the password; nil if it may be received. A
+    /// stored response carries the proof of an earlier request, if any.
     func proofFailure(of head: ResponseHead) -> URLError? {
         guard let record = core.withLock({ $0.authentication?.record }), head.cacheUse == nil, !head.asksForCredentials,
             let server = AuthenticatingServer(head.url),
@@ -42,8 +42,7 @@ extension URLConnectionOperation {
         return URLError(.badServerResponse, url: head.url, failure.description, underlying: failure)
     }
 
-    /// Whether a response makes the operation send its request again, with an answer to what is asked for; nil if it is
-    /// the response.
+    /// The next attempt with an answer to a response's challenge; nil if the response is the result.
     func retryForAuthentication(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         guard let next = answer(to: head, attempt) else { return nil }
         continueBehindRedirects(of: attempt)
@@ -52,7 +51,7 @@ extension URLConnectionOperation {
 
     private func answer(to head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         if let next = retryForToken(head, attempt) { return next }
-        // In a tunnel there is no proxy that could ask.
+        // Inside a tunnel, a proxy cannot send a challenge.
         let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
         guard head.statusCode == 401 || isProxy else {
             core.withLock { $0.authentication?.record }?.noteSuccess(
@@ -75,7 +74,7 @@ extension URLConnectionOperation {
         let verdict = authenticationRecord.evaluate(fields, of: server)
         guard let next = answer(verdict, nil, or: .failure(error), attempt) else { return nil }
         continueBehindRedirects(of: attempt)
-        // Of a request that was redirected it may have been.
+        // The body of a redirected request may have been read.
         core.withLock { $0.authentication?.isBodyUnread = attempt.redirection == nil }
         return next
     }
@@ -88,7 +87,7 @@ extension URLConnectionOperation {
         return hasAuthenticator || source.own != nil || source.store != nil || !source.ofProxies.isEmpty
     }
 
-    /// Lets the next attempt begin where the redirects of this one have led.
+    /// Makes the next attempt begin where this one's redirects have led.
     private func continueBehindRedirects(of attempt: Attempt) {
         let old = core.withLock { core in
             let old = core.authentication?.continuation
@@ -128,7 +127,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Answers with a known credential, if no credential has been refused.
+    /// Answers with a known credential, if none was refused.
     private func answerByDefault(_ questions: ArraySlice<AuthenticationQuestion>) -> Bool {
         guard questions.allSatisfy({ !$0.isRefused }),
             let question = questions.first(where: { $0.proposedCredential != nil }),
@@ -137,14 +136,14 @@ extension URLConnectionOperation {
         return authenticationRecord.answer(question, with: credential, keeps: false)
     }
 
-    /// Asks the handler about the first of what may be answered.
+    /// Asks the handler about the first challenge that can be answered.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
         or otherwise: Attempt.Settlement, _ attempt: Attempt
     ) {
         guard let question = questions.first else { return settle(otherwise, attempt) }
-        // The user may keep the answer for ever: that must not keep the operation, or its handler. One that waits keeps
-        // itself. The attempt is kept, so that an answer that comes when it is over serves the next one.
+        // The user may keep the answer for ever, which must retain neither the operation nor its handler; a waiting
+        // operation retains itself. The attempt is retained, so that a late answer serves the next one.
         let answer = AuthenticationAnswer { [weak self] disposition in
             self?.take(disposition, questions, question, head, or: otherwise, attempt)
         }
@@ -152,7 +151,7 @@ extension URLConnectionOperation {
             protectionSpace: question.space, proposedCredential: question.proposedCredential,
             previousFailureCount: question.previousFailureCount, failureResponse: head?.urlResponse)
         (completionQueue ?? OperationQueues.processing).async { [self] in
-            // It may have been cancelled meanwhile; its handlers are released then.
+            // It may have been cancelled meanwhile; its handlers are then released.
             guard !isFinished else { return }
             if let handler = authenticationChallengeHandler {
                 handler(self, challenge) { answer.give($0) }
@@ -193,19 +192,19 @@ extension URLConnectionOperation {
         settle(.failure(error), attempt)
     }
 
-    /// Lets the attempt that follows one end with an outcome in place of sending the request.
+    /// Makes the next attempt end with an outcome instead of sending the request.
     private func settle(_ settlement: Attempt.Settlement, _ attempt: Attempt) {
         core.withLock { _ in attempt.settlement = settlement }
         handle(.retryDue(attempt.number))
     }
 
-    /// Ends an attempt whose outcome was settled before it. True if it did.
+    /// Ends an attempt whose outcome was settled before. True if it did.
     func end(_ attempt: Attempt, by settlement: Attempt.Settlement) -> Bool {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
             guard attempt.body.hasPlace, let carrier = core.withLock({ _ in attempt.carrier }) else { return false }
-            // A stop finds the attempt, which may have to wait for a user's stream.
+            // A stop finds the attempt, which may wait for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
                 carrier.perform { [self] in attempt.deliverHeldResponse(of: self) }
             } else {
@@ -216,10 +215,10 @@ extension URLConnectionOperation {
     }
 }
 
-/// The token of an `Authenticator`: waiting for it, sending it, and what a 401 to it means.
+/// The token of an `Authenticator`: waits for it, sends it, and handles a 401 to it.
 extension URLConnectionOperation {
-    /// Gets the token for an attempt that begins. False if the attempt has ended: the next one waits for the refresh, or the
-    /// operation fails.
+    /// Gets the token for an attempt that begins. False if the attempt has ended, as the next one waits for the
+    /// refresh, or the operation fails.
     func obtainToken(for attempt: Attempt) -> Bool {
         guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
         let meeting = Meeting()
@@ -229,7 +228,7 @@ extension URLConnectionOperation {
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:
-            // A stop that came first has ended the attempt.
+            // An earlier stop has ended the attempt.
             guard didEnd(attempt) else { return false }
             proceed(to: .whenAnswered(for: .token) { [self] in meet(meeting, attempt) }, after: attempt)
             return false
@@ -245,7 +244,7 @@ extension URLConnectionOperation {
         return try request.with(authorization: value)
     }
 
-    /// What a response to a token means for the attempt: nil if it is the response.
+    /// The next attempt after a response to a token; nil if the response is the result.
     func retryForToken(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
         guard head.statusCode == 401,
             let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head, attempt) })
@@ -277,23 +276,23 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The refresh has ended, or the operation has begun to wait for it. It goes on when both have happened.
+    /// Notes one of two events: the refresh has ended, and the operation has begun to wait. Continues after both.
     private func meet(_ meeting: Meeting, _ attempt: Attempt) {
         if meeting.arrive() { handle(.retryDue(attempt.number)) }
     }
 }
 
-/// Two events that must both have come before something happens, in any order.
+/// Continues after two events, in any order.
 private final class Meeting: Sendable {
     private let hasOneCome = Atomic<Bool>(false)
 
-    /// True for the one that comes last.
+    /// True for the last of the two.
     func arrive() -> Bool { hasOneCome.exchange(true, ordering: .acquiringAndReleasing) }
 }
 
 extension OperationCore {
-    /// The token that a 401 is about, who can get another, and whether this operation has asked for that before; nil where
-    /// it is about none.
+    /// The token that a 401 refuses, its authenticator, and whether this operation has asked for a refresh before; nil
+    /// if it refuses none.
     fileprivate func refusedToken(
         by head: ResponseHead, _ attempt: Attempt
     ) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
@@ -302,26 +301,26 @@ extension OperationCore {
         else {
             return nil
         }
-        // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that is shared
-        // with others only the place is known.
+        // A redirect to another origin has removed the token, and leading back does not restore it. For a shared
+        // transfer only the URL is known.
         let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
         let wasSent = (attempt.redirection?.request).map(authentication.bearsToken) ?? isAtHome
         return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }
 }
 
-/// What an operation has to do with who the client is. Few operations have one. Guarded by the operation's lock.
+/// The authentication state of an operation, which few operations have. Guarded by the operation's lock.
 final class AuthenticationWork: @unchecked Sendable {
-    /// What was asked and answered; nil until a server asks, or has asked others.
+    /// The challenges and answers; nil before the first challenge.
     var record: AuthenticationRecord?
     /// The token that the current attempt was sent with.
     var token: Authenticator.Grant?
-    /// How often the request was sent again for a newer token.
+    /// How often the request was sent again with a newer token.
     private(set) var tokenRetries = 0
-    /// Whether a refresh was asked for because of a response to this operation.
+    /// Whether a response to this operation has caused a refresh.
     private(set) var hasAskedForRefresh = false
 
-    /// How often in all that may be.
+    /// The maximum of that number.
     private static let mostTokenRetries = 3
 
     var mayRetryForToken: Bool { tokenRetries < Self.mostTokenRetries }
@@ -330,9 +329,9 @@ final class AuthenticationWork: @unchecked Sendable {
         tokenRetries += 1
         if afterRefresh { hasAskedForRefresh = true }
     }
-    /// Where the next attempts begin, if they do not begin with the operation's own request.
+    /// Where the next attempts begin, if not with the operation's own request.
     var continuation: Continuation?
-    /// Whether nothing of the request's body was read by the last attempt.
+    /// Whether the last attempt has read nothing of the request's body.
     var isBodyUnread = false
 
     func takeIsBodyUnread() -> Bool {
@@ -340,24 +339,24 @@ final class AuthenticationWork: @unchecked Sendable {
         return isBodyUnread
     }
 
-    /// The request to which redirects have led before somebody asked who the client is. What was sent before it is not
-    /// sent again: a form was posted, say, and the page that follows asks.
+    /// The request to which redirects had led before the challenge. Earlier requests are not sent again: a form may
+    /// have been posted, and the page after it requires authentication.
     struct Continuation {
         let request: URLRequest
         let place: RedirectContinuation
         let redirects: [RedirectEvent]
-        /// Whether it has the token of the operation's own request, which was not taken away on the way.
+        /// Whether it has the token of the operation's own request, which was not removed on the way.
         let bearsToken: Bool
     }
 
-    /// Whether a request to which redirects have led has the token.
+    /// Whether a request after redirects has the token.
     func bearsToken(_ request: URLRequest) -> Bool {
         guard let token, let value = BearerAuthorization.value(token: token.token.value) else { return false }
         return request.value(forHTTPHeaderField: "Authorization") == value
     }
 }
 
-/// The handler's answer to a challenge, which counts once. A handler that lets go of it without an answer leaves the
+/// The handler's answer to a challenge, which counts once. A handler that releases it without an answer leaves the
 /// challenge to the default.
 final class AuthenticationAnswer: Sendable {
     private let then: Locked<(@Sendable (AuthenticationDisposition) -> Void)?>

@@ -6,28 +6,29 @@ import Synchronization
 
 /// A transport in which identical GETs that are in flight at the same time share one transfer.
 ///
-/// Every operation gets a connection of its own; the transfer behind it is shared. One that joins late first receives
-/// what the others have already received. One that cancels leaves; the transfer ends when the last one leaves.
+/// Every operation gets a connection of its own; the transfer behind it is shared. An operation that joins late first
+/// receives what the others have already received. One that cancels leaves; the transfer ends when the last one has
+/// left.
 ///
-/// Only bodies that go to memory are shared: a stream may be slow, and have to start over. An operation that suspends its
-/// connection gets what comes meanwhile when it resumes, and delays no other.
+/// Only bodies that go to memory are shared: a stream may be slow, and have to start over. An operation that suspends
+/// its connection gets what comes meanwhile when it resumes, and delays no other.
 ///
 /// Each network thread has its own coalescing transport, which retains the thread and is retained by the operations
 /// that use it.
 final class CoalescingTransport: Transport {
-    /// What makes two requests the same.
+    /// The properties that make two requests identical.
     struct Key: Hashable {
-        /// Whose they are.
+        /// The identity of the sender.
         let identity: Identity
         let url: URL
         let headers: [String: ExactString]
         let timeout: TimeInterval
         let cachePolicy: UInt
         let configuration: ConnectionConfiguration
-        /// Another cookie may bring another response.
+        /// Another cookie may change the response.
         let cookieRevision: UInt64
         let handlesCookies: Bool
-        /// On whose behalf it is made, which some cookies depend on.
+        /// The site that makes the request, on which some cookies depend.
         let site: URL?
 
         init(_ request: URLRequest, _ url: URL, _ configuration: ConnectionConfiguration) {
@@ -50,7 +51,7 @@ final class CoalescingTransport: Transport {
 
     var isOfLibrary: Bool { base.isOfLibrary }
 
-    /// How many transfers are under way.
+    /// How many transfers are running.
     var transferCount: Int { transfers.withLock { $0.count } }
 
     func connection(
@@ -103,9 +104,9 @@ private final class Subscriber: Connection, @unchecked Sendable {
     weak var transfer: SharedTransfer?
     private var isSuspended = false
     private let suspensionCount = Atomic<UInt32>(0)
-    /// The bytes that have come while the connection was suspended.
+    /// The bytes that arrived while the connection was suspended.
     private var pending = Data()
-    /// The end that has come behind them.
+    /// The end, after these bytes.
     private var pendingEnd: SharedTransfer.Report?
     private var isCancelled = false
 
@@ -168,10 +169,10 @@ private final class Subscriber: Connection, @unchecked Sendable {
         }
     }
 
-    /// Passes something to the delegate.
+    /// Passes a report to the delegate.
     func take(_ report: SharedTransfer.Report) { if let delegate { report(self, delegate) } }
 
-    /// The shared transfer has ended. The end is told behind the last byte.
+    /// Notes that the shared transfer has ended. The end is reported after the last byte.
     func transferDidEnd(_ tell: @escaping SharedTransfer.Report) {
         transfer = nil
         if pending.isEmpty { end { tell(self, $0) } } else { pendingEnd = tell }
@@ -193,10 +194,10 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     private var connection: (any Connection)?
     private var subscribers: [Subscriber] = []
-    /// What subscribers that come late are told, in its order, before the bytes that have been received.
+    /// The reports for late subscribers, in order, before the received bytes.
     private var reports: [Report] = []
     private var received: Data? = Data()
-    /// How many of the subscribers take the response for an error, whose body need not be whole.
+    /// How many of the subscribers take the response for an error, whose body need not be complete.
     private var limits = 0
     private let collectsMetrics: Bool
     private let onEnd: (SharedTransfer) -> Void
@@ -224,14 +225,14 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         return true
     }
 
-    /// Removes a subscriber. False if it has to wait for the end of the transfer, which is being cancelled: for the metrics
-    /// of that.
+    /// Removes a subscriber. False if it has to wait for the end of the transfer, which is being cancelled, for its
+    /// metrics.
     func remove(_ subscriber: Subscriber) -> Bool {
         guard subscribers.allSatisfy({ $0 === subscriber }) else {
             subscribers.removeAll { $0 === subscriber }
             return true
         }
-        // None may join a transfer that is being cancelled.
+        // No subscriber may join a transfer that is being cancelled.
         received = nil
         onEnd(self)
         if !collectsMetrics { subscribers = [] }
@@ -246,12 +247,12 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         limits = 0
         tell { $1.connection($0, didReceive: response) }
         guard limits == count else { return }
-        // One that joined later might need all of it.
+        // A late subscriber might need all of it.
         received = nil
         connection.limitBodyOfError()
     }
 
-    /// One more subscriber takes the response for an error.
+    /// Notes that another subscriber takes the response for an error.
     func noteLimit() { limits += 1 }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
@@ -272,7 +273,7 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
         tell { [unowned self] subscriber, delegate in
             var metrics = metrics
-            // One of all that share a request has made it.
+            // Only the first subscriber's metrics count the request as its own.
             metrics.isShared = subscriber !== subscribers.first
             delegate.connection(subscriber, didCollect: metrics)
         }

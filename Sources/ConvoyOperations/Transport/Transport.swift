@@ -6,7 +6,7 @@ import FoundationNetworking
 ///
 /// Tests replace it with a simulated network.
 package protocol Transport: AnyObject, Sendable {
-    /// A connection that has not been started.
+    /// Makes a connection without starting it.
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection
@@ -25,7 +25,7 @@ package protocol Transport: AnyObject, Sendable {
     /// The same transport, but identical requests share one transfer.
     var coalescing: any Transport { get }
 
-    /// Whether another of the library's network threads may do its work.
+    /// Whether the library's other network threads may do its work.
     var isOfLibrary: Bool { get }
 
     /// Waits until there are descriptors for files, if that can be waited for; then calls `then`, once.
