@@ -3,13 +3,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The verbs, in the form with async/await. Cancelling the task cancels the operation. No queue of the caller's, and
-/// not the main queue, is needed for them to go on.
+/// The verbs, in the form with async/await. Cancelling the task cancels the operation. They need neither the main queue
+/// nor another queue of the caller.
 ///
 /// With a type, the response becomes a value of it: `Data` and `String` of any content type, `JSON` of any shape, and
-/// everything else as JSON by the manager's `decoder`. Status codes, content types and limits are those of the manager's
-/// `responseSerializer`. Without a type the finished operation is returned, whose `responseObject` is what that
-/// serializer makes: for a response that is empty, or of no interest.
+/// everything else as JSON by the manager's `decoder`. Status codes, content types and limits are those of the
+/// manager's `responseSerializer`. Without a type the finished operation is returned, whose `responseObject` is what
+/// that serializer makes: for a response that is empty, or of no interest.
 ///
 /// All throw `URLError`, what the request serializer or the encoder throws, or the response serializer's error.
 /// `makeOperation(_:_:parameters:body:headers:timeout:)` says what the arguments are.

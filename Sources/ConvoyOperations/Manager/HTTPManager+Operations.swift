@@ -4,19 +4,19 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Operations that are made and not enqueued: to give them dependencies, handlers, a stream, or a place in a batch.
+/// Makes operations without enqueueing them, to add dependencies, handlers, a stream, or a place in a batch.
 extension HTTPManager {
     /// An operation for a method, a URL and parameters. Not enqueued.
     ///
     /// - Parameters:
     ///   - method: the method.
     ///   - url: absolute, or relative to `baseURL`.
-    ///   - parameters: by their keys, as `Parameter.converting(_:)` takes them: nil leaves its key out. They become
-    ///     the query of a GET, HEAD and DELETE, and the body of the others, as the request serializer writes it: a form,
-    ///     or JSON with a `JSONRequestSerializer`.
-    ///   - body: sent as JSON, by ``encoder``; `Data` as it is. The parameters then become the query.
-    ///   - headers: win over the serializer's; nil takes one of those away.
-    ///   - timeout: limits for this operation alone; a number is the seconds that it may take in all.
+    ///   - parameters: by their keys, as `Parameter.converting(_:)` takes them: nil leaves its key out. They become the
+    ///     query of a GET, HEAD and DELETE, and the body of the others, as the request serializer writes it: a form, or
+    ///     JSON with a `JSONRequestSerializer`.
+    ///   - body: sent as JSON, by ``encoder``; `Data` is sent unchanged. The parameters then become the query.
+    ///   - headers: override the serializer's; nil removes one.
+    ///   - timeout: limits for this operation alone; a number is the total limit in seconds.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
@@ -52,7 +52,7 @@ extension HTTPManager {
     ///   - url: absolute, or relative to `baseURL`.
     ///   - method: the method; POST, unless given.
     ///   - parameters: fields that are sent before the parts.
-    ///   - headers: win over the serializer's; nil takes one of those away.
+    ///   - headers: override the serializer's; nil removes one.
     ///   - timeout: limits for this operation alone.
     ///   - constructingBody: appends the parts; called before this returns.
     /// - Throws: `URLError.badURL`, the serializer's error, or what `constructingBody` throws.
@@ -76,7 +76,7 @@ extension HTTPManager {
     }
 }
 
-/// Operations that know the type of what they bring.
+/// Operations with the type of their value.
 extension HTTPManager {
     /// An operation whose response becomes a value of a type, for others to depend on. Not enqueued.
     ///
@@ -87,9 +87,9 @@ extension HTTPManager {
     ///   - method: the method.
     ///   - url: absolute, or relative to `baseURL`.
     ///   - parameters: by their keys: the query of a GET, HEAD and DELETE, and the body of the others.
-    ///   - body: sent as JSON, by ``encoder``; `Data` as it is. The parameters then become the query.
-    ///   - headers: win over the serializer's; nil takes one of those away.
-    ///   - timeout: limits for this operation alone; a number is the seconds that it may take in all.
+    ///   - body: sent as JSON, by ``encoder``; `Data` is sent unchanged. The parameters then become the query.
+    ///   - headers: override the serializer's; nil removes one.
+    ///   - timeout: limits for this operation alone; a number is the total limit in seconds.
     ///   - type: the type of the value.
     public func operation<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
@@ -177,7 +177,7 @@ extension HTTPManager {
     /// - Parameters:
     ///   - operations: the members.
     ///   - progress: called for each operation after its own handlers, with numbers that rise by one, on
-    ///     `completionQueue`, or on a queue of the library's own where there is none.
+    ///     `completionQueue`, or on a queue of the library if that is nil.
     /// - Returns: the operations in their order, each once. One that has failed holds its `error`.
     /// - Throws: `URLError.cancelled` if the task was cancelled.
     @discardableResult
@@ -198,8 +198,8 @@ extension HTTPManager {
         return members
     }
 
-    /// Enqueues operations, and lets `body` have them in the order in which they finish. Those that are left when it returns
-    /// or throws are cancelled, and waited for; so none outlives the call. Cancelling the task cancels all.
+    /// Enqueues operations, and passes them to `body` in the order in which they finish. Those that are left when it
+    /// returns or throws are cancelled and awaited, so that none outlives the call. Cancelling the task cancels all.
     ///
     /// ```swift
     /// let fastest = try await manager.withBatch(of: mirrors) { finished in
@@ -210,8 +210,8 @@ extension HTTPManager {
     /// - Parameters:
     ///   - operations: the members; one that is given twice counts once.
     ///   - isolation: where `body` runs: with the caller, unless given.
-    ///   - body: gets each member when it has finished and its handlers have run, also one that has failed or was cancelled:
-    ///     its `error` tells. The sequence ends after the last one, and can be iterated over once.
+    ///   - body: receives each member when it has finished and its handlers have run, including failed and cancelled
+    ///     ones: check its `error`. The sequence ends after the last one, and can be iterated over once.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws, or `URLError.cancelled` if the task was cancelled.
     public func withBatch<Member: URLConnectionOperation, Result>(
@@ -250,7 +250,7 @@ extension HTTPManager {
 }
 
 extension Array where Element: URLConnectionOperation {
-    /// Cancels what has not finished, and waits until everything has.
+    /// Cancels the unfinished operations, and waits until all have finished.
     fileprivate nonisolated(nonsending) func endAll() async {
         for operation in self { operation.cancel() }
         await awaitAll()

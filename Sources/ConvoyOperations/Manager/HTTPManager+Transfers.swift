@@ -61,9 +61,9 @@ extension HTTPManager {
             as: .upload)
     }
 
-    /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on a thread of
-    /// the library's own, and so many bytes of it are sent; one that ends before is an error. It can be sent once:
-    /// where a redirect or a retry asks for it again, the upload fails, unless it is a `ReplayableBodyStream`.
+    /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on a thread of the
+    /// library's own, up to the given length; a shorter one is an error. It can be sent once: if a redirect or a retry
+    /// needs it again, the upload fails, unless it is a `ReplayableBodyStream`.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
@@ -119,7 +119,7 @@ extension HTTPManager {
     }
 }
 
-/// Bodies that are made while they are sent.
+/// Bodies that are produced while they are sent.
 extension HTTPManager {
     /// Uploads an asynchronous sequence of pieces of bytes, `Data` or `[UInt8]` for instance, and returns the finished
     /// operation.
@@ -129,7 +129,7 @@ extension HTTPManager {
     /// try await target.upload("archive", method: .put, from: bytes.chunks)
     /// ```
     ///
-    /// Each piece is asked for when the network takes it. `URLRequest.setBody(_:length:)` says the rest.
+    /// Each piece is requested when the network accepts it; see `URLRequest.setBody(_:length:)`.
     ///
     /// - Throws: what the sequence throws; otherwise as the other uploads.
     @discardableResult
@@ -160,8 +160,8 @@ extension HTTPManager {
         return try await value(of: operation, as: .upload)
     }
 
-    /// Uploads an asynchronous sequence that can be made anew, and so be sent again where that is necessary, and returns the
-    /// finished operation. `URLRequest.setBody(length:making:)` says the rest.
+    /// Uploads an asynchronous sequence that can be made anew, and so can be sent again if necessary, and returns the
+    /// finished operation; see `URLRequest.setBody(length:making:)`.
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
@@ -193,9 +193,9 @@ extension HTTPManager {
     }
 }
 
-/// Responses that are read while they come.
+/// Responses that are read as they arrive.
 extension HTTPManager {
-    /// Sends a request, and returns as soon as its response has begun: the bytes of the body, as they come, and the
+    /// Sends a request, and returns as soon as its response has begun: the bytes of the body, as they arrive, and the
     /// response.
     ///
     /// ```swift
@@ -203,12 +203,12 @@ extension HTTPManager {
     /// for try await line in bytes.lines { handle(line) }
     /// ```
     ///
-    /// A reader that is slow slows the server down, and leaving the loop ends the transfer; ``ResponseBytes`` says the rest.
-    /// Cancelling the task cancels the operation. The arguments are those of
-    /// `makeOperation(_:_:parameters:body:headers:timeout:)`; a time limit in all covers the reading, too.
+    /// A slow reader slows the server down, and leaving the loop ends the transfer; see ``ResponseBytes``. Cancelling
+    /// the task cancels the operation. The arguments are those of
+    /// `makeOperation(_:_:parameters:body:headers:timeout:)`; a total time limit includes the reading.
     ///
-    /// - Throws: `URLError`, what the request serializer or the encoder throws, or, for a status that is not acceptable, the
-    ///   response serializer's error.
+    /// - Throws: `URLError`, what the request serializer or the encoder throws, or, for a status that is not
+    ///   acceptable, the response serializer's error.
     public nonisolated(nonsending) func bytes(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil

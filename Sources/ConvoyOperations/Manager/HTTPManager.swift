@@ -20,7 +20,7 @@ public protocol HTTPManager: RequestConfigurable {
     /// What the verbs with handlers return, and what the handlers get: an operation, or a task.
     associatedtype Request: HTTPRequestHandle
 
-    /// What makes the operations of all requests, and has their settings.
+    /// The manager that makes the operations of all requests, and has their settings.
     var operationManager: HTTPRequestOperationManager { get }
 
     /// The URL against which relative URLs are resolved.
@@ -29,11 +29,11 @@ public protocol HTTPManager: RequestConfigurable {
     var requestSerializer: any HTTPRequestSerialization { get set }
     /// Decodes the JSON of awaited values.
     var decoder: JSONDecoder { get set }
-    /// Encodes what the calls are given as `body`.
+    /// Encodes the `body` of calls.
     var encoder: JSONEncoder { get set }
 
-    /// Makes a new operation, which ``operationManager`` has made, one of this manager's. It has not been started or
-    /// enqueued, and is not now. Called on the thread that calls a verb, once for each operation.
+    /// Adds a new operation, which ``operationManager`` has made, to this manager, without starting or enqueueing it.
+    /// Called on the thread that calls a verb, once for each operation.
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind)
 
     /// Begins the request of an operation that was adopted. On the completion queue, `success` is called with the request
@@ -44,17 +44,17 @@ public protocol HTTPManager: RequestConfigurable {
         failure: (@Sendable (Request, any Error) -> Void)?
     ) -> Request
 
-    /// Enqueues operations that `makeOperation` has made, and others, in this order.
+    /// Enqueues operations of `makeOperation`, and others, in this order.
     func enqueue(_ operations: [Operation])
 }
 
-/// What a request is for: which class of task it has in a session.
+/// The kind of a request, which determines the class of its task in a session.
 public enum HTTPRequestKind: Sendable, Hashable {
     /// A response that is kept in memory.
     case data
     /// A body that is sent: a file, data, a stream, or a form with parts.
     case upload
-    /// A response that goes into a file.
+    /// A response that is stored in a file.
     case download
 }
 
@@ -71,14 +71,14 @@ extension HTTPManager {
         return operation
     }
 
-    /// Makes an operation one of the manager's.
+    /// Adds an operation to the manager.
     func adopted(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> HTTPRequestOperation {
         adopt(operation, as: kind)
         return operation
     }
 
-    /// Begins the request of a new operation. One that cannot be made fails like one that the network refuses: through the
-    /// request, to `failure`.
+    /// Begins the request of a new operation. A request that cannot be made fails like one that the network refuses:
+    /// through the returned request, with a call of `failure`.
     package func begin(
         _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
     ) -> Request {
@@ -103,7 +103,7 @@ extension HTTPManager {
         return try await operation.decodedValue(as: Value.self)
     }
 
-    /// Begins the request of a new operation. It sends nothing if the task that awaits it is cancelled by now.
+    /// Begins the request of a new operation, unless the awaiting task has been cancelled.
     private func beginAwaited(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
         let operation = adopted(operation, as: kind)
         if Task.isCancelled { operation.cancel() }
@@ -129,7 +129,7 @@ extension HTTPRequestOperationManager: HTTPManager {
     }
 }
 
-/// What a manager's calls take as a URL: a text, absolute or relative to the manager's `baseURL`, or a `URL`.
+/// A URL for a manager's calls: a text, absolute or relative to the manager's `baseURL`, or a `URL`.
 public protocol URLConvertible {
     /// The URL as text.
     var urlString: String { get }
@@ -146,7 +146,7 @@ extension Substring: URLConvertible {
 }
 
 extension URL: URLConvertible {
-    /// The absolute text; of a URL without a scheme or base its own, which a manager takes as relative to its base.
+    /// The absolute text; for a URL without a scheme and base, its own text, which a manager resolves against its base.
     public var urlString: String { absoluteString }
 }
 
@@ -161,11 +161,10 @@ extension URL: URLConvertible {
 ///
 /// Both end in `URLError.timedOut`.
 public struct Timeout: Sendable, Hashable {
-    /// How long the transfer may be without a byte. nil leaves it as the request or the manager has it, which is 60
-    /// unless set.
+    /// How long the transfer may be without a byte. nil keeps the limit of the request or the manager, 60 by default.
     public var idle: TimeInterval?
-    /// How long the operation may take in all: waiting for its retries, and its pauses, included. nil leaves it as the
-    /// manager has it, which is no limit unless set.
+    /// How long the operation may take in total, including the waits for its retries, and its pauses. nil keeps the
+    /// limit of the manager, none by default.
     public var total: TimeInterval?
 
     /// Limits for both, or for one of them.
@@ -176,7 +175,7 @@ public struct Timeout: Sendable, Hashable {
 
     /// How long the transfer may be without a byte.
     public static func idle(_ seconds: TimeInterval) -> Timeout { Timeout(idle: seconds) }
-    /// How long the operation may take in all.
+    /// How long the operation may take in total.
     public static func total(_ seconds: TimeInterval) -> Timeout { Timeout(total: seconds) }
 
     /// How long the transfer may be without a byte.
@@ -190,8 +189,8 @@ public struct Timeout: Sendable, Hashable {
 }
 
 extension Timeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
-    /// Seconds in all.
+    /// Seconds in total.
     public init(integerLiteral value: Int) { self.init(total: TimeInterval(value)) }
-    /// Seconds in all.
+    /// Seconds in total.
     public init(floatLiteral value: Double) { self.init(total: value) }
 }

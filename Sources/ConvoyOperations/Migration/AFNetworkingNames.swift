@@ -3,8 +3,8 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-// AFNetworking's types, notifications and functions of this module, so that a port is told what has become of them in
-// place of "no such name".
+// AFNetworking's types, notifications and functions of this module, marked unavailable: the compiler suggests the
+// replacement to a ported program instead of reporting an unknown name.
 
 // MARK: Operations
 
@@ -16,7 +16,7 @@ public typealias AFURLConnectionOperation = URLConnectionOperation
 @available(*, unavailable, renamed: "HTTPRequestOperation")
 public typealias AFHTTPRequestOperation = HTTPRequestOperation
 
-/// What makes operations that have much in common.
+/// A manager of operations with common settings.
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFHTTPRequestOperationManager = HTTPRequestOperationManager
 
@@ -125,7 +125,7 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFRocketClient = HTTPRequestOperationManager
 
-// What the members of AFNetworking's manager have become.
+// The replacements of the members of AFNetworking's manager.
 
 extension HTTPRequestOperationManager {
     /// A manager without a base URL.
@@ -205,40 +205,40 @@ extension HTTPRequestOperationManager {
     ) -> HTTPRequestOperation? { nil }
 }
 
-// What the members of AFNetworking's operations have become.
+// The replacements of the members of AFNetworking's operations.
 
 extension URLConnectionOperation {
     // MARK: Block setters
 
-    /// Sets what hears of the bytes that are sent.
+    /// Sets the handler for sent bytes.
     @available(*, unavailable, renamed: "setter:uploadProgressHandler(_:)", message: "What is not known is nil, not -1.")
     public final func setUploadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
 
-    /// Sets what hears of the bytes that arrive.
+    /// Sets the handler for received bytes.
     @available(*, unavailable, renamed: "setter:downloadProgressHandler(_:)", message: "What is not known is nil, not -1.")
     public final func setDownloadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
 
-    /// Sets what decides about redirects.
+    /// Sets the handler for redirects.
     @available(*, unavailable, renamed: "setter:redirectHandler(_:)", message: "Called for redirects only.")
     public final func setRedirectResponseBlock(
         _ block: ((Any, URLRequest, URLResponse?) -> URLRequest?)?
     ) {}
 
-    /// Sets what decides about caching.
+    /// Sets the handler for stored responses.
     @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
     public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
 
-    /// Sets what answers a server that asks who it is.
+    /// Sets the handler for challenges.
     @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "It may answer later.")
     public final func setWillSendRequestForAuthenticationChallengeBlock(
         _ block: ((Any, URLAuthenticationChallenge) -> Void)?
     ) {}
 
-    /// Lets the operation go on in the background.
+    /// Continues the operation in the background.
     @available(*, unavailable, message: "Linux suspends no program in the background: nothing need be asked for.")
     public final func setShouldExecuteAsBackgroundTaskWithExpirationHandler(_ handler: (() -> Void)?) {}
 
-    /// Lets the operation go on in the background.
+    /// Continues the operation in the background.
     @available(*, unavailable, message: "Linux suspends no program in the background: nothing need be asked for.")
     public final func setShouldExecuteAsBackgroundTask(expirationHandler handler: (() -> Void)?) {}
 
@@ -269,62 +269,62 @@ extension URLConnectionOperation {
 }
 
 extension HTTPRequestOperation {
-    /// Sets what is called at the end.
+    /// Sets the completion handlers.
     @available(*, unavailable, renamed: "setCompletionHandler(success:failure:)")
     public final func setCompletionBlockWithSuccess(
         _ success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation, NSError) -> Void)?
     ) {}
 
-    /// Sets what is called at the end.
+    /// Sets the completion handlers.
     @available(*, unavailable, renamed: "setCompletionHandler(success:failure:)")
     public final func setCompletionBlock(
         success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation, NSError) -> Void)?
     ) {}
 }
 
-// What AFNetworking's additions to UIKit have become, for views of any toolkit.
+// The replacements of AFNetworking's additions to UIKit, for views of any toolkit.
 
 extension NetworkActivityMonitor {
-    /// Whether it hears of operations.
+    /// Whether it is enabled.
     @available(*, unavailable, renamed: "isEnabled")
     public var enabled: Bool {
         get { isEnabled }
         set { isEnabled = newValue }
     }
 
-    /// Whether the activity is to be shown.
+    /// Whether the activity should be shown.
     @available(*, unavailable, renamed: "isNetworkActivityVisible")
     public var isNetworkActivityIndicatorVisible: Bool { isNetworkActivityVisible }
 
-    /// Sets what shows and hides the activity.
+    /// Sets the handler that shows and hides the activity.
     @available(*, unavailable, renamed: "setter:activityHandler(_:)")
     public func setNetworkingActivityActionWithBlock(_ block: ((Bool) -> Void)?) {}
 }
 
 extension ActivityView {
-    /// Shows whether an operation is under way.
+    /// Shows whether an operation is running.
     @available(*, unavailable, renamed: "setAnimatingWithState(of:on:)")
     public func setAnimatingWithStateOfOperation(_ operation: URLConnectionOperation?) {}
 
-    /// Shows whether a task is under way.
+    /// Shows whether a task is running.
     @available(*, unavailable, renamed: "setAnimatingWithState(of:on:)")
     public func setAnimatingWithStateOfTask(_ task: (any HTTPRequestHandle)?) {}
 }
 
 extension ProgressView {
-    /// Shows how much of the request's body has gone out.
+    /// Shows how much of the request's body was sent.
     @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
     public func setProgressWithUploadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}
 
-    /// Shows how much of the response's body is there.
+    /// Shows how much of the response's body has arrived.
     @available(*, unavailable, renamed: "setProgressWithDownloadProgress(of:on:)")
     public func setProgressWithDownloadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}
 
-    /// Shows how much of the request's body has gone out.
+    /// Shows how much of the request's body was sent.
     @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
     public func setProgressWithUploadProgressOfTask(_ task: (any HTTPRequestHandle)?, animated: Bool) {}
 
-    /// Shows how much of the response's body is there.
+    /// Shows how much of the response's body has arrived.
     @available(*, unavailable, renamed: "setProgressWithDownloadProgress(of:on:)")
     public func setProgressWithDownloadProgressOfTask(_ task: (any HTTPRequestHandle)?, animated: Bool) {}
 }

@@ -1,9 +1,9 @@
 import ConvoySerialization
 import Foundation
 
-/// How the body of a response becomes a value of the type that a call asks for.
+/// Decodes the body of a response as a value of the requested type.
 enum AwaitedValue {
-    /// What makes values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, `HTTPBodyCodable`
+    /// Makes the serializer for values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, `HTTPBodyCodable`
     /// values of their own type, optional or not, and everything else as `Decodable`, under the rules of the manager's
     /// serializer.
     static func serializer<Value: Decodable & Sendable>(
@@ -32,14 +32,14 @@ enum AwaitedValue {
         HTTPBodyResponseSerializer(type, rules: rules)
     }
 
-    /// The same rules for bytes as they come: that JSON is expected is about what is parsed.
+    /// The same rules for raw bytes, which need no JSON content type.
     private static func raw(_ rules: HTTPResponseSerializer) -> HTTPResponseSerializer {
         var rules = rules
         if rules.acceptableContentTypes == JSONResponseSerializer.contentTypes { rules.acceptableContentTypes = nil }
         return rules
     }
 
-    /// What a response without a body is, as a value of a type; nil where it is none.
+    /// The value of a response without a body; nil if the type has none.
     static func empty<Value>(_ type: Value.Type) -> Value? {
         switch type {
         case is Data.Type: Data() as? Value
@@ -73,7 +73,7 @@ extension Optional: OptionalType {
 }
 
 extension RequestSettings.Values {
-    /// Lets the response become a value of a type, by the task that awaits it where it is plainly acceptable.
+    /// Makes the response become a value of a type, decoded by the awaiting task if the response is plainly acceptable.
     mutating func await<Value: Decodable & Sendable>(_ type: Value.Type, decoder: JSONDecoder) {
         let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder)
         serializer = SerializerFacts(chosen)

@@ -1,19 +1,19 @@
 import Foundation
 
-/// How far an operation's transfer is: a snapshot.
+/// The progress of an operation's transfer: a snapshot.
 public struct TransferProgress: Sendable, Hashable {
-    /// Bytes of the response's body that have arrived; after a pause, those that were kept are among them.
+    /// Bytes of the response's body that have arrived; after a pause, including those that were kept.
     public var bytesReceived: Int64 = 0
-    /// How many there will be; nil as long as nobody knows: before the head of the response, and for a body without a
-    /// length or with an encoding. After a success, as many as there were.
+    /// How many bytes will arrive; nil while unknown: before the head of the response, and for a body without a length
+    /// or with an encoding. After a success, how many have arrived.
     public var bytesExpectedToReceive: Int64?
-    /// Bytes of the request's body that have gone out, in the attempt that is under way or was the last.
+    /// Bytes of the request's body that were sent, in the current or the last attempt.
     public var bytesSent: Int64 = 0
-    /// How many there are; nil before the first has gone out, and for a body without a length.
+    /// How many bytes will be sent; nil before the first was sent, and for a body without a length.
     public var bytesExpectedToSend: Int64?
 
-    /// The share of the bytes that are expected, both ways, from 0 to 1; nil as long as none is known to be expected. It
-    /// goes back when the head of a response to an upload announces a body, or when a transfer starts over.
+    /// The share of the bytes that are expected, both ways, from 0 to 1; nil while no number is known. It decreases
+    /// when the head of a response to an upload announces a body, or when a transfer starts over.
     public var fractionCompleted: Double? {
         guard bytesExpectedToReceive != nil || bytesExpectedToSend != nil else { return nil }
         var (done, expected) = (0.0, 0.0)
@@ -28,9 +28,9 @@ public struct TransferProgress: Sendable, Hashable {
     init() {}
 }
 
-/// The progress of the transfer, as values.
+/// The progress of the transfer as values.
 extension URLConnectionOperation {
-    /// How far the transfer is: at any time, before its start and after its end too, and from any thread.
+    /// The progress of the transfer, before, during and after it, from any thread.
     public final var transferProgress: TransferProgress {
         core.withLock { core in
             if let attempt = core.attempt { return attempt.progress }
@@ -44,14 +44,14 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The progress of the transfer as it moves: first as it is now, last as it was when the operation finished; then the
-    /// sequence ends. To be iterated over once; each reading of the property makes a new one.
+    /// The progress of the transfer: first the current one, last the one at the end of the operation; then the sequence
+    /// ends. Iterate over it once; each access makes a new one.
     ///
     /// ```swift
     /// for await progress in operation.transferProgressUpdates { print(progress.fractionCompleted ?? 0) }
     /// ```
     ///
-    /// Whoever reads more slowly than bytes come gets the newest, and not those in between.
+    /// A slow reader misses intermediate values, but never the last one.
     public final var transferProgressUpdates: AsyncStream<TransferProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
@@ -61,9 +61,9 @@ extension URLConnectionOperation {
         return stream
     }
 
-    /// Lets somebody hear of the progress: first as it is now, last as it was when the operation finished.
+    /// Adds a follower of the progress: called first with the current one, last with the one at the end.
     ///
-    /// - Returns: what ends that earlier.
+    /// - Returns: a closure that ends this earlier.
     final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
         onlookers.insert(.progress)
         return progressReport.follow(self, with: follower)
@@ -71,8 +71,7 @@ extension URLConnectionOperation {
 }
 
 extension TransferProgress {
-    /// Called with how far the transfer is, each time when bytes have moved and the queue of the operation's handlers has
-    /// time for it.
+    /// Called with the progress, when bytes have moved and the queue of the operation's handlers has time.
     public typealias Handler = @Sendable (TransferProgress) -> Void
 
     /// What an awaited call reports its progress to. It is no closure, so that a closure behind a call is `success`, or the
@@ -91,7 +90,7 @@ extension TransferProgress {
 }
 
 extension HTTPRequestOperation {
-    /// The operation itself, whose progress in both directions goes to a handler from now on, if there is one.
+    /// Reports the progress in both directions to a handler from now on, if there is one. Returns the operation.
     @discardableResult
     package final func reporting(to handler: TransferProgress.Handler?) -> Self {
         report(handler, handler)
@@ -102,7 +101,7 @@ extension HTTPRequestOperation {
     @discardableResult
     package final func reporting(to report: TransferProgress.Report?) -> Self { reporting(to: report?.handler) }
 
-    /// Lets a handler hear of the progress of what is sent, and another of what comes; each, if there is one.
+    /// Reports the progress of uploading to one handler, and of downloading to another, if there are any.
     package final func report(_ upload: TransferProgress.Handler?, _ download: TransferProgress.Handler?) {
         func telling(_ handler: @escaping TransferProgress.Handler) -> ProgressHandler {
             { [weak self] _, _, _ in
@@ -114,18 +113,18 @@ extension HTTPRequestOperation {
     }
 }
 
-/// Hears how far a transfer is. Both are called on any thread, and must be short.
+/// Receives the progress of a transfer. Both closures are called on any thread, and must be short.
 struct ProgressFollower: Sendable {
-    /// Bytes have moved.
+    /// Called when bytes have moved.
     let move: @Sendable (TransferProgress) -> Void
-    /// Nothing more will.
+    /// Called at the end.
     let end: @Sendable () -> Void
 }
 
 /// The progress of several transfers, in bytes.
 extension TransferProgress {
-    /// The progress of operations taken together: the sums of their bytes. How many bytes are expected is known when it is
-    /// known of each; an operation that has failed or was cancelled expects no more than it has.
+    /// The sum of the progress of operations. The number of expected bytes is known when it is known for each; an
+    /// operation that has failed or was cancelled expects no more than it has.
     public static func sum(of operations: some Sequence<URLConnectionOperation>) -> TransferProgress {
         var sum = TransferProgress()
         var expected: Int64? = 0
@@ -144,7 +143,7 @@ extension TransferProgress {
         return sum
     }
 
-    /// Reads a progress ten times a second until it is over: first as it is now, last as it is in the end.
+    /// Reads a progress ten times a second until the end: first the current one, last the final one.
     static func updates(
         of progress: @escaping @Sendable () -> TransferProgress, until isOver: @escaping @Sendable () -> Bool
     ) -> AsyncStream<TransferProgress> {
@@ -164,7 +163,7 @@ extension TransferProgress {
 }
 
 extension Int64 {
-    /// The sum, or the largest number where that is too small for it.
+    /// The sum, or the largest number if that overflows.
     fileprivate func adding(_ other: Int64) -> Int64 {
         let (sum, isTooLarge) = addingReportingOverflow(other)
         return isTooLarge ? .max : sum

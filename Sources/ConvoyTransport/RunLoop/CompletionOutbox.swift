@@ -16,8 +16,6 @@ package enum CompletionOutbox {
     /// The blocks that wait for one queue.
     final class Lane: @unchecked Sendable {
         // Guarded by the lock of all lanes.
-        // Retained while blocks wait, so that its identity stays unique.
-        // Retained while blocks wait, so that its identity stays unique.
         /// Retained as long as blocks wait, so that its identity stays unique.
         @exclusivity(unchecked) fileprivate var queue: DispatchQueue?
         @exclusivity(unchecked) fileprivate var items = Backlog<HandedOver>()
