@@ -3,9 +3,9 @@ import Foundation
 
 /// Decodes the body of a response as a value of the requested type.
 enum AwaitedValue {
-    /// Makes the serializer for values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, `HTTPBodyCodable`
-    /// values of their own type, optional or not, and everything else as `Decodable`, under the rules of the manager's
-    /// serializer.
+    /// The serializer for values of a type: `Data` and `String` of any content type, ``JSON`` of any shape,
+    /// `HTTPBodyCodable` values of their own type, optional or not, and everything else as `Decodable`, under the rules
+    /// of the manager's serializer.
     static func serializer<Value: Decodable & Sendable>(
         of type: Value.Type, rules: HTTPResponseSerializer, decoder: JSONDecoder
     ) -> any HTTPResponseSerialization {
