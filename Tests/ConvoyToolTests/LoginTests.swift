@@ -42,7 +42,8 @@ import Testing
 
     @Test func `a server that asks is answered, and one that does not ask receives nothing`() async throws {
         server.route("/open", .text("open"))
-        let result = try await get(["--user", "ada:se:cret", url, server.url("/open").absoluteString])
+        // First: once a server has asked, what lies beside the path is sent the login unasked (RFC 7617, section 2.2).
+        let result = try await get(["--user", "ada:se:cret", "-j", "1", server.url("/open").absoluteString, url])
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.data("file") == Data("let in".utf8))
         #expect(server.requests("/open").allSatisfy { $0.headers["Authorization"] == nil })
