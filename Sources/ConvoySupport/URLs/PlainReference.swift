@@ -40,8 +40,8 @@ package struct PlainReference {
     private let base: PlainBase?
     private let form: Form
     private let hasQuery: Bool
-    /// Whether every parser reads the same path and query in the text: there is no zone, and no escape in the path, which
-    /// could stand for a dot.
+    /// Whether every parser reads the same path and query in the text: there is no zone, no escape in the path, which could
+    /// stand for a dot, and no empty query, which some versions of libcurl leave out.
     package let isSentAsWritten: Bool
     /// Whether the reference is an authority without a path.
     private let lacksPath: Bool
@@ -82,7 +82,7 @@ package struct PlainReference {
         }
         (self.text, self.base, form, hasQuery) = (text, base, found.form, found.scan.hasQuery)
         let isBaseEscaped = found.form == .relative && base?.hasEscapes == true
-        isSentAsWritten = !found.scan.hasEscapes && !isBaseEscaped && target.zone == nil
+        isSentAsWritten = !found.scan.hasEscapes && !found.scan.hasEmptyQuery && !isBaseEscaped && target.zone == nil
         lacksPath = found.form == .absolute && found.start == text.utf8.count
     }
 
@@ -132,6 +132,8 @@ package struct PlainReference {
         let hasQuery: Bool
         /// Whether the path has percent-encoded bytes.
         let hasEscapes: Bool
+        /// Whether the query has no characters.
+        let hasEmptyQuery: Bool
 
         /// - Returns: nil for a byte that must be encoded, a dot segment, or a fragment.
         init?(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) {
@@ -151,6 +153,7 @@ package struct PlainReference {
             self.hasEscapes = hasEscapes
             if Self.isDots(bytes, segment..<index) { return nil }
             hasQuery = index < bytes.count
+            hasEmptyQuery = index == bytes.count - 1
             let allowedInQuery = ByteSet.query
             while index < bytes.count {
                 guard let next = Self.next(bytes, index, allowedInQuery) else { return nil }
