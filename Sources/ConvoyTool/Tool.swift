@@ -22,7 +22,17 @@ enum Tool {
         }
     }
 
+    /// The first argument that is not UTF-8. Swift has repaired it, so that it names another file or URL than was meant.
+    private static var repairedArgument: String? {
+        for number in 1..<max(1, Int(CommandLine.argc)) {
+            guard let argument = CommandLine.unsafeArgv[number], String(validatingCString: argument) == nil else { continue }
+            return String(cString: argument)
+        }
+        return nil
+    }
+
     private static func dispatch(_ arguments: [String], _ display: Display) throws -> ExitStatus {
+        if let argument = repairedArgument { throw ToolError.usage("not UTF-8: '\(Printable.line(argument))'") }
         guard let first = arguments.first else {
             // An error, not a request for help, so the message goes to standard error.
             display.complain("no command; try 'convoy --help'")

@@ -34,6 +34,15 @@ import Testing
         #expect(bench.scratch.names == [name])
     }
 
+    @Test(arguments: [#"-o $'n\xffme' URL"#, #"$'URL?\xff'"#])
+    func `an argument that is not UTF-8 is an error, and not another name`(_ arguments: String) async throws {
+        let command = "exec $convoy get \(arguments.replacing("URL", with: bench.url("/x")))"
+        let result = try await ToolProcess(command: command, in: bench.scratch.url).finished()
+        #expect(result.status == 2)
+        #expect(result.errors.contains("not UTF-8"), "\(result.errors)")
+        #expect(bench.scratch.names.isEmpty && bench.server.requests.isEmpty)
+    }
+
     @Test func `a pipe in the way of a partial file does not hold it up`() async throws {
         try #require(mkfifo(path("x.convoypart"), 0o600) == 0)
         #expect(try await bench.get(bench.url("/x")).status == 8)
