@@ -114,8 +114,9 @@ import Testing
                 { network.end() },
                 { operation.cancel() },
                 { operation.handle(.expire) },
-                { operation.end(attempt, with: .settled(URLError(.badURL))) },
-                { attempt.giveUp() },
+                // An attempt that has its connection belongs to the network's queue.
+                { network.queue.sync { operation.end(attempt, with: .settled(URLError(.badURL))) } },
+                { network.queue.sync { attempt.giveUp() } },
             ]
             let first = round % ends.count
             let chosen = [ends[first], ends[(first + 1 + round / ends.count % (ends.count - 1)) % ends.count]]
