@@ -113,10 +113,10 @@ struct FailingCallRun {
     static let manners: [FailingCalls.Name: [FailingCalls.Manner]] = [
         .writeAt: [.once(ENOSPC), .always(ENOSPC), .once(EIO), .once(EDQUOT), .always(EDQUOT), .once(EINTR), .short],
         .readAt: [.once(EIO), .always(EIO), .once(EINTR), .short],
-        .open: [.once(EMFILE), .always(EMFILE), .once(ENOSPC), .once(EACCES), .once(EINTR)],
+        .open: [.once(EMFILE), .always(EACCES), .once(ENOSPC), .once(EACCES), .once(EINTR)],
         .lock: [.once(ENOLCK), .once(EWOULDBLOCK)],
         .close: [.once(EIO), .always(EIO), .once(EINTR), .once(ENOSPC), .once(EDQUOT)],
-        .duplicate: [.once(EMFILE), .always(EMFILE)],
+        .duplicate: [.once(EMFILE), .always(EBADF)],
         .truncate: [.once(EIO), .always(EIO), .once(EINTR)],
         .allocate: [.once(ENOSPC), .once(EDQUOT), .once(EIO), .once(EOPNOTSUPP), .once(EINTR), .once(EFBIG)],
         .synchronizeData: [.once(EIO), .always(EIO), .once(ENOSPC), .once(EDQUOT), .once(EINTR)],
