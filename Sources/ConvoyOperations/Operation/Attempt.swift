@@ -117,7 +117,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// It has no connection after all.
-    func abandon() { operation = nil }
+    func abandon() {
+        operation = nil
+        body.sink?.claim = nil
+    }
 
     /// Delivers the response of the attempt before, which was held back until a challenge was answered.
     func deliverHeldResponse(of operation: URLConnectionOperation) {
@@ -371,7 +374,12 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// Tells the operation the outcome, once.
-    private func end(with outcome: AttemptOutcome) { operation.take()?.end(self, with: outcome) }
+    private func end(with outcome: AttemptOutcome) {
+        guard let operation = operation.take() else { return }
+        // What waits for its next attempt needs no descriptors.
+        body.sink?.claim = nil
+        operation.end(self, with: outcome)
+    }
 
     func stop(_ connection: any Connection, then: AfterCancel) {
         guard afterCancel == nil else { return }

@@ -363,6 +363,7 @@ extension URLConnectionOperation {
         sink.willOpen(as: call)
         guard advance(attempt, to: .preparing(call)) else {
             sink.willOpen(as: nil)
+            sink.claim = nil
             return end(attempt, with: .stopped)
         }
         sink.open(as: call) { [self] failure in

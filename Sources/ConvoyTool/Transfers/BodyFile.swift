@@ -26,13 +26,14 @@ final class BodyFile: BodyCounting {
         mutating func attempt(_ body: (inout Receipt) throws(FileWritingError) -> Void) throws(URLError) {
             do throws(FileWritingError) {
                 try body(&self)
-                failure = nil
             } catch {
                 let failure = FileProblem.error(error)
                 // The engine tries again when there is a descriptor.
-                (self.failure, isOver) = (failure, !error.cause.lacksDescriptor)
-                throw URLError(
-                    .cannotWriteToFile, url: nil, failure.text, underlying: isOver ? failure : error.posixError)
+                guard !error.cause.lacksDescriptor else {
+                    throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: error.posixError)
+                }
+                (self.failure, isOver) = (failure, true)
+                throw URLError(.cannotWriteToFile, url: nil, failure.text, underlying: failure)
             }
         }
     }
@@ -53,6 +54,8 @@ final class BodyFile: BodyCounting {
 
     var isProvisional: Bool { true }
     var opensFile: Bool { path != nil }
+    /// A file is made with the first byte, and its descriptor is claimed before the request is sent.
+    var isOpen: Bool { path == nil }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }

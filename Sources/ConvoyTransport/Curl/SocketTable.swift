@@ -314,8 +314,12 @@ final class DescriptorQueue {
         return Int(descriptor) + DescriptorClaim.total + min(32, limit / 4) > limit
     }
 
-    /// Whether a descriptor is one of the last that the process may have.
-    static func isAmongLast(_ descriptor: Int32) -> Bool { limit.map { Int(descriptor) >= $0 - min(8, $0 / 8) } ?? false }
+    /// Whether a descriptor is one of the last that the process may have, beside those that files are about to take: their
+    /// transfers would hold the others, and wait for these.
+    static func isAmongLast(_ descriptor: Int32) -> Bool {
+        guard let limit else { return false }
+        return Int(descriptor) + DescriptorClaim.total + min(8, limit / 8) >= limit
+    }
 
     /// How many descriptors the process may have; nil if the system does not tell.
     private static var limit: Int? {

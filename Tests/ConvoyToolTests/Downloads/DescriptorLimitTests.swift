@@ -24,6 +24,17 @@ import Testing
         #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150)
     }
 
+    @Test(arguments: [20, 60, 100])
+    func `files that are opened with their first byte find what connections have left for them`(limit: Int) async throws {
+        bench.server.route("/f", .pattern(count: 20_000))
+        let requests = (0..<150).map { #"{"id":"\#($0)","url":"\#(bench.url("/f"))","output":"f\#($0)"}"# }
+        try bench.scratch.write(#"{"requests":[\#(requests.joined(separator: ","))]}"#, to: ".manifest")
+        let command = "ulimit -n \(limit); exec $convoy run -q -j 128 .manifest"
+        let result = try await ToolProcess(command: command, in: bench.scratch.url).finished()
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150)
+    }
+
     @Test func `where none comes free, all end with an error that says so`() async throws {
         let result = try await run("-j 16", urls: 16, limit: 10)
         #expect([1, 4, 8].contains(result.status), "\(result.errors)")
