@@ -5,58 +5,58 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One attempt of an operation: its connection, what it has received, and what it waits for. An operation has at most one,
-/// the current or the last; a callback that comes late comes to its own attempt, and finds it over.
+/// One attempt of an operation: its connection, what it has received, and what it waits for. An operation has at most
+/// one, the current or the last; a late callback reaches its own attempt, which is over.
 ///
-/// But for what the operation's lock guards, it is used by one thread at a time: the one that begins it, then the network
-/// thread, then the one that begins the next attempt. The lifecycle orders them.
+/// Except for what the operation's lock guards, it is used by one thread at a time: the one that begins it, then the
+/// network thread, then the one that begins the next attempt. The lifecycle orders them.
 final class Attempt: URLConnectionDelegate, @unchecked Sendable {
-    /// By which the lifecycle knows it.
+    /// Identifies it in the lifecycle.
     let number: Lifecycle.TryNumber
 
     // MARK: Guarded by the operation's lock
 
     @exclusivity(unchecked) var phase = AttemptPhase.preparing(nil)
-    /// What the next attempt has to do in place of sending the request.
+    /// The outcome of the next attempt, if that must not send the request.
     @exclusivity(unchecked) var settlement: Settlement?
-    /// The wait for the next attempt.
+    /// The wait before the next attempt.
     @exclusivity(unchecked) var wait: AttemptWait?
     /// The transport of all attempts. Chosen before the connection is opened.
     @exclusivity(unchecked) var carrier: (any Transport)?
 
     // MARK: Used by one thread at a time
 
-    /// The settings that it goes by: those of the operation when its work began.
+    /// The operation's settings when the attempt began.
     @exclusivity(unchecked) var settings: PreparedSettings
     @exclusivity(unchecked) private var ownConfiguration: ConnectionConfiguration?
     /// Retained from the opening of the connection to the end, so that a paused operation can be released.
     @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
     @exclusivity(unchecked) var body: ReceivedBody
-    /// Whether it may say who the client is, so that a server may prove who it is.
+    /// Whether it may be sent with credentials, so that a server may prove that it knows the password.
     @exclusivity(unchecked) var isAuthorized = false
     @exclusivity(unchecked) private var memoryLimit = Int64.max
-    /// Whether the connection has told its end, or there is none.
+    /// Whether the connection has reported its end, or there is none.
     @exclusivity(unchecked) private var hasConnectionEnded = false
-    /// What to do after the connection was cancelled from here, and not because the operation was asked to stop.
+    /// What to do after the attempt itself cancelled the connection, rather than the operation.
     @exclusivity(unchecked) var afterCancel: AfterCancel?
-    /// The request that the redirects have led to, and how many there were; nil without any, or where they do not matter
-    /// any more. Without the range of a resumption.
+    /// The request that redirects have led to, without a range, and their number; nil without any, or if they no longer
+    /// matter.
     @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
     /// Whether the response is given up where its body does not end, or is too long.
     @exclusivity(unchecked) private var mayCutBody = false
     /// What the connection waits for.
     @exclusivity(unchecked) var flow = TransferState()
-    /// How it has ended, perhaps while it waited.
+    /// How the connection has ended, perhaps while it was held up.
     @exclusivity(unchecked) private var ending = ConnectionEnd.finished
-    /// The connection, while it waits.
+    /// The connection while it is held up.
     @exclusivity(unchecked) var waiting: (any Connection)?
-    /// The response that a delegate is to decide about, and its connection, which waits.
+    /// The response that a delegate must decide about, and its connection, which is held up.
     @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
     /// The sink that a decision has chosen, while it is being opened.
     @exclusivity(unchecked) var diverted: SinkQueue?
-    /// The operation, while the sink is being closed: all but that is done.
+    /// The operation, while only closing its sink is left.
     @exclusivity(unchecked) private var closing: URLConnectionOperation?
-    /// The response that monitors know of, until the end of its request.
+    /// The response that was reported to monitors, until the end of its request.
     @exclusivity(unchecked) private var respondedHead: ResponseHead?
 
     private let counts: TransferCounts
@@ -77,11 +77,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     enum Settlement {
         case failure(any Error)
-        /// The response that asked for credentials is the result.
+        /// The response with the challenge is the result.
         case heldResponse
     }
 
-    /// An attempt that takes over what the one before has received.
+    /// An attempt that takes over what the previous one has received.
     init(_ number: Lifecycle.TryNumber, after earlier: Attempt?, _ settings: PreparedSettings) {
         (self.number, self.settings) = (number, settings)
         counts = TransferCounts(earlier?.progress)
@@ -90,16 +90,16 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if let earlier { swap(&body, &earlier.body) }
     }
 
-    /// The configuration of its connection: that of the settings, unless it needs one of its own.
+    /// The configuration of its connection: that of the settings, unless it needs its own.
     var configuration: ConnectionConfiguration {
         get { ownConfiguration ?? settings.configuration }
         set { ownConfiguration = newValue }
     }
 
-    /// How far it is. Any thread.
+    /// Its progress. Any thread.
     var progress: TransferProgress { counts.progress }
 
-    /// Tells how many bytes are there, and how many there will be. Any thread.
+    /// Sets the number of bytes received and expected. Any thread.
     func report(total: Int64, expected: Int64?) {
         counts.bytesReceived.store(total, ordering: .relaxed)
         counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
@@ -107,7 +107,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Beginning
 
-    /// The connection is about to be opened. Returns the request to send.
+    /// Prepares for opening the connection. Returns the request to send.
     func begin(
         of operation: URLConnectionOperation, sending request: TransferRequest, memoryLimit: Int
     ) -> TransferRequest {
@@ -116,23 +116,23 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         return body.begin(sending: request)
     }
 
-    /// It has no connection after all.
+    /// Notes that no connection will be opened.
     func abandon() {
         operation = nil
         body.sink?.claim = nil
     }
 
-    /// Delivers the response of the attempt before, which was held back until a challenge was answered.
+    /// Delivers the response of the previous attempt, which was held back until a challenge was answered.
     func deliverHeldResponse(of operation: URLConnectionOperation) {
         self.operation = operation
         hasConnectionEnded = true
-        // A stop that came first has found nothing to give up.
+        // An earlier stop has found nothing to give up.
         if operation.lifecycle.value.isEnding { return carryOut(flow.handle(.stop)) }
         succeed(isFinal: true)
     }
 
-    /// Notes that the sink is about to commit. Called under the operation's lock, so that the one who discards the attempt
-    /// finds the call.
+    /// Notes that the sink is about to commit. Called under the operation's lock, so that discarding the attempt finds
+    /// the call.
     func willCommit(as call: BlockingCall) { body.sink?.willCommit(as: call) }
 
     /// Puts the bytes in the sink in their final place. Any thread.
@@ -157,8 +157,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         if isQuestion { noteRedirection(connection) }
         tellStory(of: operation, response, connection)
         if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
-        // One that asks to be left alone closes the gate, too: it says for how long.
-        // What the cache says, says nothing of the host.
+        // A request to wait, with its duration, also closes the gate.
+        // A stored response says nothing about the host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
         if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
             operation.hostDidAnswer(operation.hostKey(of: response.url))
@@ -192,8 +192,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
                 return wait(for: delegate, toDecideAbout: response, of: operation, connection)
             }
-            // What comes with a question is kept, until it is clear that there is no answer, out of a sink that may not
-            // be able to start over.
+            // The body of a challenge is kept until it is certain that there is no answer, and not in a sink that may
+            // be unable to start over.
             if body.isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
@@ -228,7 +228,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func startOver(with response: ResponseHead, _ connection: any Connection) {
         body.startOver(with: response)
         guard let sink = body.sink else {
-            // So that no byte of it is fetched in vain.
+            // Before any of it is received in vain.
             if !mayCutBody, let total = body.total, total > memoryLimit {
                 return stop(connection, then: .fail(tooLarge))
             }
@@ -301,10 +301,10 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         story.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
     }
 
-    /// Tells monitors of a response that has begun.
+    /// Reports a response that has begun to monitors.
     private func tellStory(of operation: URLConnectionOperation, _ response: ResponseHead, _ connection: any Connection) {
         guard let story = operation.story else { return }
-        // One out of a cache is told at its end.
+        // A stored response is reported at its end.
         guard response.cacheUse == nil || response.cacheUse == .validated else { return }
         respondedHead = response
         story.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
@@ -321,27 +321,27 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Ending
 
-    /// The connection has ended. That is told when its sink is no longer busy, so that the offset is right, and after a
-    /// decision about its response; at once if the operation is ending anyway.
+    /// Notes that the connection has ended. The end is processed when the sink is no longer busy, so that the offset is
+    /// right, and after a decision about the response; at once if the operation is ending anyway.
     private func connectionDidEnd(_ ending: ConnectionEnd) {
         guard !hasConnectionEnded else { return }
         hasConnectionEnded = true
         waiting = nil
         if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
         self.ending = ending
-        // Once its end is told, the body belongs to the next attempt.
+        // After the end was processed, the body belongs to the next attempt.
         guard undecided != nil else { return carryOut(flow.handle(.end)) }
         _ = flow.handle(.end)
-        // There is nothing left to decide about, unless the response is whole.
+        // Nothing is left to decide, unless the response is complete.
         if case .finished = ending, afterCancel == nil { return awaitDecision() }
         undecided = nil
         diverted.take()?.discard()
         carryOut(flow.handle(.lift(.decision)))
     }
 
-    /// Ends an attempt of an operation that is ending, though a user's code is still at work. On the network thread.
+    /// Ends an attempt of an ending operation without waiting for user code. On the network thread.
     func giveUp() {
-        // The end of a connection that is being cancelled finds the operation ending.
+        // The end of a connection that is being cancelled will find the operation ending.
         guard hasConnectionEnded else { return }
         if let operation = closing.take() { operation.end(self, with: .stopped) } else { carryOut(flow.handle(.stop)) }
     }
@@ -373,7 +373,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// Tells the operation the outcome, once.
+    /// Reports the outcome to the operation, once.
     private func end(with outcome: AttemptOutcome) {
         guard let operation = operation.take() else { return }
         // What waits for its next attempt needs no descriptors.
@@ -422,7 +422,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             }
         }
         guard sink.sink.isProvisional else { return sink.close(then: then) }
-        // What is not in it is not committed.
+        // A body outside the sink is not committed.
         if body == nil { sink.synchronize(then: then) } else { sink.flush(then: then) }
     }
 
@@ -443,14 +443,14 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 }
 
-/// The numbers of a transfer's progress, which any thread may read; -1 for one that is not known.
+/// The counts of a transfer's progress, readable by any thread; -1 if unknown.
 private struct TransferCounts: ~Copyable {
     let bytesReceived: Atomic<Int64>
     let bytesExpectedToReceive: Atomic<Int64>
     let bytesSent: Atomic<Int64>
     let bytesExpectedToSend: Atomic<Int64>
 
-    /// - Parameter progress: that of the attempt before.
+    /// - Parameter progress: that of the previous attempt.
     init(_ progress: TransferProgress?) {
         bytesReceived = Atomic(progress?.bytesReceived ?? 0)
         bytesExpectedToReceive = Atomic(progress?.bytesExpectedToReceive ?? -1)

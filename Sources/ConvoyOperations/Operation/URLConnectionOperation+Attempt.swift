@@ -7,19 +7,19 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Carries out what an operation's lifecycle requires, and begins its attempts.
+/// Carries out the actions of an operation's lifecycle, and begins its attempts.
 extension URLConnectionOperation {
     /// Carries out the action of a change of the lifecycle. Meanwhile other threads may have made any number of changes
-    /// and carried out their actions. So each action must be right however late it comes; the comments below say why it
+    /// and carried out their actions, so each action must be right even if it is late; the comments below say why it
     /// is.
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
-        // The log sorts changes that come late by their numbers.
+        // The log puts late changes into order.
         note(transition)
         ActivityListeners.note(transition, of: self)
         // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
-        // An attempt that has begun since has ended the wait itself.
+        // A later attempt has ended the wait itself.
         if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.tryNumber) { endWait(of: attempt) }
         switch transition.action {
         case .nothing: break
@@ -41,7 +41,7 @@ extension URLConnectionOperation {
             slotDidFree()
             // If the next attempt has begun, or the operation has finished, there is nothing to wait for.
             if let attempt = attempt(number) { awaitRetry(after: attempt) }
-        // The commit itself looks whether it was given up before it has begun.
+        // The commit itself checks whether it was given up before it began.
         case .commit(let number): commit(number)
         case .awaitCommit(let number): awaitCommit(number)
         // The receiver reads `isReady` itself, and sees its current value.
@@ -50,17 +50,17 @@ extension URLConnectionOperation {
             // A Foundation queue starts an operation once; after that the operation is on its own. If it is no longer
             // ready, or was started by another, `start` changes nothing.
             if new.wasStarted, !isScheduled { start() } else { readinessDidChange() }
-        // This is the last action of the lifecycle, and comes once.
+        // The last action of the lifecycle, which occurs once.
         case .finish: finish()
         }
     }
 
     // MARK: The attempt in the lifecycle
 
-    /// The attempt that the lifecycle knows by a number; nil if it has not begun, or is not the last one any more.
+    /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
     private func attempt(_ number: Lifecycle.TryNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
 
-    /// Whether the lifecycle has the attempt go on.
+    /// Whether the lifecycle lets the attempt continue.
     func isRunning(_ attempt: Attempt) -> Bool { work(of: attempt) == .running }
 
     private func work(of attempt: Attempt) -> Lifecycle.Work {
@@ -68,7 +68,7 @@ extension URLConnectionOperation {
         return life.tryNumber == attempt.number ? life.work : .none
     }
 
-    /// Makes the next step of an attempt. False if it was asked to stop, or has ended.
+    /// Takes the next step of an attempt. False if it must stop, or has ended.
     func advance(_ attempt: Attempt, to next: AttemptPhase) -> Bool {
         core.withLock { _ in attempt.phase.advance(to: next, unless: work(of: attempt) == .stopping) }
     }
@@ -83,7 +83,7 @@ extension URLConnectionOperation {
         case .nothing: return
         case .call(let stop):
             stop()
-            // The connection may have ended, and the attempt be waiting for a user's stream.
+            // The connection may have ended, and the attempt may wait for a user's stream.
             if let attempt { carrier?.perform { attempt.giveUp() } }
         case .ended(let call):
             if let call { BlockingWorkers.shared.replaceThread(of: call) }
@@ -93,7 +93,7 @@ extension URLConnectionOperation {
 
     // MARK: Beginning
 
-    /// Begins an attempt: prepares the request, where that is asked for, and lets a connection or a worker do the rest.
+    /// Begins an attempt: prepares the request if needed, and then connects or lets a worker do the work.
     private func begin(_ number: Lifecycle.TryNumber) {
         let beginning = core.withLock { core in
             core.enterCompletionGroup()
@@ -124,7 +124,7 @@ extension URLConnectionOperation {
                     try preparation.run(&request)
                     let prepared = request
                     onlookers.insert(.otherRequest)
-                    // Under one lock, so that the request of an operation that has ended stays as it is.
+                    // Under one lock, so that the request of an ended operation does not change.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }
                         defer { core.request = .foundation(prepared) }
@@ -141,7 +141,7 @@ extension URLConnectionOperation {
             case .success(let context):
                 if let context { core.withLock { $0.traceContext = context } }
                 connect(attempt)
-            // A retry would send the request as it was before.
+            // A retry would send the request without the preparation.
             case .failure(let error): end(attempt, with: .settled(error))
             }
         }
@@ -150,7 +150,7 @@ extension URLConnectionOperation {
         end(attempt, with: .stopped)
     }
 
-    /// What an attempt begins with, read under one lock.
+    /// What an attempt needs at its start, read under one lock.
     private struct Beginning {
         let attempt: Attempt
         let settings: PreparedSettings
@@ -159,11 +159,11 @@ extension URLConnectionOperation {
         /// What is sent, where nothing has to happen before the connection is opened. As nearly always.
         let request: TransferRequest?
 
-        /// What few attempts begin with.
+        /// What few attempts need at their start.
         final class Rare: Sendable {
             /// It may hold the last reference to a user's object, and is released without the lock.
             let earlier: Attempt?
-            /// What became of the wait for this attempt.
+            /// The outcome that was settled for this attempt.
             let settlement: Attempt.Settlement?
             let wait: AttemptWait?
             let presetFailure: (any Error)?
@@ -203,11 +203,11 @@ extension URLConnectionOperation {
         return nil
     }
 
-    /// Calls a user's code, which may block, before an attempt has its connection. What it returns goes to `then`, on the
-    /// worker thread that called it, unless the operation has ended meanwhile. The operation ends without waiting for it
-    /// when it is cancelled or its time is over.
+    /// Calls user code that may block, before an attempt has its connection. The result is passed to `then`, on the
+    /// worker thread that made the call, unless the operation has ended meanwhile. A cancelled or expired operation
+    /// does not wait for it.
     ///
-    /// False if the attempt was asked to stop: the code is not called, and the attempt has to end.
+    /// False if the attempt must stop: the code is not called, and the attempt has to end.
     private func callUserCode<Value: Sendable>(
         for attempt: Attempt, _ code: @escaping @Sendable () -> Value, then: @escaping @Sendable (Value) -> Void
     ) -> Bool {
@@ -225,23 +225,23 @@ extension URLConnectionOperation {
     /// What few attempts need for their connection.
     fileprivate struct RareParts {
         let token: AccessToken?
-        /// What the operation was asked for, if it was.
+        /// The challenges of the operation, if there were any.
         let record: AuthenticationRecord?
         let cacheHandler: CacheResponseHandler?
         let isTraced: Bool
     }
 
-    /// What does the work of an attempt.
+    /// How the work of an attempt is done.
     private enum AttemptWork {
-        /// Nothing: it was asked to stop.
+        /// Not at all: it must stop.
         case none
         case worker(any OperationWorker)
-        /// A connection, for which a token must be had first.
+        /// By a connection, after getting a token.
         case token
         case connection(TransferRequest)
     }
 
-    /// Gives an attempt its connection, or lets a worker do its work, unless it was stopped while preparing.
+    /// Opens the connection of an attempt, or lets a worker do its work, unless it must stop.
     private func connect(_ attempt: Attempt, withToken hasToken: Bool = false) {
         let interests = delegate.map { $0.interests(in: self) } ?? []
         var delegatedCaching: CacheResponseHandler?
@@ -295,7 +295,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Lets an attempt say who the client is, where a server has asked, or a token is to be sent.
+    /// Adds credentials to an attempt: the answer to a challenge, or the access token.
     private func authorize(_ request: inout TransferRequest, _ rare: RareParts?, for attempt: Attempt) throws {
         if let token = rare?.token { request = try authorized(request, with: token) }
         if rare?.isTraced == true { request = traced(request) }
@@ -310,15 +310,14 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Connects, once the request's body can be read and the sink is open. What may block for that runs on a worker
-    /// thread.
+    /// Connects when the request's body can be read and the sink is open. What may block runs on a worker thread.
     private func open(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
         guard attempt.body.mayHaveSentBody, request.bodyStream != nil else {
             return openSink(of: attempt, request, cacheHandler)
         }
         let isCalled = callUserCode(for: attempt) { [self] () -> Result<TransferRequest, URLError> in
             do throws(URLError) {
-                // Only the body is new: the rest may have a token that the operation's own request has not.
+                // Only the body is new: the request may have a token that the operation's own one does not have.
                 var again = request.urlRequest
                 again.httpBodyStream = try replayedRequest().httpBodyStream
                 return .success(.foundation(again))
@@ -384,7 +383,7 @@ extension URLConnectionOperation {
         if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
             attempt.configuration.cache = ResponseCacheReference(HandledCache(cache) { cacheHandler(self, $0) })
         }
-        // A body that goes to a file is expected to be a large one. What a reader does not read is to stay on its way.
+        // A body that goes to a file is probably large. A reader's unread bytes should stay on the server.
         if let sink = attempt.body.sink?.sink {
             if sink.isPaced {
                 attempt.configuration.closesWhenStopped = true
@@ -396,7 +395,7 @@ extension URLConnectionOperation {
             attempt.configuration.sendRateLimits.append(limit)
         }
         let connection = carrier.connection(for: request, configuration: attempt.configuration, delegate: attempt)
-        // A stop that comes between these two finds the connection, which may be cancelled before it is started.
+        // A later stop finds the connection, which may be cancelled before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()
         end(attempt, with: .stopped)
@@ -415,7 +414,7 @@ extension URLConnectionOperation {
 }
 
 extension OperationCore {
-    /// Adds what few attempts need; nil if it is none of them.
+    /// Adds what few attempts need; nil if nothing is needed.
     fileprivate mutating func addRareParts(
         to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
         _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
@@ -430,7 +429,7 @@ extension OperationCore {
         var cacheHandler: URLConnectionOperation.CacheResponseHandler?
         if attempt.settings.configuration.cache != nil {
             cacheHandler = rareHandlers?.cache ?? delegatedCaching
-            // The failure that it is about may be in the cache.
+            // The cache may hold the response that failed.
             if self.retry?.followsAnswer == true { request = request.revalidating }
         }
         guard authentication != nil || cacheHandler != nil || self.traceContext != nil else { return nil }

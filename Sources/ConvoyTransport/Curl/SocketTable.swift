@@ -28,7 +28,7 @@ final class SocketTable {
     @exclusivity(unchecked) private var ownCount = 0
     /// How often a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
-    /// Handles that were refused a socket, and do not know that they could go on with another address.
+    /// Handles that were refused a socket, and have not tried another address yet.
     @exclusivity(unchecked) var stalled: [EasyHandle] = []
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
@@ -83,7 +83,7 @@ final class SocketTable {
         do {
             try runLoop.watch(descriptor, for: events, handler: handler)
         } catch {
-            // There is no memory to watch it: the transfer's timeout will end it with an error.
+            // There is no memory to watch it: the transfer will time out.
             entries[Int(descriptor)].registered = []
         }
     }
@@ -205,12 +205,12 @@ extension URLError {
 }
 
 /// A queue of transfers for whose connections the system had no file descriptor left (`EMFILE`, `ENFILE`). They wait
-/// for others to finish, where libcurl would let them fail.
+/// for others to finish; libcurl alone would let them fail.
 ///
 /// Belongs to the network thread.
 final class DescriptorQueue {
     private var waiting: [any DescriptorWaiter] = []
-    /// What waits until there are descriptors for files, behind the transfers.
+    /// Files that wait for a descriptor, after the transfers.
     private var files: [FileWaiter] = []
     private var timer: RunLoopTimer?
     /// When a transfer has ended last that had its descriptors.
@@ -303,9 +303,9 @@ final class DescriptorQueue {
         return ready
     }
 
-    /// Whether what is left of the process's descriptors is for connections: files that are held open by transfers which
-    /// find none for their connections would never be closed. The lowest free number is the next one, so it says how many
-    /// are taken.
+    /// Whether the remaining descriptors of the process are reserved for connections: transfers that hold files open,
+    /// but find no descriptor for their connections, would never close them. The lowest free number shows how many are
+    /// in use.
     static var isScarce: Bool {
         let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return meansShortage(errno) }
@@ -328,7 +328,7 @@ final class DescriptorQueue {
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Whether the system has no or hardly any descriptors left now: a connection may need several.
+    /// Whether the system has almost no descriptors left: a connection may need several.
     static var isSystemShort: Bool {
         var taken: [Int32] = []
         defer { for descriptor in taken { close(descriptor) } }
