@@ -79,6 +79,32 @@ import Testing
         #expect(asking.server.requests.count == 2)
     }
 
+    @Test func `an answer that comes while the next attempt is under way ends nothing, and is not lost`() async throws {
+        let asking = try AskingServer()
+        let gate = TestServer.Gate()
+        asking.route("/") { request, number in
+            guard request.authorizations != [AskingServer.basic] else { return .text("let in") }
+            // The second attempt was sent without an answer, and hears so only after the first has been answered.
+            let response = TestServer.Response.asking("Basic realm=\"a\"")
+            return number == 2 ? response.held(by: gate) : response
+        }
+        let answers = Answers()
+        let operation = AskingServer.operation(asking.url("/"), credential: nil)
+        operation.authenticationChallengeHandler = answers.handler
+        operation.start()
+        #expect(eventually { answers.count == 1 })
+        operation.pause()
+        operation.resume()
+        #expect(eventually { asking.server.requests.count == 2 })
+        answers[0](.useCredential(AskingServer.ada))
+        gate.open()
+        // The second attempt may be refused with a question of its own.
+        #expect(eventually { operation.isFinished || answers.count == 2 })
+        if answers.count == 2 { answers[1](.useCredential(AskingServer.ada)) }
+        try await operation.finished()
+        #expect(operation.responseString == "let in" && asking.server.requests.count == 3)
+    }
+
     @Test func `answers from many threads at once count once`() async throws {
         let asking = try AskingServer()
         asking.protect("/")
