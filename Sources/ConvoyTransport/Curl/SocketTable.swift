@@ -284,17 +284,16 @@ final class DescriptorQueue {
                 ready.append((waiter, DescriptorClaim(0, isLast: true)))
                 return true
             }
+            // How many descriptors are free is an estimate: one that has tried in vain must not try for ever.
+            guard mayWait(since: waiter.began) else {
+                ready.append((waiter, DescriptorClaim(0, isLast: true)))
+                return true
+            }
             guard !isOver, granted < most else { return false }
             // Where nothing is under way, those that are left for connections may do for one at a time.
             let isAlone = multi.isIdle && DescriptorClaim.total == 0
             let claim = DescriptorClaim(waiter.count, since: waiter.began)
-            if Self.isScarce {
-                guard mayWait(since: waiter.began) else {
-                    ready.append((waiter, DescriptorClaim(0, isLast: true)))
-                    return true
-                }
-                isOver = !isAlone
-            }
+            if Self.isScarce { isOver = !isAlone }
             guard !isOver else { return false }
             ready.append((waiter, claim))
             granted += 1

@@ -35,13 +35,15 @@ import Testing
         #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150)
     }
 
-    @Test func `where none comes free, all end with an error that says so`() async throws {
-        let result = try await run("-j 16", urls: 16, limit: 10)
-        #expect([1, 4, 8].contains(result.status), "\(result.errors)")
+    /// Of a few descriptors one may do for a download, or for some; each of the others says what it lacked.
+    @Test(arguments: [9, 10, 11, 12, 14])
+    func `where none comes free, all end with an error that says so`(limit: Int) async throws {
+        let result = try await run("-j 16", urls: 16, limit: limit)
+        #expect([0, 1, 4, 8].contains(result.status), "\(result.errors)")
         let objects = try result.objects()
         #expect(objects.count == 16)
-        for object in objects {
-            let text = try #require(object["error"] as? String)
+        for object in objects where object["file"] as? String == nil {
+            let text = try #require(object["error"] as? String, "\(object)")
             #expect(text.contains("Too many open files") || text.contains("no file descriptor"), "\(text)")
         }
     }
