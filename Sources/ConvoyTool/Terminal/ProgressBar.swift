@@ -88,19 +88,15 @@ struct ProgressLayout: Equatable {
     static let amountWidth = 9
     static let speedWidth = 11
     static let timeWidth = 9
-    private static let longestName = 36
-    private static let longestBar = 40
-    /// The columns of a line that has everything, and its name and its bar at their longest.
-    static let widest = longestName + longestBar + percentWidth + amountWidth + speedWidth + timeWidth + 2
 
     /// - Parameters:
     ///   - columns: how long a line may be.
     ///   - longestName: the width of the longest name.
     init(columns: Int, longestName: Int) {
-        let wanted = min(longestName, max(12, columns / 3), Self.longestName)
+        let wanted = min(longestName, max(12, columns / 3), 36)
         let bar = columns - wanted - figures - 2
         if bar >= 6 {
-            (name, self.bar) = (wanted, min(Self.longestBar, bar))
+            (name, self.bar) = (wanted, min(40, bar))
             return
         }
         if wanted + 1 + figures > columns { showsTime = false }

@@ -170,6 +170,8 @@ final class TransferBoard: Sendable {
 
     // MARK: Bars
 
+    private static let longestLine = 80
+
     /// The bars, and the line of the whole; nil after the end.
     private func lines(measuring: Bool = false) -> [String]? {
         let size = display.size
@@ -184,10 +186,8 @@ final class TransferBoard: Sendable {
             // first would be out of reach. Two rows for each line do. Until the window has kept its size for a moment,
             // lines are half as long, so that each further step makes no more of them.
             let isChanging = contents.resized.map { ContinuousClock.now - $0 < .seconds(1) } ?? false
-            // Lines beyond 80 columns are for windows that hold what is left of them when the window gets very narrow.
-            let lineCount = shown.count + (hasSummary ? 1 : 0)
-            let longest = lineCount * 5 < size.rows ? ProgressLayout.widest : 80
-            let columns = min(isChanging ? size.columns / 2 : size.columns - 1, longest)
+            // Longer lines would leave rows behind: some terminals lose the first row of a line that they break into three.
+            let columns = min(isChanging ? size.columns / 2 : size.columns - 1, Self.longestLine)
             let layout = ProgressLayout(columns: columns, longestName: contents.longestName)
             var lines = shown.map { $0.bar.line(layout, display: display) }
             if hasSummary {
