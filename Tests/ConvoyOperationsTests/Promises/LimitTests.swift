@@ -50,13 +50,15 @@ import Testing
         await expectTooLarge(operation)
     }
 
-    @Test func `an error body is limited too where the body goes to a file`() async throws {
+    @Test func `an error's body is cut where it is too long, and its status is the error`() async throws {
         server.route("GET", "/broken", .pattern(count: 1_000_000).status(500))
         let directory = try TemporaryDirectory()
         let operation = try manager.makeOperation(.get, "broken")
         operation.outputStream = FileOutputStream(fileURL: directory.file("out"))
         operation.maximumBodySize = 1_000
-        await expectTooLarge(operation)
+        await #expect(throws: HTTPError.self) { try await manager.enqueue(operation).finished() }
+        #expect(operation.statusCode == 500 && operation.responseData?.count == 1_000)
+        #expect((operation.error as? HTTPError)?.statusCode == 500)
     }
 
     @Test func `what goes to a file is not limited`() async throws {
