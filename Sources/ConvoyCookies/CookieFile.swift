@@ -55,10 +55,10 @@ final class CookieFile {
     /// Renames a damaged file, so that the next `open()` makes a new one.
     ///
     /// - Returns: Whether this process has renamed it.
-    func setAside(after error: DatabaseError) throws(DatabaseError) -> Bool {
+    func quarantine(after error: DatabaseError) throws(DatabaseError) -> Bool {
         guard let file = error.damagedFile ?? database?.file else { throw error }
         database = nil
-        return try Database.setAside(file, at: path)
+        return try Database.quarantine(file, at: path)
     }
 
     // MARK: Reading
@@ -293,7 +293,7 @@ final class CookieWriter: Sendable {
             file.close()
         case .damaged:
             do throws(DatabaseError) {
-                _ = try file.setAside(after: error)
+                _ = try file.quarantine(after: error)
             } catch {
                 return CookieStoreError(error)
             }

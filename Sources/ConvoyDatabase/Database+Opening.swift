@@ -143,7 +143,7 @@ extension Database {
     ///   - path: The path of the database.
     /// - Returns: Whether this call has renamed it.
     @discardableResult
-    package static func setAside(
+    package static func quarantine(
         _ file: DatabaseFile, at path: String, timeout: TimeInterval = 5
     ) throws(DatabaseError) -> Bool {
         let path = try resolved(path)

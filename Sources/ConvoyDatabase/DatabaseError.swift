@@ -10,7 +10,7 @@ package struct DatabaseError: Error, Hashable, Sendable {
         case busy
         /// The disk, the quota or the permitted size of a file is exhausted.
         case full
-        /// The file is not a database, or its contents contradict each other. See ``Database/setAside(_:at:)``.
+        /// The file is not a database, or its contents contradict each other. See ``Database/quarantine(_:at:)``.
         case damaged
         /// The file or its directory must not be written.
         case readOnly

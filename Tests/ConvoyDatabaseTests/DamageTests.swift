@@ -45,11 +45,11 @@ import Testing
         let error = #expect(throws: DatabaseError.self) { try database() }
         #expect(error?.code == .damaged)
         let file = try #require(error?.damagedFile)
-        #expect(try Database.setAside(file, at: path))
+        #expect(try Database.quarantine(file, at: path))
         #expect(try readAll() == 0)
         #expect(try Data(contentsOf: directory.file("store.db.damaged")) == bytes)
         // A process that found the old one damaged, but is later, does not take away the new one.
-        #expect(try !Database.setAside(file, at: path))
+        #expect(try !Database.quarantine(file, at: path))
         #expect(try readAll() == 0)
     }
 
@@ -92,7 +92,7 @@ import Testing
         let old = try database()
         #expect(old.isCurrent)
         let file = try #require(old.file)
-        #expect(try Database.setAside(file, at: path))
+        #expect(try Database.quarantine(file, at: path))
         #expect(!old.isCurrent)
         let error = #expect(throws: DatabaseError.self) { try old.transaction {} }
         #expect(error?.code == .replaced)

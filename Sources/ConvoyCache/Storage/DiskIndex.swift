@@ -55,7 +55,7 @@ final class DiskIndex {
         } catch {
             guard error.code == .damaged || error.code == .unsafe, let file = error.damagedFile ?? damaged
             else { throw error }
-            try Database.setAside(file, at: directory.index, timeout: timeout)
+            try Database.quarantine(file, at: directory.index, timeout: timeout)
             let database = try Database(path: directory.index, schema: schema, busyTimeout: timeout)
             return try DiskIndex(directory, capacity, database)
         }

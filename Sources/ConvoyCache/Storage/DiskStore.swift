@@ -241,7 +241,7 @@ final class DiskStore: @unchecked Sendable {
                 guard error.code == .damaged || error.code == .replaced else { break }
                 if error.code == .damaged, let file = index?.file ?? error.damagedFile {
                     index = nil
-                    _ = try? Database.setAside(file, at: directory.index, timeout: 0.2)
+                    _ = try? Database.quarantine(file, at: directory.index, timeout: 0.2)
                 }
                 index = nil
             }

@@ -48,7 +48,7 @@ final class Download: @unchecked Sendable {
     // MARK: Beginning and stopping
 
     /// Begins a try. Any thread.
-    func begin(_ work: OwnWork) {
+    func begin(_ work: OperationWork) {
         state.withLock { state in
             (state.work, state.isFetching, state.isStopping) = (work, false, false)
             (state.fatal, state.failures) = (nil, [:])
@@ -74,7 +74,7 @@ final class Download: @unchecked Sendable {
 
     /// Ends the try if it was asked to stop. On a thread that may block, with no part under way.
     func endsIfStopped() -> Bool {
-        let (work, file) = state.withLock { state -> (OwnWork?, DownloadFile?) in
+        let (work, file) = state.withLock { state -> (OperationWork?, DownloadFile?) in
             guard state.isStopping else { return (nil, nil) }
             state.isFetching = false
             return (state.work.take(), state.file)
@@ -256,7 +256,7 @@ struct DownloadFailure: @unchecked Sendable {
 struct DownloadState: @unchecked Sendable {
     /// Whether the try has asked for something, and its answers decide what follows.
     var isFetching = false
-    var work: OwnWork?
+    var work: OperationWork?
     /// Whether the operation has asked the try to stop.
     var isStopping = false
     var plan: DownloadPlan

@@ -230,7 +230,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     private final class Worker: OperationWorker {
         var workedClass: ObjectIdentifier { ObjectIdentifier(DownloadOperation.self) }
 
-        func begin(_ work: OwnWork, of operation: URLConnectionOperation) {
+        func begin(_ work: OperationWork, of operation: URLConnectionOperation) {
             guard let operation = operation as? DownloadOperation else { return }
             let current = operation.download.withLock { download in
                 let current = download ?? Download(operation)

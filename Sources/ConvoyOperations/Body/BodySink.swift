@@ -82,11 +82,3 @@ struct BodyPlace: @unchecked Sendable {
         sink = (stream as? FileOutputStream)?.sink ?? ForeignStream(stream)
     }
 }
-
-extension URLConnectionOperation {
-    /// Sends the body to a sink of the library instead of memory or a user's stream. Set it before the operation
-    /// begins.
-    package final func setBodySink(_ sink: any BodySink) {
-        set(BodyPlace?.some(BodyPlace(sink))) { swap(&$0.place, &$1) }
-    }
-}

@@ -11,7 +11,7 @@ struct ReceivedBody: ~Copyable {
     private(set) var sink: SinkQueue?
     private(set) var memory = MemoryBody()
     /// The body of a response that does not go into the sink, or does not continue the bytes already received.
-    private(set) var setAside: MemoryBody?
+    private(set) var separateBody: MemoryBody?
     /// The request of the last attempt, without a range.
     private(set) var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
@@ -37,7 +37,7 @@ struct ReceivedBody: ~Copyable {
     var offset: Int64 { sink?.offset ?? memory.count }
 
     /// How many bytes of the response have arrived.
-    var count: Int64 { setAside?.count ?? offset }
+    var count: Int64 { separateBody?.count ?? offset }
 
     /// Whether the request's body may have been read, so that a stream must be replayed.
     var mayHaveSentBody: Bool { request != nil }
@@ -50,7 +50,7 @@ struct ReceivedBody: ~Copyable {
     /// The request of an attempt that begins: for the rest of the body, if possible.
     mutating func begin(sending request: TransferRequest) -> TransferRequest {
         self.request = request
-        (setAside, cut) = (nil, nil)
+        (separateBody, cut) = (nil, nil)
         if asksForWhole { return request }
         resumption = nil
         guard let head else { return request }
@@ -96,13 +96,13 @@ struct ReceivedBody: ~Copyable {
     mutating func startOverInMemory() { memory.startOver(expecting: total) }
 
     /// Stores the following bytes apart from those already received.
-    mutating func putAside() { setAside = MemoryBody() }
+    mutating func keepSeparately() { separateBody = MemoryBody() }
 
     // MARK: Bytes
 
     /// Adds bytes that do not go into a sink.
     mutating func append(_ data: UnsafeRawBufferPointer) {
-        if setAside == nil { memory.append(data) } else { setAside?.append(data) }
+        if separateBody == nil { memory.append(data) } else { separateBody?.append(data) }
     }
 
     /// Whether there are more bytes than the range announced, so that the response cannot be trusted.
@@ -113,7 +113,7 @@ struct ReceivedBody: ~Copyable {
 
     /// Why the body is incomplete although the transfer has succeeded; nil if it is complete.
     var shortfall: URLError? {
-        guard setAside == nil, cut == nil else { return nil }
+        guard separateBody == nil, cut == nil else { return nil }
         if let total, offset != total {
             return URLError(.networkConnectionLost, url: request?.url, "\(offset) of \(total) bytes have arrived.")
         }

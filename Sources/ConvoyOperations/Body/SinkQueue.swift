@@ -29,7 +29,7 @@ final class SinkQueue {
     let sink: any BodySink
     private let url: URL?
     /// Has the network thread. Set while no try is under way.
-    var carrier: (any Transport)?
+    var transport: (any Transport)?
     /// What the sink counts on for its file.
     var claim: DescriptorClaim?
     /// How many bytes of the body have been written so far.
@@ -49,9 +49,9 @@ final class SinkQueue {
 
     /// - Parameters:
     ///   - url: where the bytes come from, for errors.
-    ///   - carrier: has the network thread.
-    init(_ sink: any BodySink, url: URL?, on carrier: (any Transport)?) {
-        (self.sink, self.url, self.carrier) = (sink, url, carrier)
+    ///   - transport: has the network thread.
+    init(_ sink: any BodySink, url: URL?, on transport: (any Transport)?) {
+        (self.sink, self.url, self.transport) = (sink, url, transport)
         isOpen = sink.isOpen
     }
 
@@ -141,7 +141,7 @@ final class SinkQueue {
     /// Whether a command has done nothing, because the file could not be opened for lack of a descriptor, and one may come
     /// free.
     private func mayTryAgain(after failure: URLError?, _ claim: DescriptorClaim?) -> Bool {
-        sink.opensFile && failure?.lacksDescriptor == true && carrier != nil && claim?.isLast != true
+        sink.opensFile && failure?.lacksDescriptor == true && transport != nil && claim?.isLast != true
     }
 
     /// Waits for all earlier commands. `then` receives the first failure.
@@ -231,19 +231,19 @@ final class SinkQueue {
         let call = BlockingCall()
         self.call = call
         let step = Step(queue: self, command: command)
-        let run: @Sendable (DescriptorClaim?) -> Void = { [sink, url, offset, carrier] claim in
+        let run: @Sendable (DescriptorClaim?) -> Void = { [sink, url, offset, transport] claim in
             BlockingWorkers.shared.perform(call) {
                 var after = offset
                 let failure = Self.failure(url) { () throws(URLError) in after = try step.command.job(sink, offset) }
                 if call.finish() {
-                    carrier?.perform { [after] in step.queue.didEnd(failure, after, step.command, claim) }
+                    transport?.perform { [after] in step.queue.didEnd(failure, after, step.command, claim) }
                 } else if !step.command.closes {
                     sink.discard()
                 }
             }
         }
-        guard waits, let carrier else { return run(claim) }
-        carrier.awaitDescriptors(1, after: self.claim.take(), while: { !call.isWithdrawn }, then: run)
+        guard waits, let transport else { return run(claim) }
+        transport.awaitDescriptors(1, after: self.claim.take(), while: { !call.isWithdrawn }, then: run)
     }
 
     private func didEnd(_ failure: URLError?, _ offset: Int64, _ command: Command, _ claim: DescriptorClaim?) {

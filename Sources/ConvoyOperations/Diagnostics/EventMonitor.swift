@@ -163,6 +163,9 @@ extension EventMonitor {
     /// }
     /// ```
     ///
+    /// The end of an operation is a line with the method, the URL, the status, the bytes of the body and the time:
+    /// `GET https://example.com/users: 200, 1406 bytes, 0.084 s`.
+    ///
     /// A failed operation is an error; a wait that others have caused, and a retry that is given up, are warnings; a
     /// retry is a notice; ends and redirects are information; the rest is for debugging.
     ///
@@ -173,8 +176,50 @@ extension EventMonitor {
     public static func logging(
         at level: EventLogLevel = .info, on queue: DispatchQueue? = nil, _ log: @escaping Log
     ) -> EventMonitor {
-        EventMonitor(on: queue) { events in
-            for event in events where event.logLevel >= level { log(event.logLevel, "\(event.kind)", event.metadata) }
+        let requests = Locked<[UInt64: LoggedRequest]>([:])
+        return EventMonitor(on: queue) { events in
+            for event in events {
+                let request = requests.withLock { LoggedRequest.note(event, in: &$0) }
+                guard event.logLevel >= level else { continue }
+                log(event.logLevel, request?.line(at: event) ?? "\(event.kind)", event.metadata)
+            }
+        }
+    }
+}
+
+/// The latest request of an operation, for the line about its end.
+private struct LoggedRequest {
+    /// The method and the URL.
+    let name: String
+    /// The status and the length of its response; nil without one.
+    let result: String?
+
+    private init(_ head: ResponseHead?, _ metrics: TransactionMetrics) {
+        name = metrics.requestLine
+        let origin = metrics.cacheUse.map { ", from the cache (\($0.rawValue))" } ?? ""
+        result = head.map { "\($0.statusCode), \(metrics.countOfResponseBodyBytesReceived) bytes\(origin)" }
+    }
+
+    /// Notes the end of a request. Returns the latest one at the end of its operation, and forgets it.
+    static func note(_ event: OperationEvent, in requests: inout [UInt64: LoggedRequest]) -> LoggedRequest? {
+        switch event.kind {
+        case .requestEnded(_, let head, let metrics?): requests[event.operationNumber] = LoggedRequest(head, metrics)
+        case .servedFromCache(let head, let metrics): requests[event.operationNumber] = LoggedRequest(head, metrics)
+        case .finished: return requests.removeValue(forKey: event.operationNumber)
+        // The end of its operation may be among them.
+        case .lost: requests[event.operationNumber] = nil
+        default: break
+        }
+        return nil
+    }
+
+    /// The line about the end of the operation.
+    func line(at end: OperationEvent) -> String {
+        let time = String(format: "%.3f s", end.time)
+        switch end.kind {
+        case .finished(.failed(let error)): return "\(name): \(ErrorText.shown(error)) (\(time))"
+        case .finished(.cancelled): return "\(name): cancelled, \(time)"
+        default: return "\(name): \(result ?? "no response"), \(time)"
         }
     }
 }

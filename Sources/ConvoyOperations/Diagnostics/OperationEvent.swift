@@ -123,7 +123,7 @@ extension OperationEvent.Kind: CustomStringConvertible {
             let use = metrics.cacheUse.map { " (\($0.rawValue))" } ?? ""
             return "\(head.map { "\($0.statusCode) " } ?? "")from the cache\(use)"
         case .redirected(let event): return "redirect: \(event)"
-        case .retryDecided(let event): return "failed (\(event.reason)): \(event.decision)"
+        case .retryDecided(let event): return event.sentence
         case .attemptEnded(let number): return "attempt \(number) ended"
         case .paused: return "paused"
         case .resumed: return "resumed"

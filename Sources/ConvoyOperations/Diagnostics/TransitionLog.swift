@@ -28,8 +28,8 @@ final class TransitionLog: Sendable {
 
     /// A report to a monitor, after a change.
     struct Report {
-        let story: OperationStory
-        let report: OperationStory.Report
+        let eventLog: OperationEventLog
+        let report: OperationEventLog.Report
         let moment: MonotonicTime
     }
 
@@ -95,10 +95,10 @@ final class TransitionLog: Sendable {
     /// queues.
     private func pass(_ change: Change, of operation: URLConnectionOperation, _ state: inout State) {
         operation.metricsRecord?.read(change)
-        operation.story?.read(change)
+        operation.eventLog?.read(change)
         for observer in state.observers.values { observer.read(change, of: operation) }
         guard !state.held.isEmpty, let held = state.held.removeValue(forKey: change.number) else { return }
-        for report in held { report.story.tell(report) }
+        for report in held { report.eventLog.tell(report) }
     }
 
     /// Calls `tell` at once if all changes that were noted have been passed on; otherwise the report is kept until then.
@@ -180,7 +180,7 @@ extension URLConnectionOperation {
     /// Passes a change to its readers, if there are any.
     func note(_ transition: AtomicLifecycle.Transition) {
         guard let log = transitionLog, let number = transition.number else { return }
-        let (isRecorded, isMonitored, new) = (metricsReference.isSet, storyReference.isSet, transition.new)
+        let (isRecorded, isMonitored, new) = (metricsReference.isSet, eventLogReference.isSet, transition.new)
         let change = TransitionLog.Change(
             transition: transition, number: number, moment: StartMoment.timeNow,
             whenReady: (isRecorded || isMonitored) && new.isStartable ? reasonToWait : .start,

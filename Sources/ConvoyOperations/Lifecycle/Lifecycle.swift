@@ -65,7 +65,7 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
 /// operation's, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
 package struct Lifecycle: Hashable, Sendable {
     /// The number of an attempt at the request. It grows by one each time work begins, and wraps around at 65,536.
-    package typealias TryNumber = UInt16
+    package typealias AttemptNumber = UInt16
 
     /// The state of the current attempt's work: preparing the request, transferring it, and processing the response.
     package enum Work: UInt8, Sendable, CaseIterable {
@@ -93,28 +93,28 @@ package struct Lifecycle: Hashable, Sendable {
         /// The time limit for the whole operation has passed.
         case expire
         /// The work has stopped as requested, without an outcome.
-        case workStopped(TryNumber)
+        case workStopped(AttemptNumber)
         /// The work has a response, and its output stream can commit it.
-        case workCanCommit(TryNumber)
+        case workCanCommit(AttemptNumber)
         /// The work has an outcome, success or failure, and it is stored.
-        case workCompleted(TryNumber)
+        case workCompleted(AttemptNumber)
         /// The wait for a commit is over.
-        case commitTakesTooLong(TryNumber)
+        case commitTakesTooLong(AttemptNumber)
         /// The work has ended without an outcome, and must be repeated at once.
-        case workMustRepeat(TryNumber)
+        case workMustRepeat(AttemptNumber)
         /// The work has failed, and will be tried again later.
-        case workWillRetry(TryNumber)
+        case workWillRetry(AttemptNumber)
         /// The delay before the retry that follows that attempt is over.
-        case retryDue(TryNumber)
+        case retryDue(AttemptNumber)
     }
 
     package enum Action: Hashable, Sendable {
         case nothing
         /// Begin the work of that attempt.
-        case begin(TryNumber)
+        case begin(AttemptNumber)
         /// Ask the work of that attempt to stop; if the operation is ending, without waiting for user code. It may have
         /// been asked before, for a pause, and still be waiting for such code.
-        case stop(TryNumber)
+        case stop(AttemptNumber)
         /// The state is `finished`: post the change, and call the handlers.
         case finish
         /// The readiness of the operation has changed: notify its queue.
@@ -124,13 +124,13 @@ package struct Lifecycle: Hashable, Sendable {
         /// A queue has started an operation that cannot run now: give the slot back.
         case slotFreed
         /// A running operation was paused: ask the work of that attempt to stop, and give the slot back.
-        case stopAndFreeSlot(TryNumber)
+        case stopAndFreeSlot(AttemptNumber)
         /// Give the slot back, and send `retryDue` when the delay is over.
-        case awaitRetry(TryNumber)
+        case awaitRetry(AttemptNumber)
         /// Let the output stream of that attempt commit, then send `workCompleted`.
-        case commit(TryNumber)
+        case commit(AttemptNumber)
         /// The operation must end, but is committing: send `commitTakesTooLong` if that takes too long.
-        case awaitCommit(TryNumber)
+        case awaitCommit(AttemptNumber)
     }
 
     package private(set) var state = OperationState.ready
@@ -144,7 +144,7 @@ package struct Lifecycle: Hashable, Sendable {
     /// Whether it is ready except for the delay before a retry.
     package private(set) var isBackingOff = false
     /// The current attempt, or the last one; 0 before the first.
-    package private(set) var tryNumber: TryNumber = 0
+    package private(set) var attemptNumber: AttemptNumber = 0
 
     /// Whether it was cancelled before there was an outcome.
     package var isCancelled: Bool { cancels && work != .committing }
@@ -174,24 +174,24 @@ package struct Lifecycle: Hashable, Sendable {
         case .expire: return expire()
         case .workStopped(let number): return isUnderWay(number) ? workStopped() : .nothing
         case .workCanCommit(let number): return isUnderWay(number) ? workCanCommit() : .nothing
-        case .commitTakesTooLong(let number): return number == tryNumber ? commitTakesTooLong() : .nothing
+        case .commitTakesTooLong(let number): return number == attemptNumber ? commitTakesTooLong() : .nothing
         case .workCompleted(let number): return isUnderWay(number) ? workCompleted() : .nothing
         case .workMustRepeat(let number): return isUnderWay(number) ? workMustRepeat() : .nothing
         case .workWillRetry(let number): return isUnderWay(number) ? workWillRetry() : .nothing
-        case .retryDue(let number): return number == tryNumber ? retryDue() : .nothing
+        case .retryDue(let number): return number == attemptNumber ? retryDue() : .nothing
         }
     }
 
     /// Whether the given attempt is in progress.
-    package func isUnderWay(_ number: TryNumber) -> Bool {
-        number == tryNumber && work.isUnderWay
+    package func isUnderWay(_ number: AttemptNumber) -> Bool {
+        number == attemptNumber && work.isUnderWay
     }
 
     private mutating func begin() -> Action {
         work = .running
         hasBegun = true
-        tryNumber &+= 1
-        return .begin(tryNumber)
+        attemptNumber &+= 1
+        return .begin(attemptNumber)
     }
 
     private mutating func start() -> Action {
@@ -225,7 +225,7 @@ package struct Lifecycle: Hashable, Sendable {
         case .executing:
             state = .paused
             if work == .running { work = .stopping }
-            return .stopAndFreeSlot(tryNumber)
+            return .stopAndFreeSlot(attemptNumber)
         case .paused, .finished: return .nothing
         }
     }
@@ -251,7 +251,7 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     private mutating func end() -> Action {
-        if work == .committing { return .awaitCommit(tryNumber) }
+        if work == .committing { return .awaitCommit(attemptNumber) }
         switch state {
         case .finished: return .nothing
         case .executing: return stopWork()
@@ -264,9 +264,9 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     private mutating func stopWork() -> Action {
-        guard isUnderWay(tryNumber) else { return .nothing }
+        guard isUnderWay(attemptNumber) else { return .nothing }
         work = .stopping
-        return .stop(tryNumber)
+        return .stop(attemptNumber)
     }
 
     private mutating func workStopped() -> Action {
@@ -281,7 +281,7 @@ package struct Lifecycle: Hashable, Sendable {
         // The bytes of an operation without an outcome are discarded.
         if isEnding { return workCompleted() }
         work = .committing
-        return .commit(tryNumber)
+        return .commit(attemptNumber)
     }
 
     private mutating func commitTakesTooLong() -> Action {
@@ -313,7 +313,7 @@ package struct Lifecycle: Hashable, Sendable {
         guard state == .executing else { return .nothing }
         state = .ready
         isBackingOff = true
-        return .awaitRetry(tryNumber)
+        return .awaitRetry(attemptNumber)
     }
 
     private mutating func retryDue() -> Action {
@@ -336,7 +336,7 @@ extension Lifecycle {
     package var bits: UInt32 {
         UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (cancels ? 1 << 5 : 0)
             | (wasStarted ? 1 << 6 : 0) | (expires ? 1 << 7 : 0) | (isBackingOff ? 1 << 8 : 0)
-            | (hasBegun ? 1 << 9 : 0) | UInt32(tryNumber) << 16
+            | (hasBegun ? 1 << 9 : 0) | UInt32(attemptNumber) << 16
     }
 
     package init(bits: UInt32) {
@@ -347,7 +347,7 @@ extension Lifecycle {
         expires = bits & 1 << 7 != 0
         isBackingOff = bits & 1 << 8 != 0
         hasBegun = bits & 1 << 9 != 0
-        tryNumber = TryNumber(truncatingIfNeeded: bits >> 16)
+        attemptNumber = AttemptNumber(truncatingIfNeeded: bits >> 16)
     }
 }
 

@@ -18,9 +18,9 @@ extension Attempt {
 
     /// A block that removes a hold, on any thread.
     private func lifting(_ hold: TransferHolds) -> @Sendable () -> Void {
-        let carrier = carrier
+        let transport = transport
         return { [self] in
-            carrier?.perform { [self] in
+            transport?.perform { [self] in
                 if isLive { carryOut(flow.handle(.lift(hold))) }
             }
         }
@@ -38,9 +38,9 @@ extension Attempt {
     ) {
         hold(.decision, connection)
         undecided = (connection, response)
-        let carrier = carrier
+        let transport = transport
         delegate.operation(operation, didReceive: response) { [self] decision in
-            carrier?.perform { [self] in decided(decision) }
+            transport?.perform { [self] in decided(decision) }
         }
     }
 
@@ -57,7 +57,7 @@ extension Attempt {
             if body.isInMemory || operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
-                body.putAside()
+                body.keepSeparately()
             }
         }
         carryOut(flow.handle(.lift(.decision)))
@@ -68,14 +68,14 @@ extension Attempt {
         to sink: any BodySink, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
     ) {
-        let carrier = carrier
-        let queue = SinkQueue(sink, url: body.request?.url, on: carrier)
+        let transport = transport
+        let queue = SinkQueue(sink, url: body.request?.url, on: transport)
         diverted = queue
         operation.setBodySink(sink)
         undecided = (connection, response)
         let call = BlockingCall()
         queue.willOpen(as: call)
-        queue.open(as: call, on: { carrier?.perform($0) }) { [self] failure in
+        queue.open(as: call, on: { transport?.perform($0) }) { [self] failure in
             guard isLive, let (connection, response) = undecided.take() else { return }
             body.place(in: diverted.take())
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
@@ -86,9 +86,9 @@ extension Attempt {
     /// Notes that the connection has ended before the decision about its response. Stopping the attempt ends the wait.
     func awaitDecision() {
         guard let operation else { return }
-        let carrier = carrier
+        let transport = transport
         let stop: @Sendable () -> Void = { [self] in
-            carrier?.perform { [self] in
+            transport?.perform { [self] in
                 if isLive { carryOut(flow.handle(.stop)) }
             }
         }

@@ -12,7 +12,7 @@ import Synchronization
 /// network thread, then the one that begins the next attempt. The lifecycle orders them.
 final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// Identifies it in the lifecycle.
-    let number: Lifecycle.TryNumber
+    let number: Lifecycle.AttemptNumber
 
     // MARK: Guarded by the operation's lock
 
@@ -22,7 +22,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// The wait before the next attempt.
     @exclusivity(unchecked) var wait: AttemptWait?
     /// The transport of all attempts. Chosen before the connection is opened.
-    @exclusivity(unchecked) var carrier: (any Transport)?
+    @exclusivity(unchecked) var transport: (any Transport)?
 
     // MARK: Used by one thread at a time
 
@@ -82,11 +82,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// An attempt that takes over what the previous one has received.
-    init(_ number: Lifecycle.TryNumber, after earlier: Attempt?, _ settings: PreparedSettings) {
+    init(_ number: Lifecycle.AttemptNumber, after earlier: Attempt?, _ settings: PreparedSettings) {
         (self.number, self.settings) = (number, settings)
         counts = TransferCounts(earlier?.progress)
         body = ReceivedBody()
-        carrier = earlier?.carrier
+        transport = earlier?.transport
         if let earlier { swap(&body, &earlier.body) }
     }
 
@@ -155,7 +155,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         guard let operation, !hasConnectionEnded, afterCancel == nil else { return connection.cancel() }
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
-        tellStory(of: operation, response, connection)
+        reportToEventLog(of: operation, response, connection)
         if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
         // A request to wait, with its duration, also closes the gate.
         // A stored response says nothing about the host.
@@ -182,7 +182,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                         .badServerResponse, url: response.url,
                         "The server contradicts itself: a part is sent as the whole, or the same ETag has another length.")))
         case .unrelated:
-            body.putAside()
+            body.keepSeparately()
             operation.note(response)
             limitBody(of: response, operation, connection)
         case .startOver:
@@ -197,7 +197,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             if body.isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
-                body.putAside()
+                body.keepSeparately()
             }
         }
     }
@@ -240,19 +240,19 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         guard afterCancel == nil, !hasConnectionEnded, let operation else { return }
         let received = body.count + Int64(data.count)
-        if let sink = body.sink, body.setAside == nil {
+        if let sink = body.sink, body.separateBody == nil {
             if body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
             command(sink, for: connection) { sink.write(data, then: $0) }
             guard afterCancel == nil else { return }
             if sink.sink.isPaced { waitForRoom(in: sink.sink, connection) }
         } else {
             if received > memoryLimit { return exceedMemory(data, connection) }
-            if body.setAside == nil, body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
+            if body.separateBody == nil, body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
             body.append(data)
         }
         counts.bytesReceived.store(received, ordering: .relaxed)
-        if operation.onlookers.contains(.delegate) { tell(operation.delegate, of: data, received, operation, connection) }
-        guard operation.onlookers.contains(.progress) else { return }
+        if operation.flags.contains(.delegate) { tell(operation.delegate, of: data, received, operation, connection) }
+        guard operation.flags.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
     }
@@ -272,7 +272,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
         operation.delegate(interestedIn: .progress)?
             .operation(operation, didSend: Int64(count), total: total, expected: totalExpected)
-        guard operation.onlookers.contains(.progress) else { return }
+        guard operation.flags.contains(.progress) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
 
@@ -289,25 +289,27 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     }
 
     func connection(_ connection: any Connection, willSend request: RequestHead) {
-        if !hasConnectionEnded { operation?.story?.noteRequestStarted(request) }
+        if !hasConnectionEnded { operation?.eventLog?.noteRequestStarted(request) }
     }
 
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
         guard let operation, !hasConnectionEnded else { return }
         operation.metricsRecord?.add(metrics)
-        guard let story = operation.story else { return }
-        if metrics.cacheUse != nil { story.noteSecrets(of: operation.connectionConfiguration) }
+        guard let eventLog = operation.eventLog else { return }
+        if metrics.cacheUse != nil { eventLog.noteSecrets(of: operation.connectionConfiguration) }
         let head = respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
-        story.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
+        eventLog.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
     }
 
     /// Reports a response that has begun to monitors.
-    private func tellStory(of operation: URLConnectionOperation, _ response: ResponseHead, _ connection: any Connection) {
-        guard let story = operation.story else { return }
+    private func reportToEventLog(
+        of operation: URLConnectionOperation, _ response: ResponseHead, _ connection: any Connection
+    ) {
+        guard let eventLog = operation.eventLog else { return }
         // A stored response is reported at its end.
         guard response.cacheUse == nil || response.cacheUse == .validated else { return }
         respondedHead = response
-        story.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
+        eventLog.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
     }
 
     func connectionDidFinish(_ connection: any Connection) { connectionDidEnd(.finished) }
@@ -390,7 +392,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     /// - Parameter isFinal: whether it was decided before that this response is the result.
     private func succeed(isFinal: Bool = false) {
         if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
-        let head = body.setAside == nil ? body.head : operation?.currentHead
+        let head = body.separateBody == nil ? body.head : operation?.currentHead
         end(with: .received(head, isFinal: isFinal || body.isQuestionResult && head?.asksForCredentials == true))
     }
 
@@ -402,9 +404,9 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             return operation.end(self, with: .unusable)
         }
         guard let sink = body.sink else {
-            return operation.finish(self, with: head, data: body.setAside?.data ?? body.memory.data)
+            return operation.finish(self, with: head, data: body.separateBody?.data ?? body.memory.data)
         }
-        var data = body.setAside?.data
+        var data = body.separateBody?.data
         // The operation accepts any status, so this body is its response, and replaces the partial body in the sink.
         if let bytes = data, let head, operation.belongsIntoOutput(head) {
             sink.begin(head) { _ in }
@@ -437,7 +439,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     /// The length of the arriving body, as shown to the user.
     var expectedTotal: Int64? {
-        guard body.setAside != nil else { return body.total }
+        guard body.separateBody != nil else { return body.total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
     }

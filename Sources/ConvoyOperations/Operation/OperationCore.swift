@@ -212,28 +212,28 @@ struct OperationCore: ~Copyable {
     }
 
     /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
-    func attempt(_ number: Lifecycle.TryNumber) -> Attempt? {
+    func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? {
         guard let attempt, attempt.number == number else { return nil }
         return attempt
     }
 
     /// The transport of all attempts of the operation, chosen with the first.
     @discardableResult
-    mutating func openCarrier(for attempt: Attempt) -> any Transport {
-        if let carrier = attempt.carrier { return carrier }
+    mutating func openTransport(for attempt: Attempt) -> any Transport {
+        if let transport = attempt.transport { return transport }
         let settings = attempt.settings
         let own = settings.transports.next
         let isShared =
             settings.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
             && !isDecidedUpon && self.place == nil
         let chosen = isShared ? own.coalescing : own
-        attempt.carrier = chosen
+        attempt.transport = chosen
         return chosen
     }
 
     /// Chooses the transport of an attempt whose body stays in memory. Returns what it sends.
     mutating func openPlainly(_ attempt: Attempt) -> TransferRequest {
-        openCarrier(for: attempt)
+        openTransport(for: attempt)
         if !attempt.body.hasPlace { attempt.body.place(in: nil) }
         return requestWithTimeout(under: attempt.settings)
     }
@@ -291,8 +291,8 @@ extension URLConnectionOperation: RequestConfigurable {
     /// Notes rare settings, which must be looked up under the lock.
     final func noteRareSettings(_ settings: RequestSettings) {
         let prepared = settings.prepared
-        if prepared.completionGroup != nil { onlookers.insert(.completionGroup) }
-        if prepared.hasRetryPolicy { onlookers.insert(.retryPolicy) }
+        if prepared.completionGroup != nil { flags.insert(.completionGroup) }
+        if prepared.hasRetryPolicy { flags.insert(.retryPolicy) }
     }
 
     /// Sets a member of the operation's own. The old value is released outside the lock, as its `deinit` may use the

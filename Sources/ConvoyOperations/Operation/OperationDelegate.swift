@@ -108,12 +108,12 @@ extension URLConnectionOperation {
     /// Sets the delegate, before the operation starts. It is released when the handlers have run. A copy has none.
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
         setHandler(\.delegate, delegate)
-        onlookers.insert(.delegate)
+        flags.insert(.delegate)
     }
 
     /// The delegate; usually nil.
     package final var delegate: (any OperationDelegate)? {
-        onlookers.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
+        flags.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
     }
 
     /// The delegate, if it has declared this interest.
@@ -178,11 +178,11 @@ extension URLConnectionOperation {
     /// Sets the supervisor, before any other code knows the operation. A copy has none.
     package final func setSupervisor(_ supervisor: any OperationSupervisor) {
         setHandler(\.supervisor, supervisor)
-        onlookers.insert(.supervisor)
+        flags.insert(.supervisor)
     }
 
     /// The supervisor; usually nil, and nil after the handlers have run.
     final var supervisor: (any OperationSupervisor)? {
-        onlookers.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
+        flags.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
     }
 }

@@ -73,7 +73,7 @@ extension URLConnectionOperation.ObservedValue where Value == Bool {
 /// lock.
 ///
 /// Read without a lock at each change and each block of bytes; flags are never cleared.
-struct Onlookers: ~Copyable, Sendable {
+struct OperationFlags: ~Copyable, Sendable {
     enum Interest: UInt8 {
         /// A progress handler is set, or the `Progress` was asked for.
         case progress = 1

@@ -46,9 +46,9 @@ final class ProgressReport: Sendable {
         let mustTell = state.withLock { $0[keyPath: flow].add(bytes, total: total, expected: expected) }
         guard mustTell else { return }
         (operation.completionQueue ?? .main).async { [self] in
-            let news = state.withLock { $0[keyPath: flow].take() }
+            let latest = state.withLock { $0[keyPath: flow].take() }
             // The handler may use the operation, which this keeps alive.
-            withExtendedLifetime(operation) { handler(news.bytes, news.total, news.expected) }
+            withExtendedLifetime(operation) { handler(latest.bytes, latest.total, latest.expected) }
         }
     }
 

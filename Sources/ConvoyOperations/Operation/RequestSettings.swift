@@ -219,7 +219,8 @@ extension RequestSettings {
         var serializer = SerializerFacts(HTTPResponseSerializer())
         /// The size of the largest body that is kept in memory, in bytes after decompression. 256 MiB by default; the
         /// response serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon
-        /// as its size is known. A body that goes to an `outputStream` is not limited.
+        /// as its size is known; the body of an error is cut there, and its status is the error. A body that goes to an
+        /// `outputStream` is not limited.
         public var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
 

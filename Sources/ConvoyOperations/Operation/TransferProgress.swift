@@ -65,7 +65,7 @@ extension URLConnectionOperation {
     ///
     /// - Returns: a closure that ends this earlier.
     final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
-        onlookers.insert(.progress)
+        flags.insert(.progress)
         return progressReport.follow(self, with: follower)
     }
 }

@@ -20,7 +20,7 @@ extension URLConnectionOperation {
         // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
         // A later attempt has ended the wait itself.
-        if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.tryNumber) { endWait(of: attempt) }
+        if old.isBackingOff, !new.isBackingOff, let attempt = attempt(old.attemptNumber) { endWait(of: attempt) }
         switch transition.action {
         case .nothing: break
         // The operation neither finishes nor begins another attempt before this one has ended, and this one cannot end
@@ -58,14 +58,14 @@ extension URLConnectionOperation {
     // MARK: The attempt in the lifecycle
 
     /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
-    private func attempt(_ number: Lifecycle.TryNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
+    private func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
 
     /// Whether the lifecycle lets the attempt continue.
     func isRunning(_ attempt: Attempt) -> Bool { work(of: attempt) == .running }
 
     private func work(of attempt: Attempt) -> Lifecycle.Work {
         let life = lifecycle.value
-        return life.tryNumber == attempt.number ? life.work : .none
+        return life.attemptNumber == attempt.number ? life.work : .none
     }
 
     /// Takes the next step of an attempt. False if it must stop, or has ended.
@@ -73,18 +73,18 @@ extension URLConnectionOperation {
         core.withLock { _ in attempt.phase.advance(to: next, unless: work(of: attempt) == .stopping) }
     }
 
-    private func stop(_ number: Lifecycle.TryNumber) {
+    private func stop(_ number: Lifecycle.AttemptNumber) {
         let isFinal = lifecycle.value.isEnding
-        let (attempt, stop, carrier) = core.withLock { core -> (Attempt?, AttemptPhase.Stop, (any Transport)?) in
+        let (attempt, stop, transport) = core.withLock { core -> (Attempt?, AttemptPhase.Stop, (any Transport)?) in
             guard let attempt = core.attempt(number) else { return (nil, .nothing, nil) }
-            return (attempt, attempt.phase.stop(isFinal: isFinal), isFinal ? attempt.carrier : nil)
+            return (attempt, attempt.phase.stop(isFinal: isFinal), isFinal ? attempt.transport : nil)
         }
         switch stop {
         case .nothing: return
         case .call(let stop):
             stop()
             // The connection may have ended, and the attempt may wait for a user's stream.
-            if let attempt { carrier?.perform { attempt.giveUp() } }
+            if let attempt { transport?.perform { attempt.giveUp() } }
         case .ended(let call):
             if let call { BlockingWorkers.shared.replaceThread(of: call) }
             handle(.workStopped(number))
@@ -94,7 +94,7 @@ extension URLConnectionOperation {
     // MARK: Beginning
 
     /// Begins an attempt: prepares the request if needed, and then connects or lets a worker do the work.
-    private func begin(_ number: Lifecycle.TryNumber) {
+    private func begin(_ number: Lifecycle.AttemptNumber) {
         let beginning = core.withLock { core in
             core.enterCompletionGroup()
             defer { core.hasBegun = true }
@@ -123,7 +123,7 @@ extension URLConnectionOperation {
                     var request = request
                     try preparation.run(&request)
                     let prepared = request
-                    onlookers.insert(.otherRequest)
+                    flags.insert(.otherRequest)
                     // Under one lock, so that the request of an ended operation does not change.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }
@@ -179,7 +179,7 @@ extension URLConnectionOperation {
             }
         }
 
-        init(_ number: Lifecycle.TryNumber, _ core: inout OperationCore, isStopped: (Attempt) -> Bool) {
+        init(_ number: Lifecycle.AttemptNumber, _ core: inout OperationCore, isStopped: (Attempt) -> Bool) {
             let isRare = core.attempt != nil || core.presetFailure != nil || core.rareHandlers != nil
             rare = isRare ? Rare(&core) : nil
             settings = core.common.prepared
@@ -258,7 +258,7 @@ extension URLConnectionOperation {
         let work = core.withLock { core -> AttemptWork in
             if let worker = core.worker { return .worker(worker) }
             let isRead = core.place?.sink.isPaced == true
-            if attempt.carrier == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
+            if attempt.transport == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
                 core.isDecidedUpon = true
             }
             attempt.settings = core.common.prepared
@@ -267,12 +267,12 @@ extension URLConnectionOperation {
             guard attempt.phase.advance(to: .preparing(nil), unless: self.work(of: attempt) == .stopping) else {
                 return .none
             }
-            core.openCarrier(for: attempt)
+            core.openTransport(for: attempt)
             if !attempt.body.hasPlace {
                 let sink = core.place?.sink
                 attempt.body.place(
                     in: sink.map { sink in
-                        SinkQueue(sink, url: core.request.url, on: attempt.carrier)
+                        SinkQueue(sink, url: core.request.url, on: attempt.transport)
                     })
             }
             var request = core.requestWithTimeout(under: attempt.settings)
@@ -281,7 +281,7 @@ extension URLConnectionOperation {
         }
         switch work {
         case .none: end(attempt, with: .stopped)
-        case .worker(let worker): worker.begin(OwnWork(attempt, of: self), of: self)
+        case .worker(let worker): worker.begin(OperationWork(attempt, of: self), of: self)
         case .token: if obtainToken(for: attempt) { connect(attempt, withToken: true) }
         case .connection(var request):
             if rare != nil || !AuthorizationMemory.shared.isEmpty {
@@ -303,10 +303,10 @@ extension URLConnectionOperation {
         attempt.isAuthorized = remembered != nil
         guard let record = remembered else { return }
         attempt.configuration.authorizer = AuthorizerReference(record)
-        if record.mayBlock(request, over: attempt.configuration), attempt.carrier?.isOfLibrary == true {
-            let carrier = NetworkThread.blocking
-            attempt.body.sink?.carrier = carrier
-            core.withLock { _ in attempt.carrier = carrier }
+        if record.mayBlock(request, over: attempt.configuration), attempt.transport?.isOfLibrary == true {
+            let transport = NetworkThread.blocking
+            attempt.body.sink?.transport = transport
+            core.withLock { _ in attempt.transport = transport }
         }
     }
 
@@ -348,7 +348,7 @@ extension URLConnectionOperation {
         of sink: SinkQueue, _ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?
     ) {
         let earlier = sink.claim.take()
-        sink.carrier?.awaitDescriptors(1, after: earlier, while: { [self] in isRunning(attempt) }) { [self] claim in
+        sink.transport?.awaitDescriptors(1, after: earlier, while: { [self] in isRunning(attempt) }) { [self] claim in
             guard let sink = attempt.body.sink else { return }
             sink.claim = claim
             open(sink, of: attempt, request, cacheHandler)
@@ -377,7 +377,7 @@ extension URLConnectionOperation {
     }
 
     private func connect(_ attempt: Attempt, _ request: TransferRequest, _ cacheHandler: CacheResponseHandler?) {
-        guard let carrier = attempt.carrier else { return }
+        guard let transport = attempt.transport else { return }
         let limit = serializesResponse ? attempt.settings.parsedBodyLimit : attempt.settings.bodyLimit
         let request = attempt.begin(of: self, sending: request, memoryLimit: limit)
         if let cacheHandler, let cache = attempt.configuration.cache?.cache as? HTTPCache {
@@ -394,7 +394,7 @@ extension URLConnectionOperation {
         if let stream = request.bodyStream, let limit = (stream as? any ThrottledBodyStream)?.rateLimit {
             attempt.configuration.sendRateLimits.append(limit)
         }
-        let connection = carrier.connection(for: request, configuration: attempt.configuration, delegate: attempt)
+        let connection = transport.connection(for: request, configuration: attempt.configuration, delegate: attempt)
         // A later stop finds the connection, which may be cancelled before it is started.
         if advance(attempt, to: .connected(connection)) { return connection.start() }
         attempt.abandon()

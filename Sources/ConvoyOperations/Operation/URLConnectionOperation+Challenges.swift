@@ -5,6 +5,30 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
+/// Authentication.
+extension URLConnectionOperation {
+    /// Answers a challenge: calls `answer` once, now or later, on any thread. Until then the operation has no slot in
+    /// its queue. If `answer` is released without a call, the default applies.
+    public typealias AuthenticationChallengeHandler =
+        @Sendable (
+            _ operation: URLConnectionOperation, _ challenge: AuthenticationChallenge,
+            _ answer: @escaping @Sendable (AuthenticationDisposition) -> Void
+        ) -> Void
+
+    /// Asked about each 401 and 407 with a method that is supported: Basic (RFC 7617), Digest (RFC 7616), Bearer (RFC
+    /// 6750), NTLM and Negotiate (RFC 4559), those two if libcurl supports them. The strongest comes first. The
+    /// exchange has then ended, and the answer begins another, in which a body is sent again: a stream must be a
+    /// `ReplayableBodyStream`, or the operation fails with `URLError.requestBodyStreamExhausted`.
+    ///
+    /// Called on `completionQueue`, or on one of the library's queues if that is nil. Without a handler, `credential`
+    /// and the credential store answer, and no refused credential is sent again. The `authenticator` handles a 401 to
+    /// its token.
+    public final var authenticationChallengeHandler: AuthenticationChallengeHandler? {
+        get { core.withLock { $0.rareHandlers?.challenge } }
+        set { setHandler(\.challenge, newValue) }
+    }
+}
+
 /// Answers challenges of servers and proxies.
 extension URLConnectionOperation {
     /// The authorizer for an operation without a challenge of its own, made from challenges to earlier operations; nil
@@ -23,7 +47,7 @@ extension URLConnectionOperation {
         // Accepted answers are stored there.
         if shouldUseCredentialStorage { _ = credentialStore }
         let source = core.withLock { $0.credentialSource }
-        onlookers.insert(.authentication)
+        flags.insert(.authentication)
         return core.withLock { core in
             let work = core.authenticationWork
             let record = work.record ?? AuthenticationRecord(source)
@@ -95,8 +119,8 @@ extension URLConnectionOperation {
                 core.authentication?.continuation = nil
                 return old
             }
-            onlookers.insert(.otherRequest)
-            onlookers.insert(.authentication)
+            flags.insert(.otherRequest)
+            flags.insert(.authentication)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),
@@ -203,10 +227,10 @@ extension URLConnectionOperation {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
-            guard attempt.body.hasPlace, let carrier = core.withLock({ _ in attempt.carrier }) else { return false }
+            guard attempt.body.hasPlace, let transport = core.withLock({ _ in attempt.transport }) else { return false }
             // A stop finds the attempt, which may wait for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
-                carrier.perform { [self] in attempt.deliverHeldResponse(of: self) }
+                transport.perform { [self] in attempt.deliverHeldResponse(of: self) }
             } else {
                 end(attempt, with: .stopped)
             }
@@ -221,16 +245,16 @@ extension URLConnectionOperation {
     /// refresh, or the operation fails.
     func obtainToken(for attempt: Attempt) -> Bool {
         guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
-        let meeting = Meeting()
-        switch authenticator.next(waiter(attempt, meeting)) {
+        let latch = TwoPartyLatch()
+        switch authenticator.next(waiter(attempt, latch)) {
         case .use(let grant):
-            onlookers.insert(.authentication)
+            flags.insert(.authentication)
             core.withLock { $0.authenticationWork.token = grant }
             return true
         case .wait:
             // An earlier stop has ended the attempt.
             guard didEnd(attempt) else { return false }
-            proceed(to: .whenAnswered(for: .token) { [self] in meet(meeting, attempt) }, after: attempt)
+            proceed(to: .whenAnswered(for: .token) { [self] in meet(latch, attempt) }, after: attempt)
             return false
         case .fail(let error):
             end(attempt, with: .settled(error))
@@ -249,8 +273,8 @@ extension URLConnectionOperation {
         guard head.statusCode == 401,
             let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head, attempt) })
         else { return nil }
-        let meeting = Meeting()
-        let waiter = waiter(attempt, meeting)
+        let latch = TwoPartyLatch()
+        let waiter = waiter(attempt, latch)
         let step: Authenticator.Step? =
             hasAsked ? authenticator.stepIfSuperseded(grant, waiter) : authenticator.refused(grant, waiter)
         switch step {
@@ -259,7 +283,7 @@ extension URLConnectionOperation {
             return .atOnce
         case .wait:
             core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: true) }
-            return .whenAnswered(for: .token) { [self] in meet(meeting, attempt) }
+            return .whenAnswered(for: .token) { [self] in meet(latch, attempt) }
         case .fail(let error):
             core.withLock { _ in attempt.settlement = .failure(error) }
             return .atOnce
@@ -268,22 +292,22 @@ extension URLConnectionOperation {
     }
 
     /// Called when the refresh has ended.
-    private func waiter(_ attempt: Attempt, _ meeting: Meeting) -> Authenticator.Waiter {
+    private func waiter(_ attempt: Attempt, _ latch: TwoPartyLatch) -> Authenticator.Waiter {
         { [weak self, weak attempt] result in
             guard let self, let attempt else { return }
             if case .failure(let error) = result { core.withLock { _ in attempt.settlement = .failure(error) } }
-            meet(meeting, attempt)
+            meet(latch, attempt)
         }
     }
 
     /// Notes one of two events: the refresh has ended, and the operation has begun to wait. Continues after both.
-    private func meet(_ meeting: Meeting, _ attempt: Attempt) {
-        if meeting.arrive() { handle(.retryDue(attempt.number)) }
+    private func meet(_ latch: TwoPartyLatch, _ attempt: Attempt) {
+        if latch.arrive() { handle(.retryDue(attempt.number)) }
     }
 }
 
 /// Continues after two events, in any order.
-private final class Meeting: Sendable {
+private final class TwoPartyLatch: Sendable {
     private let hasOneCome = Atomic<Bool>(false)
 
     /// True for the last of the two.

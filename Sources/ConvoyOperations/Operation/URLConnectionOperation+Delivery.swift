@@ -11,7 +11,7 @@ extension URLConnectionOperation: HandoverTask {
     /// that is over. For the library only: the block must be short, and may run on the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
         // Before the look: the last step either finds this mark, or was seen.
-        onlookers.insert(.delivery)
+        flags.insert(.delivery)
         let isOver = core.withLock { core in
             let isOver = isDelivered
             if !isOver { core.hooks.append(hook) }
@@ -22,7 +22,7 @@ extension URLConnectionOperation: HandoverTask {
 
     /// Enters the completion group, once. From then on the group waits for the operation's handlers.
     package final func enterCompletionGroup() {
-        if onlookers.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
+        if flags.contains(.completionGroup) { core.withLock { $0.enterCompletionGroup() } }
     }
 
     /// Submits the handlers to their queue, before the end is posted, as that may let other operations finish. So
@@ -43,7 +43,7 @@ extension URLConnectionOperation: HandoverTask {
         // Its sink holds an open file.
         end.attempt?.discard()
         end.worker?.end(self)
-        if onlookers.contains(.progress) { progressReport.finish(of: self) }
+        if flags.contains(.progress) { progressReport.finish(of: self) }
         if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
             CompletionOutbox.post(self, to: end.settings.completionQueue ?? .main)
@@ -129,7 +129,7 @@ extension URLConnectionOperation: HandoverTask {
     /// that comes last, it is over.
     private func didMakeLastStep() {
         guard deliverySteps.add(1, ordering: .sequentiallyConsistent).newValue == Self.stepsOfDelivery else { return }
-        guard onlookers.contains(.delivery) || onlookers.contains(.completionGroup) else { return }
+        guard flags.contains(.delivery) || flags.contains(.completionGroup) else { return }
         core.withLock { $0.takeWaiting() }.tell()
     }
 }
@@ -241,4 +241,44 @@ package enum OperationQueues {
 
     /// The queue on which notifications are posted.
     static let notifications = DispatchQueue(label: "Convoy.Notifications")
+}
+
+/// Runs operations that are awaited outside any queue, in a queue of the library.
+package enum AwaitedOperations {
+    /// With the limits of a manager's queue, which a thousand awaited operations need as well.
+    private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
+
+    /// Starts an operation and all that it waits for, except those that are enqueued or were started. Only Convoy's
+    /// operations are started: others may be in a queue.
+    package static func start(_ operation: ScheduledOperation) {
+        guard operation.hasConnections else { return adopt(operation) }
+        // Step by step: a chain may be long, and may be a circle.
+        var seen: Set<ObjectIdentifier> = []
+        var left = [operation]
+        while let next = left.popLast() {
+            guard seen.insert(ObjectIdentifier(next)).inserted, !next.isFinished else { continue }
+            adopt(next)
+            // An operation that only has to finish waits for nothing.
+            guard !next.endsWithoutWork else { continue }
+            for case let dependency as ScheduledOperation in next.dependencies { left.append(dependency) }
+        }
+    }
+
+    private static func adopt(_ operation: ScheduledOperation) {
+        // Another `RequestOperationQueue` may be first even now: then it has the operation, and this one ignores it.
+        guard operation.claimForAwaiting() else { return }
+        // A refresh must not wait for operations that wait for its token.
+        (Authenticator.isRefreshing ? RequestOperationQueue() : queue).addOperation(operation)
+    }
+}
+
+extension OperationQueue {
+    /// Adds an operation, unless it has finished or is in another queue, in which case Foundation's queue would trap.
+    final func addUnlessTaken(_ operation: Operation) {
+        guard !operation.isFinished else { return }
+        // It ignores operations of other queues.
+        if self is RequestOperationQueue { return addOperation(operation) }
+        if let scheduled = operation as? ScheduledOperation, !scheduled.claimForFoundation() { return }
+        addOperation(operation)
+    }
 }

@@ -83,7 +83,7 @@ extension URLConnectionOperation {
     private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         // Most operations have neither, and pay only for this check.
         guard
-            onlookers.contains(.authentication) || onlookers.contains(.retryPolicy) || head?.asksForCredentials == true
+            flags.contains(.authentication) || flags.contains(.retryPolicy) || head?.asksForCredentials == true
         else { return nil }
         return head.flatMap { retryForAuthentication($0, attempt) } ?? retry(after: nil, head: head, attempt)
     }
@@ -180,7 +180,7 @@ extension URLConnectionOperation {
 
     /// Lets the sink commit. The result of the commit is the operation's. An operation that has ended meanwhile has no
     /// attempt.
-    func commit(_ number: Lifecycle.TryNumber) {
+    func commit(_ number: Lifecycle.AttemptNumber) {
         let call = BlockingCall()
         let attempt = core.withLock { core -> Attempt? in
             // A worker commits by itself.
@@ -198,7 +198,7 @@ extension URLConnectionOperation {
     private static let commitPatience: TimeInterval = 1
 
     /// Waits for a running commit, for a limited time.
-    func awaitCommit(_ number: Lifecycle.TryNumber) {
+    func awaitCommit(_ number: Lifecycle.AttemptNumber) {
         let clock = retryClock
         let timer = clock.schedule(at: Nanoseconds.deadline(Self.commitPatience, after: clock.now)) { [weak self] in
             self?.handle(.commitTakesTooLong(number))

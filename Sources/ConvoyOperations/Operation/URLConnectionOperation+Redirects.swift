@@ -23,7 +23,7 @@ extension URLConnectionOperation {
     func note(_ redirect: RedirectEvent) {
         depositForRedirect(redirect)
         metricsRecord?.note(redirect)
-        story?.note(.event(.redirected(redirect)))
+        eventLog?.note(.event(.redirected(redirect)))
         core.withLock { $0.redirects = ($0.redirects ?? []) + [redirect] }
     }
 

@@ -24,7 +24,7 @@ extension URLConnectionOperation {
 
     /// Replaces the request.
     final func replaceRequest(with request: URLRequest) {
-        onlookers.insert(.otherRequest)
+        flags.insert(.otherRequest)
         set(TransferRequest.foundation(request)) { swap(&$0.request, &$1) }
     }
 

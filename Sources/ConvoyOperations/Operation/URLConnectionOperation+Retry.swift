@@ -46,7 +46,7 @@ extension URLConnectionOperation {
             handle(.workWillRetry(attempt.number))
         case .whenAnswered(let reason, let ask):
             metricsRecord?.expectDelay(for: reason)
-            story?.note(.delay(for: reason))
+            eventLog?.note(.delay(for: reason))
             core.withLock { _ in attempt.wait = AttemptWait(until: .max) }
             handle(.workWillRetry(attempt.number))
             if state != .finished { ask() }
@@ -111,12 +111,12 @@ extension URLConnectionOperation {
         guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
         let now = retryClock.now
         let host = contactedHost(head, failure)
-        let facts = RetryPolicy.FailedTry(
+        let facts = RetryPolicy.FailedAttempt(
             host: host?.name, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
             retryCount: record.count, countedRetries: record.counted, elapsed: Nanoseconds.seconds(from: began, to: now),
             retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil, timeLeft: timeLeft(at: now),
             canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
-        guard let event = policy.judge(facts, random: .random(in: 0...1)) else { return nil }
+        guard let event = policy.evaluate(facts, random: .random(in: 0...1)) else { return nil }
         tell(event)
         if case .giveUp(let refusal) = event.decision { core.withLock { $0.retryRecord.refusal = refusal } }
         guard case .retry(let delay) = event.decision else { return nil }
@@ -155,7 +155,7 @@ extension URLConnectionOperation {
 
     /// Closes the gate of the host after a failure that others would share.
     private func closeGate(
-        of host: HostKey, after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval,
+        of host: HostKey, after failure: RetryPolicy.FailedAttempt, _ event: RetryEvent, delay: TimeInterval,
         _ policy: RetryPolicy, _ now: UInt64
     ) {
         guard policy.maximumGateDuration > 0 else { return }
@@ -216,7 +216,7 @@ extension URLConnectionOperation {
 
     /// Reports to the retry handler that the gate of the host is closed.
     func tellOfClosedGate(until deadline: UInt64) {
-        guard retryHandler != nil || storyReference.isSet, let host = waitingHost?.name else { return }
+        guard retryHandler != nil || eventLogReference.isSet, let host = waitingHost?.name else { return }
         let date = retryClock.date(of: deadline)
         tell(RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: .waitAtGate(until: date)))
     }
@@ -224,8 +224,9 @@ extension URLConnectionOperation {
     /// The host for whose slot the operation waits: that of its request, or the one that it was redirected to.
     private var waitingHost: HostKey? { scheduler.object?.host(of: self) ?? hostKey }
 
-    func tell(_ event: RetryEvent) {
-        story?.note(.event(.retryDecided(event)))
+    func tell(_ decided: RetryEvent) {
+        let event = decided.naming(request.url)
+        eventLog?.note(.event(.retryDecided(event)))
         guard let handler = retryHandler else { return }
         (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
     }
@@ -248,7 +249,7 @@ extension URLConnectionOperation {
 
     private func isBackingOff(after attempt: Attempt) -> Bool {
         let life = lifecycle.value
-        return life.isBackingOff && life.tryNumber == attempt.number
+        return life.isBackingOff && life.attemptNumber == attempt.number
     }
 
     /// Ends the wait at a time of the clock, unless it has ended before.

@@ -77,7 +77,7 @@ extension URLConnectionOperation {
         get { core.withLock { $0.rareHandlers?.download } }
         set {
             setHandler(\.download, newValue)
-            if newValue != nil { onlookers.insert(.progress) }
+            if newValue != nil { flags.insert(.progress) }
         }
     }
 
@@ -86,7 +86,7 @@ extension URLConnectionOperation {
         get { core.withLock { $0.rareHandlers?.upload } }
         set {
             setHandler(\.upload, newValue)
-            if newValue != nil { onlookers.insert(.progress) }
+            if newValue != nil { flags.insert(.progress) }
         }
     }
 
@@ -95,7 +95,7 @@ extension URLConnectionOperation {
     /// It is updated on one serial queue of the library, the same for all operations, as Foundation's `Progress` is not
     /// thread-safe.
     public final var progress: Progress {
-        onlookers.insert(.progress)
+        flags.insert(.progress)
         return progressReport.progress(of: self)
     }
 
@@ -117,6 +117,12 @@ extension URLConnectionOperation {
             return handlers[keyPath: member]
         }
         withExtendedLifetime(old) {}
+    }
+
+    /// Sends the body to a sink of the library instead of memory or a user's stream. Set it before the operation
+    /// begins.
+    package final func setBodySink(_ sink: any BodySink) {
+        set(BodyPlace?.some(BodyPlace(sink))) { swap(&$0.place, &$1) }
     }
 }
 
@@ -197,4 +203,36 @@ extension URLConnectionOperation {
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
+}
+
+/// The total time limit.
+extension URLConnectionOperation {
+    /// Starts the total time limit, if there is one. Only the first call counts.
+    package final func beginResourceTimeout() {
+        let (interval, clock) = core.withLock { ($0.common.values.totalTimeout, $0.common.values.holder.clock) }
+        guard let interval, interval > 0, interval.isFinite else { return }
+        let deadline = Nanoseconds.deadline(interval, after: clock.now)
+        guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged
+        else { return }
+        let timer = clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) }
+        let isOver = core.withLock { core in
+            if !core.isFinished { core.expiryTimer = timer }
+            return core.isFinished
+        }
+        if isOver { timer.cancel() }
+    }
+
+    /// How many seconds are left of the total time limit; nil without one.
+    func timeLeft(at now: UInt64) -> TimeInterval? {
+        let deadline = resourceDeadline.load(ordering: .relaxed)
+        return deadline == 0 ? nil : deadline > now ? Nanoseconds.seconds(from: now, to: deadline) : 0
+    }
+
+    /// The error of an operation that has run out of time.
+    var resourceTimeoutError: URLError {
+        let error = URLError(
+            .timedOut, url: request.url,
+            "The operation has not finished within the time that it may take in all (totalTimeout).")
+        return error.hiding(connectionConfiguration.secrets)
+    }
 }

@@ -21,14 +21,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public typealias State = OperationState
 
     let core: Locked<OperationCore>
-    let onlookers = Onlookers()
+    let flags = OperationFlags()
     /// How many of the two last steps have been made: the handlers have run, and the end has been posted.
     let deliverySteps = Atomic<Int>(0)
     /// When the total time limit ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
     let logReference = OnceReference<TransitionLog>()
     let metricsReference = OnceReference<MetricsRecord>()
-    let storyReference = OnceReference<OperationStory>()
+    let eventLogReference = OnceReference<OperationEventLog>()
 
     /// Holds a response object of any type, which is passed from the serializer to its readers and not changed here.
     final class ObjectBox: @unchecked Sendable {
@@ -103,12 +103,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     override var worksInStart: Bool { false }
     package override func didJoinQueue() {
         enterCompletionGroup()
-        story?.note(.event(.enqueued))
+        eventLog?.note(.event(.enqueued))
         noteWaiting()
     }
     override func willWait(for reason: WaitReason) {
         metricsRecord?.wait(for: reason)
-        story?.note(.wait(reason))
+        eventLog?.note(.wait(reason))
     }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.
@@ -125,14 +125,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
         // As nearly always.
-        if !onlookers.contains(.otherRequest), !onlookers.contains(.retryPolicy), let host = firstHost {
+        if !flags.contains(.otherRequest), !flags.contains(.retryPolicy), let host = firstHost {
             return (host, false)
         }
         let (url, hasPolicy) = core.withLock { core in
             (core.authentication?.continuation?.request.url ?? core.request.url, core.common.prepared.hasRetryPolicy)
         }
         let host = hostKey(of: url)
-        if let host, !onlookers.contains(.otherRequest) { noteHost(host) }
+        if let host, !flags.contains(.otherRequest) { noteHost(host) }
         return (host, host != nil && hasPolicy)
     }
     package override func willWaitAtGate(until deadline: UInt64) {
@@ -271,7 +271,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.rareHandlers = handlers
         }
         if let handlers {
-            copy.onlookers.insert(.progress)
+            copy.flags.insert(.progress)
             for source in handlers.inputs.flatMap(\.sources) { copy.addDependency(source) }
         }
         copy.beginToTell(common)

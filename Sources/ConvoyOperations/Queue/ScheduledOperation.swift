@@ -272,7 +272,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     func stopWork() {}
 
     /// Finishes an operation that works once. Only the first call counts.
-    final func workDidEnd() { handle(.workCompleted(lifecycle.value.tryNumber)) }
+    final func workDidEnd() { handle(.workCompleted(lifecycle.value.attemptNumber)) }
 
     // MARK: A user's code
 

@@ -77,7 +77,7 @@ public struct RetryPolicy: Sendable {
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
     /// A failed attempt, as input of a decision.
-    struct FailedTry {
+    struct FailedAttempt {
         var host: String?
         var method: String
         var statusCode: Int?
@@ -100,7 +100,7 @@ public struct RetryPolicy: Sendable {
     /// Decides about a failure; nil for one that the policy does not cover.
     ///
     /// - Parameter random: from 0 to 1.
-    func judge(_ failure: FailedTry, random: Double) -> RetryEvent? {
+    func evaluate(_ failure: FailedAttempt, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
             // Another attempt would be refused the same address, or reach what the guard must prevent.
@@ -227,10 +227,63 @@ public struct RetryEvent: Sendable {
         case tooManyRetries, tookTooLong, notIdempotent, bodyCannotBeSentAgain, budgetExhausted, askedToWaitTooLong
     }
 
+    /// The URL of the request; nil if it has none.
+    public private(set) var url: URL?
     /// How many retries there were before.
     public let retryCount: Int
     /// What happened.
     public let reason: Reason
     /// What happens to the operation.
     public let decision: Decision
+}
+
+extension RetryEvent: CustomStringConvertible {
+    /// A line without secrets: the URL, what happened, and what follows.
+    public var description: String {
+        guard let url else { return sentence }
+        return "\(Redaction.url(url.absoluteString)): \(sentence)"
+    }
+
+    /// The same event with the URL of its request.
+    func naming(_ url: URL?) -> RetryEvent {
+        var event = self
+        event.url = url
+        return event
+    }
+
+    /// The line without the URL: "failed with the status 503: retry 2 in 1.5 s".
+    var sentence: String {
+        let follows =
+            switch decision {
+            case .retry(let delay) where delay <= 0: "retry \(retryCount + 1) at once"
+            case .retry(let delay): "retry \(retryCount + 1) in \(String(format: "%.1f", delay)) s"
+            case .giveUp(let refusal): "not retried: \(refusal.text)"
+            case .waitAtGate(let date): "waits until \(date)"
+            case .waitForNetwork: "waits for a route to the host"
+            }
+        return "\(reason.text): \(follows)"
+    }
+}
+
+extension RetryEvent.Reason {
+    fileprivate var text: String {
+        switch self {
+        case .status(let status): "failed with the status \(status)"
+        case .error(let error): "failed: \(ErrorText.shown(error))"
+        case .closedGate(let host): "\(host) has refused other requests"
+        }
+    }
+}
+
+extension RetryEvent.Refusal {
+    fileprivate var text: String {
+        switch self {
+        case .tooManyRetries: "there were too many retries"
+        case .tookTooLong: "it has taken too long"
+        case .notIdempotent: "it may have had an effect"
+        case .bodyCannotBeSentAgain: "its body cannot be sent again"
+        case .budgetExhausted: "too many requests fail"
+        case .askedToWaitTooLong: "the server demands too long a wait"
+        }
+    }
 }

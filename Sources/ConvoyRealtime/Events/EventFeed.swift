@@ -24,7 +24,7 @@ final class EventFeed: @unchecked Sendable {
 
     struct State {
         var phase = Phase.idle
-        var work: OwnWork?
+        var work: OperationWork?
         /// Whether the operation has stopped the attempt.
         var isStopping = false
         /// Whether the user has closed the source.
@@ -61,7 +61,7 @@ final class EventFeed: @unchecked Sendable {
     // MARK: Starting and stopping
 
     /// Starts an attempt of the operation: at its start, or after a pause. Any thread.
-    func begin(_ work: OwnWork) {
+    func begin(_ work: OperationWork) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
             // Before reporting the end, because the next attempt may start then.
@@ -78,7 +78,7 @@ final class EventFeed: @unchecked Sendable {
 
     /// Stops the attempt, when the operation is paused or cancelled. Any thread.
     private func stop() {
-        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, Wait) in
+        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OperationWork?, Wait) in
             state.isStopping = true
             return (state.connection, state.takeWaitingWork(), state.takeWait())
         }
@@ -92,7 +92,7 @@ final class EventFeed: @unchecked Sendable {
     /// - Returns: Whether it had started.
     func close() -> Bool {
         let (hasBegun, connection, work, wait) = state.withLock {
-            state -> (Bool, HTTPRequestOperation?, OwnWork?, Wait) in
+            state -> (Bool, HTTPRequestOperation?, OperationWork?, Wait) in
             guard state.number > 0 || state.work != nil else { return (false, nil, nil, Wait()) }
             state.isClosing = true
             return (true, state.connection, state.takeWaitingWork(), state.takeWait())
@@ -178,7 +178,7 @@ final class EventFeed: @unchecked Sendable {
             connection.cancel()
             return false
         }
-        let work = state.withLock { state -> OwnWork? in
+        let work = state.withLock { state -> OperationWork? in
             guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else { return nil }
             state.end.wasOpen = true
             return state.work
@@ -247,7 +247,7 @@ final class EventFeed: @unchecked Sendable {
 
     private func conclude(_ number: Int, _ connection: HTTPRequestOperation?) {
         let reconnects = settings.withLock { $0.reconnectsAfterServerErrors }
-        let (outcome, work) = state.withLock { state -> (ConnectionEnd.Outcome?, OwnWork?) in
+        let (outcome, work) = state.withLock { state -> (ConnectionEnd.Outcome?, OperationWork?) in
             guard state.number == number, state.phase == .connected else { return (nil, nil) }
             state.connection = nil
             if state.isClosing {
@@ -383,7 +383,7 @@ extension EventFeed.State {
     }
 
     /// Takes the attempt if it is only waiting, because nothing else would end it.
-    fileprivate mutating func takeWaitingWork() -> OwnWork? {
+    fileprivate mutating func takeWaitingWork() -> OperationWork? {
         guard phase == .waiting else { return nil }
         phase = .idle
         return work.take()
@@ -394,7 +394,7 @@ extension EventFeed {
     /// Ends the source with an error once the handlers have received everything. A paused source stays paused. Any
     /// thread.
     func fail(_ error: any Error) {
-        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, Wait) in
+        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OperationWork?, Wait) in
             state.end.fatal = error
             // While it waits to reconnect there is no connection whose end would finish it.
             guard state.phase == .waiting else { return (state.connection, nil, Wait()) }

@@ -191,7 +191,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         var workedClass: ObjectIdentifier { ObjectIdentifier(EventSource.self) }
         var takesSlot: Bool { false }
 
-        func begin(_ work: OwnWork, of operation: URLConnectionOperation) {
+        func begin(_ work: OperationWork, of operation: URLConnectionOperation) {
             (operation as? EventSource)?.feed.begin(work)
         }
 

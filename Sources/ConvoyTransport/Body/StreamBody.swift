@@ -113,10 +113,10 @@ final class StreamBody: BodySource {
     }
 
     private func collect() {
-        let news = reader.take { [weak self] in self?.whenReady?() }
-        chunks += news.chunks
-        hasEnded = news.hasEnded
-        if let error = news.failure, failure == nil {
+        let arrived = reader.take { [weak self] in self?.whenReady?() }
+        chunks += arrived.chunks
+        hasEnded = arrived.hasEnded
+        if let error = arrived.failure, failure == nil {
             failure = URLError(
                 .requestBodyStreamExhausted, url: url, "The body's stream failed: \(error.localizedDescription)",
                 underlying: error)
@@ -182,7 +182,7 @@ private final class Reader: BodyReader {
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
         struct Call: @unchecked Sendable { let wake: () -> Void }
         let call = Call(wake: wake)
-        let news = state.withLock { state in
+        let arrived = state.withLock { state in
             let chunks = state.chunks
             state.chunks = []
             if !state.hasEnded, state.failure == nil {
@@ -193,7 +193,7 @@ private final class Reader: BodyReader {
             return (chunks, state.hasEnded, state.failure)
         }
         readIfRoom()
-        return news
+        return arrived
     }
 
     func noteTaken(_ count: Int) {

@@ -60,11 +60,11 @@ extension URLConnection: EasyHandleOwner {
         }
         if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
         if exchange.head.setsCookies, !takesCookies(of: response) { return true }
-        return judge(response)
+        return evaluate(response)
     }
 
     /// Decides about a response. False aborts the transfer with the pending failure.
-    func judge(_ response: ResponseHead) -> Bool {
+    func evaluate(_ response: ResponseHead) -> Bool {
         if exchange.cache != nil {
             switch react(to: response) {
             case .deliver: break

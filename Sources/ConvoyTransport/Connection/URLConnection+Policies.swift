@@ -229,7 +229,7 @@ extension URLConnection {
     private func didAskAboutCookies(of response: ResponseHead) {
         guard case .askingAboutCookies(let current) = phase, current === response else { return }
         phase = .loading
-        goOn(isAccepted: judge(response), lifting: .cookies)
+        goOn(isAccepted: evaluate(response), lifting: .cookies)
     }
 }
 

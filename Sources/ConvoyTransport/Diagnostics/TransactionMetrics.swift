@@ -113,6 +113,11 @@ extension TransactionMetrics {
     }
 }
 
+extension TransactionMetrics {
+    /// The method and the URL, without secrets.
+    package var requestLine: String { "\(requestMethod) \(address)" }
+}
+
 extension TransactionMetrics: CustomStringConvertible {
     /// A line without secrets: the method, the URL, the status, where the response came from, and the times.
     public var description: String {

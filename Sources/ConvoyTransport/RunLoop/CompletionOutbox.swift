@@ -18,7 +18,7 @@ package enum CompletionOutbox {
         // Guarded by the lock of all lanes.
         /// Retained as long as blocks wait, so that its identity stays unique.
         @exclusivity(unchecked) fileprivate var queue: DispatchQueue?
-        @exclusivity(unchecked) fileprivate var items = Backlog<HandedOver>()
+        @exclusivity(unchecked) fileprivate var items = Backlog<LoopTask>()
         /// How many blocks have been removed to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
     }
@@ -68,7 +68,7 @@ package enum CompletionOutbox {
     /// The same for a task.
     package static func post(_ task: any HandoverTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
 
-    private static func post(_ item: HandedOver, to queue: DispatchQueue) {
+    private static func post(_ item: LoopTask, to queue: DispatchQueue) {
         let (lane, number) = lanes.withLock { lanes in
             let lane = lanes.open(queue)
             lane.items.append(item)
@@ -109,7 +109,7 @@ package enum CompletionOutbox {
         }
     }
 
-    private static func takeFirst(of share: Share) -> (item: HandedOver?, isLast: Bool) {
+    private static func takeFirst(of share: Share) -> (item: LoopTask?, isLast: Bool) {
         lanes.withLock { lanes in
             let lane = share.lane
             guard lane.taken < share.end, let item = lane.items.popFirst() else { return (nil, true) }

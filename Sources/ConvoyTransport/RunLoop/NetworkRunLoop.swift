@@ -19,7 +19,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     // Shared state; the rest belongs to the thread.
 
     /// Tasks from other threads.
-    private let inbox = ContendedLock<[HandedOver]>([])
+    private let inbox = ContendedLock<[LoopTask]>([])
     /// Whether there may be something in the inbox: set after an item was added, and cleared before items are taken.
     /// Together with `isAsleep`, either the thread sees it before it sleeps, or the other thread wakes it.
     private let hasItems = Atomic<Bool>(false)
@@ -33,11 +33,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let poller: any Poller
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
-    @exclusivity(unchecked) private var lingering = Lingering()
+    @exclusivity(unchecked) private var idleSpin = IdleSpin()
     /// Whether another thread was asked for something in this turn, and will answer soon.
     @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
-    @exclusivity(unchecked) private var spare: [HandedOver] = []
+    @exclusivity(unchecked) private var spare: [LoopTask] = []
     private let outbox = OutboxTurn()
     /// Called at the end of each turn, before the thread may sleep. Returns whether there is work that will wake the
     /// thread.
@@ -68,7 +68,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// The same for a task.
     package func perform(_ task: any HandoverTask) { hand(over: .task(task)) }
 
-    private func hand(over item: HandedOver) {
+    private func hand(over item: LoopTask) {
         inbox.withLock { $0.append(item) }
         hasItems.store(true, ordering: .sequentiallyConsistent)
         guard isAsleep.load(ordering: .sequentiallyConsistent),
@@ -136,7 +136,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     package var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     private func turn() -> Bool {
-        guard let mayBlock = isLingering ? false : prepareToSleep() else { return false }
+        guard let mayBlock = isSpinning ? false : prepareToSleep() else { return false }
         timeOfTurn = 0
         poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
             if descriptor == wakeUp.readEnd {
@@ -150,7 +150,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         let isBusy = endOfTurn?() ?? false
         let isExpecting = outbox.flush() || expectsAnswer
         expectsAnswer = false
-        if isExpecting, !isBusy { lingering.begin(at: Self.now) }
+        if isExpecting, !isBusy { idleSpin.begin(at: Self.now) }
         return true
     }
 
@@ -158,8 +158,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// microseconds.
     package func expectAnswer() { expectsAnswer = true }
 
-    private var isLingering: Bool {
-        guard lingering.goesOn(at: Self.now) else { return false }
+    private var isSpinning: Bool {
+        guard idleSpin.goesOn(at: Self.now) else { return false }
         sched_yield()
         return true
     }
@@ -182,7 +182,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         spare = []
         inbox.withLock { swap(&$0, &items) }
         let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
-        if !items.isEmpty { lingering.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
+        if !items.isEmpty { idleSpin.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
         // From the end, which moves no elements.
         if items.count > 1 { items.reverse() }
         while let item = items.popLast() { item.run() }
@@ -216,7 +216,7 @@ package protocol HandoverTask: AnyObject, Sendable {
 }
 
 /// A block or a task from another thread.
-enum HandedOver: Sendable {
+enum LoopTask: Sendable {
     case block(@Sendable () -> Void)
     case task(any HandoverTask)
 
@@ -233,7 +233,7 @@ enum HandedOver: Sendable {
 /// A handler that gets a response often sends the next request at once. Polling for it for a moment takes less time
 /// than being woken, which costs a system call on each side. The usual delay is learned; if it is too long, the loop
 /// does not poll. All times in nanoseconds.
-struct Lingering {
+struct IdleSpin {
     /// The maximum time to poll, as polling uses a processor.
     static let limit: MonotonicTime = 100_000
 

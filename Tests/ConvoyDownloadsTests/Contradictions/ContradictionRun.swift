@@ -74,7 +74,7 @@ final class ContradictionRun: Sendable {
         guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
         guard count.withLock({ $0 }) == 1 else { return verdict(.toldNotOnce, "\(count.withLock { $0 })") }
         if let fault = listener.faults().first { return verdict(.toldWrong, fault) }
-        return judge(operation)
+        return evaluate(operation)
     }
 
     private func response(to request: RecordedRequest) throws -> TestServer.Response {
@@ -138,7 +138,7 @@ final class ContradictionRun: Sendable {
         }
     }
 
-    private func judge(_ operation: HTTPRequestOperation) -> Verdict {
+    private func evaluate(_ operation: HTTPRequestOperation) -> Verdict {
         let names = Set((try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? [])
         if let error = operation.error {
             guard names.isSubset(of: ["file", "file.convoypart", "file.convoyjournal"]) else {

@@ -151,7 +151,7 @@ final class DownloadCaseRun {
         guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
         guard count.value == 1 else { return verdict(.toldNotOnce, "\(count.value)") }
         if let fault = listener.faults().first { return verdict(.toldWrong, fault) }
-        return judge(operation, index)
+        return evaluate(operation, index)
     }
 
     private func makeOperation(_ index: Int) -> DownloadOperation {
@@ -209,7 +209,7 @@ final class DownloadCaseRun {
         }
     }
 
-    private func judge(_ operation: DownloadOperation, _ index: Int) -> Verdict {
+    private func evaluate(_ operation: DownloadOperation, _ index: Int) -> Verdict {
         let isLast = index == test.operations.count - 1
         let contents = try? Data(contentsOf: destination)
         let names = names.subtracting(planted)

@@ -32,13 +32,35 @@ import Testing
 
     @Test func `a success is one line of information`() async throws {
         let lines = try await log(at: .info, "quick")
-        #expect(lines.map(\.level) == [.info] && lines.map(\.message) == ["finished"])
+        #expect(lines.map(\.level) == [.info])
+        let message = try #require(lines.first?.message)
+        let line = /GET http:\/\/127\.0\.0\.1:\d+\/quick: 200, \d+ bytes, \d\.\d{3} s/
+        #expect(message.wholeMatch(of: line) != nil, "\(message)")
     }
 
     @Test func `a failure is an error, with its reason`() async throws {
         let lines = try await log(at: .info, "missing")
         #expect(lines.map(\.level) == [.error])
         #expect(lines.first?.metadata["error"]?.contains("404") == true)
+        #expect(lines.first?.message.contains("/missing: ") == true && lines.first?.message.contains("404") == true)
+    }
+
+    @Test func `a decision about a retry is a line with its URL, without secrets`() async throws {
+        let bench = try MetricsBench()
+        bench.server.route("/busy") { _ in .text("later", status: 503) }
+        var policy = RetryPolicy(maximumRetryCount: 1)
+        policy.initialDelay = 0.01
+        bench.manager.retryPolicy = policy
+        let operation = try bench.operation("busy?token=hidden")
+        let lines = Mutex<[String]>([])
+        operation.retryHandler = { _, event in lines.withLock { $0.append("\(event)") } }
+        bench.manager.enqueue(operation)
+        try? await operation.finished()
+        let found = lines.withLock { $0 }
+        #expect(found.count == 2, "\(found)")
+        #expect(found.allSatisfy { $0.contains("/busy?token=***: failed with the status 503: ") }, "\(found)")
+        #expect(found.first?.contains(": retry 1 ") == true)
+        #expect(found.last?.hasSuffix("not retried: there were too many retries") == true)
     }
 
     @Test func `all is there for who wants all, but no secrets`() async throws {

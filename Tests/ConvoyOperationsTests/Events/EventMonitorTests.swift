@@ -90,7 +90,7 @@ import Testing
     @Test func `operations without monitors are not reported`() async throws {
         manager.eventMonitors = []
         let operation = try await run("quick")
-        #expect(operation.story == nil && listener.operationCount == 0)
+        #expect(operation.eventLog == nil && listener.operationCount == 0)
         // One alone can be monitored.
         let monitored = try await run("quick") { $0.eventMonitors = [listener.monitor] }
         #expect(try story(of: monitored).last == "succeeded")

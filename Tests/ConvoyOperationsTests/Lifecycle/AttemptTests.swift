@@ -24,7 +24,7 @@ import Testing
 
     /// An attempt that has been given a connection.
     private func connected(
-        _ number: Lifecycle.TryNumber, after earlier: Attempt?, of operation: URLConnectionOperation,
+        _ number: Lifecycle.AttemptNumber, after earlier: Attempt?, of operation: URLConnectionOperation,
         over network: ThreadedTransport
     ) -> (Attempt, any Connection) {
         let attempt = Attempt(number, after: earlier, operation.settings.prepared)

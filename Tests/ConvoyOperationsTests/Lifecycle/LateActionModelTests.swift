@@ -26,7 +26,7 @@ import Testing
         var life = Lifecycle()
         var slot = Slot()
         var work = Work.none
-        var number: Lifecycle.TryNumber = 0
+        var number: Lifecycle.AttemptNumber = 0
         /// Actions that have not been carried out.
         var pending: [Lifecycle.Action] = []
         var finishes = 0
@@ -92,7 +92,7 @@ import Testing
 
     /// Makes the next step of the attempt, if it is not to stop.
     private func advance(_ world: inout World, to phase: AttemptPhase) -> Bool {
-        let isStopping = world.life.tryNumber == world.number && world.life.work == .stopping
+        let isStopping = world.life.attemptNumber == world.number && world.life.work == .stopping
         return world.slot.phase.advance(to: phase, unless: isStopping)
     }
 
@@ -172,7 +172,7 @@ import Testing
                 if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
             }
         }
-        if world.life.isBackingOff { add { handle(.retryDue(world.life.tryNumber), &$0) } }
+        if world.life.isBackingOff { add { handle(.retryDue(world.life.attemptNumber), &$0) } }
         guard mayBother else { return all }
         for event in [Lifecycle.Event.start, .pause, .resume, .cancel, .expire] { add { handle(event, &$0) } }
         return all

@@ -166,7 +166,7 @@ import Testing
         held.begin { scene.happen(.pause) }
         scene.happen(.fails)
         scene.happen(.resume)
-        #expect(scene.operation.lifecycle.value.tryNumber == 2)
+        #expect(scene.operation.lifecycle.value.attemptNumber == 2)
         held.release(0)
         #expect(held.wait(for: 0))
         scene.network.end()

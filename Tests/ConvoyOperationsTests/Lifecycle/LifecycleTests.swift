@@ -15,7 +15,7 @@ import Testing
 
         /// Every event, with the try that is under way and with the one before.
         var events: [Lifecycle.Event] {
-            let numbers = [life.tryNumber, life.tryNumber &- 1]
+            let numbers = [life.attemptNumber, life.attemptNumber &- 1]
             return [.start, .pause, .resume, .cancel, .expire]
                 + numbers.flatMap { number -> [Lifecycle.Event] in
                     [
@@ -34,7 +34,7 @@ import Testing
     ]
 
     /// The try that an event of the work names.
-    private func number(of event: Lifecycle.Event) -> Lifecycle.TryNumber? {
+    private func number(of event: Lifecycle.Event) -> Lifecycle.AttemptNumber? {
         switch event {
         case .start, .pause, .resume, .cancel, .expire: nil
         case .workStopped(let number), .workCompleted(let number), .workMustRepeat(let number),
@@ -48,7 +48,7 @@ import Testing
         var next = point
         let action = next.life.handle(event)
         let (old, new) = (point.life, next.life)
-        if let number = number(of: event), number != old.tryNumber {
+        if let number = number(of: event), number != old.attemptNumber {
             #expect(new == old && action == .nothing, "an older try changed something: \(old) \(event)")
         }
         if old.state != new.state {
@@ -64,24 +64,24 @@ import Testing
         if action == .finish { next.finishes += 1 }
         if case .begin(let number) = action {
             #expect(new.state == .executing && new.work == .running && !new.isEnding, "\(old) \(event)")
-            #expect(number == new.tryNumber && number == old.tryNumber + 1)
+            #expect(number == new.attemptNumber && number == old.attemptNumber + 1)
             // The try before has ended with this event, or long before.
             next.works = 1
         } else {
-            #expect(new.tryNumber == old.tryNumber)
-            if old.isUnderWay(old.tryNumber), !new.isUnderWay(old.tryNumber) { next.works -= 1 }
+            #expect(new.attemptNumber == old.attemptNumber)
+            if old.isUnderWay(old.attemptNumber), !new.isUnderWay(old.attemptNumber) { next.works -= 1 }
         }
         switch action {
         case .stop(let number), .stopAndFreeSlot(let number), .awaitRetry(let number), .awaitCommit(let number):
-            #expect(number == old.tryNumber, "\(old) \(event)")
+            #expect(number == old.attemptNumber, "\(old) \(event)")
         case .commit(let number):
-            #expect(number == old.tryNumber && old.work != .committing && !old.isEnding, "\(old) \(event)")
+            #expect(number == old.attemptNumber && old.work != .committing && !old.isEnding, "\(old) \(event)")
         default: break
         }
-        #expect((old.work != .committing && new.work == .committing) == (action == .commit(old.tryNumber)))
+        #expect((old.work != .committing && new.work == .committing) == (action == .commit(old.attemptNumber)))
         if old.work == .committing, new.state == .finished {
             // What is reported is true: the outcome of the commit, unless it is not waited for.
-            let isAbandoned = event == .commitTakesTooLong(old.tryNumber)
+            let isAbandoned = event == .commitTakesTooLong(old.attemptNumber)
             #expect(new.hasOutcome != isAbandoned && new.isEnding == isAbandoned, "\(old) \(event)")
         }
         #expect(new.work != .committing || !new.isEnding, "it is told as ended, and commits: \(old) \(event)")
@@ -116,7 +116,7 @@ import Testing
     private func expectItCanArrive(from start: Point) {
         var point = start
         for _ in 0..<6 where point.life.state != .finished {
-            let number = point.life.tryNumber
+            let number = point.life.attemptNumber
             switch (point.life.work, point.life.state) {
             case (.stopping, _): point = step(point, .workStopped(number))
             case (.running, _), (.committing, _): point = step(point, .workCompleted(number))
@@ -248,9 +248,9 @@ import Testing
 
     @Test func `the number of a try begins again after the last`() {
         var life = Lifecycle()
-        var last = life.tryNumber
+        var last = life.attemptNumber
         for _ in 0..<70_000 {
-            guard case .begin(let number) = life.handle(life.work == .none ? .start : .workMustRepeat(life.tryNumber))
+            guard case .begin(let number) = life.handle(life.work == .none ? .start : .workMustRepeat(life.attemptNumber))
             else {
                 Issue.record("no try began")
                 return

@@ -114,10 +114,10 @@ import Testing
         let thread = NetworkThread()
         let operation = URLConnectionOperation(request: URLRequest(url: try #require(Self.url)), thread: thread)
         operation.settings = HTTPRequestOperationManager().settings
-        let carrier = operation.core.withLock { core in
-            core.openCarrier(for: Attempt(1, after: nil, core.common.prepared))
+        let transport = operation.core.withLock { core in
+            core.openTransport(for: Attempt(1, after: nil, core.common.prepared))
         }
-        #expect(carrier as? NetworkThread === thread)
+        #expect(transport as? NetworkThread === thread)
     }
 
     @Test func `a manager's rate limit holds besides that of an operation`() throws {

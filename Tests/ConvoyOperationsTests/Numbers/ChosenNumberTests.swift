@@ -11,9 +11,9 @@ import Testing
 @Suite struct ChosenNumberTests {
     static let odd: [Double] = [-.infinity, -1e300, -1, -0.0, 0, 1e-300, 0.5, 1e11, 1e300, .infinity, .nan]
 
-    private func judge(_ policy: RetryPolicy, retryCount: Int, retryAfter: Double?, elapsed: Double) -> RetryEvent? {
-        policy.judge(
-            RetryPolicy.FailedTry(
+    private func evaluate(_ policy: RetryPolicy, retryCount: Int, retryAfter: Double?, elapsed: Double) -> RetryEvent? {
+        policy.evaluate(
+            RetryPolicy.FailedAttempt(
                 host: nil, method: "GET", statusCode: 503, error: nil, retryCount: retryCount, countedRetries: retryCount,
                 elapsed: elapsed, retryAfter: retryAfter, canSendBodyAgain: true, nothingWasSent: false),
             random: 1)
@@ -29,7 +29,7 @@ import Testing
                     for count in [0, 1, 5_000, Int.max - 1] {
                         for limit in [nil, 0, .infinity, .nan] as [Double?] {
                             policy.maximumDuration = limit
-                            let event = judge(policy, retryCount: count, retryAfter: nil, elapsed: 1)
+                            let event = evaluate(policy, retryCount: count, retryAfter: nil, elapsed: 1)
                             guard case .retry(let delay) = event?.decision else {
                                 #expect(event?.decision == .giveUp(.tookTooLong) && limit != nil)
                                 continue
@@ -46,8 +46,8 @@ import Testing
         var policy = RetryPolicy(maximumRetryCount: 1)
         policy.budget = nil
         policy.initialDelay = -5
-        #expect(judge(policy, retryCount: 0, retryAfter: nil, elapsed: 0)?.decision == .retry(after: 0))
-        #expect(judge(policy, retryCount: 0, retryAfter: 3, elapsed: 0)?.decision == .retry(after: 3))
+        #expect(evaluate(policy, retryCount: 0, retryAfter: nil, elapsed: 0)?.decision == .retry(after: 0))
+        #expect(evaluate(policy, retryCount: 0, retryAfter: 3, elapsed: 0)?.decision == .retry(after: 3))
     }
 
     @Test(arguments: odd) func `a failed try is repeated or waits whatever the delays`(number: Double) throws {

@@ -109,7 +109,7 @@ final class ResumeRun: @unchecked Sendable {
         }
         let hasEnded = done.wait(timeout: .now() + Self.deadline) == .success
         defer { ground.server.removeRoute(resource) }
-        return hasEnded ? judge() : verdict(.hung, "\(operation)")
+        return hasEnded ? evaluate() : verdict(.hung, "\(operation)")
     }
 
     /// Whether more ends were reported since it was checked.
@@ -161,7 +161,7 @@ final class ResumeRun: @unchecked Sendable {
 
     // MARK: Checking it
 
-    private func judge() -> Verdict {
+    private func evaluate() -> Verdict {
         let judged = judgeOutcome()
         guard judged.fault == nil, test.usesHTTP2, let response = operation.response,
             response.value(forHTTPHeaderField: "X-Server-Protocol") != "HTTP/2.0"

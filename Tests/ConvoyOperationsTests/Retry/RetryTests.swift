@@ -156,10 +156,10 @@ import Testing
     @Test(arguments: [429, 503]) func `a server that is overloaded is left alone for half of the step at least`(status: Int)
     {
         func delay(_ random: Double, after: TimeInterval? = nil, status: Int) -> TimeInterval? {
-            let failure = RetryPolicy.FailedTry(
+            let failure = RetryPolicy.FailedAttempt(
                 method: "GET", statusCode: status, retryCount: 1, countedRetries: 1, elapsed: 0, retryAfter: after,
                 canSendBodyAgain: true, nothingWasSent: false)
-            guard case .retry(let delay) = RetryPolicy().judge(failure, random: random)?.decision else { return nil }
+            guard case .retry(let delay) = RetryPolicy().evaluate(failure, random: random)?.decision else { return nil }
             return delay
         }
         // The second step is a second long.

@@ -2,8 +2,8 @@ import Testing
 
 @testable import ConvoyTransport
 
-@Suite struct LingeringTests {
-    private var lingering = Lingering()
+@Suite struct IdleSpinTests {
+    private var lingering = IdleSpin()
     private var now: UInt64 = 1_000_000_000
 
     /// Hands something over and gets an answer after a delay in nanoseconds. Returns how long the loop would have
@@ -11,7 +11,7 @@ import Testing
     private mutating func exchange(taking time: UInt64) -> UInt64 {
         lingering.begin(at: now)
         var looked: UInt64 = 0
-        while looked <= 2 * Lingering.limit, lingering.goesOn(at: now + looked) { looked += 1_000 }
+        while looked <= 2 * IdleSpin.limit, lingering.goesOn(at: now + looked) { looked += 1_000 }
         now += time
         lingering.noteArrival(at: now)
         return looked
@@ -23,7 +23,7 @@ import Testing
         #expect((25_000...40_000).contains(short))
         for _ in 0..<50 { _ = exchange(taking: 60_000) }
         let long = exchange(taking: 60_000)
-        #expect((70_000...Lingering.limit).contains(long))
+        #expect((70_000...IdleSpin.limit).contains(long))
     }
 
     @Test mutating func `where the answers take too long the loop does not poll, until they are quick again`() {
@@ -49,6 +49,6 @@ import Testing
         lingering.begin(at: now)
         lingering.noteArrival(at: now - 1)
         let looked = exchange(taking: 0)
-        #expect(looked <= Lingering.limit)
+        #expect(looked <= IdleSpin.limit)
     }
 }

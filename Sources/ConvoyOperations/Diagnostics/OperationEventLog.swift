@@ -5,14 +5,14 @@ import Synchronization
 
 /// Reports the events of an operation to its monitors, in the order of its ``TransitionLog``. Operations without
 /// monitors have none.
-final class OperationStory: Sendable {
+final class OperationEventLog: Sendable {
     /// Unique in the process.
     let number: UInt64
     let origin: StartMoment
     let monitors: [EventMonitor]
     private let log: TransitionLog
     /// The event log of the operation that this one is a part of; nil for none.
-    private let parent: OperationStory?
+    private let parent: OperationEventLog?
     private let telling = Locked(Telling())
 
     private static let count = Atomic<UInt64>(0)
@@ -48,7 +48,7 @@ final class OperationStory: Sendable {
     }
 
     /// The event log of a part of another operation: only its requests are reported, in the other's log.
-    init(partOf parent: OperationStory) {
+    init(partOf parent: OperationEventLog) {
         (number, origin, monitors, log) = (parent.number, parent.origin, [], parent.log)
         self.parent = parent
     }
@@ -96,7 +96,7 @@ final class OperationStory: Sendable {
         _ report: @autoclosure () -> Report, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Told) -> Void
     ) {
-        log.tellInOrder(TransitionLog.Report(story: self, report: report(), moment: moment)) { self.report(tell) }
+        log.tellInOrder(TransitionLog.Report(eventLog: self, report: report(), moment: moment)) { self.report(tell) }
     }
 
     /// Reports what was held back.
@@ -162,7 +162,7 @@ final class OperationStory: Sendable {
 
     // MARK: Parts
 
-    private func endPart(after change: TransitionLog.Change, in parent: OperationStory) {
+    private func endPart(after change: TransitionLog.Change, in parent: OperationEventLog) {
         guard change.transition.endsAttempt, let request = telling.withLock({ $0.partRequest.take() }) else { return }
         parent.report { $0.end(request, nil, nil, at: change.moment, $1) }
     }
@@ -176,7 +176,33 @@ final class OperationStory: Sendable {
 
 extension AtomicLifecycle.Transition {
     /// Whether an attempt's work ends with the change.
-    var endsAttempt: Bool { old.work.isUnderWay && (!new.work.isUnderWay || new.tryNumber != old.tryNumber) }
+    var endsAttempt: Bool { old.work.isUnderWay && (!new.work.isUnderWay || new.attemptNumber != old.attemptNumber) }
     /// Whether an attempt's work begins with the change.
-    var startsAttempt: Bool { new.work.isUnderWay && (!old.work.isUnderWay || new.tryNumber != old.tryNumber) }
+    var startsAttempt: Bool { new.work.isUnderWay && (!old.work.isUnderWay || new.attemptNumber != old.attemptNumber) }
+}
+
+/// Reports the events of an operation to its monitors.
+extension URLConnectionOperation {
+    /// The number of the operation in the events of monitors; nil without monitors.
+    public final var operationNumber: UInt64? { eventLog?.number }
+
+    /// Reports to the monitors; nil without any. Takes no lock.
+    final var eventLog: OperationEventLog? { eventLogReference.object }
+
+    /// Begins to report to the monitors, if there are any.
+    final func beginEventLog() {
+        guard !eventLogReference.isSet else { return }
+        let monitors = eventMonitors
+        guard !monitors.isEmpty else { return }
+        let (log, eventLog) = (openedLog, OperationEventLog(monitors: monitors, log: openedLog))
+        guard eventLogReference.set(eventLog) else { return }
+        log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
+        hearOfWaits()
+    }
+
+    /// Reports the requests of this operation in the event log of another one, of which it is a part.
+    final func addEventLog(to parent: URLConnectionOperation) {
+        guard let eventLog = parent.eventLog else { return }
+        if eventLogReference.set(OperationEventLog(partOf: eventLog)) { openedLog.begin(with: self) { _, _ in } }
+    }
 }

@@ -13,7 +13,7 @@ package protocol OperationWorker: AnyObject, Sendable {
     var takesSlot: Bool { get }
 
     /// Does the work of an attempt. Called on any thread; must not block.
-    func begin(_ work: OwnWork, of operation: URLConnectionOperation)
+    func begin(_ work: OperationWork, of operation: URLConnectionOperation)
 
     /// Releases what the work of all attempts has kept. Called once, when the operation ends, before that is reported,
     /// on any thread.
@@ -26,7 +26,7 @@ extension OperationWorker {
 
 /// One attempt of an operation that works through other operations instead of one transfer. It reports the attempt's
 /// outcome; all members can be used from any thread.
-package struct OwnWork: Sendable {
+package struct OperationWork: Sendable {
     private let attempt: Attempt
     private let operation: URLConnectionOperation
 
@@ -69,7 +69,7 @@ package struct OwnWork: Sendable {
     package func beginCommit() -> Bool {
         operation.handle(.workCanCommit(attempt.number))
         let life = operation.lifecycle.value
-        return life.work == .committing && life.tryNumber == attempt.number
+        return life.work == .committing && life.attemptNumber == attempt.number
     }
 
     /// Ends the attempt with success.
@@ -81,7 +81,7 @@ package struct OwnWork: Sendable {
         guard bytes > 0 else { return }
         operation.delegate(interestedIn: .progress)?
             .operation(operation, didReceive: bytes, total: total, expected: expected)
-        guard operation.onlookers.contains(.progress) else { return }
+        guard operation.flags.contains(.progress) else { return }
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
     }
 
@@ -103,13 +103,13 @@ package struct OwnWork: Sendable {
         _ count: Int, after earlier: DescriptorClaim? = nil, then: @escaping @Sendable (DescriptorClaim) -> Void
     ) {
         if earlier == nil, let claim = NetworkThread.claimDescriptors(count) { return then(claim) }
-        operation.core.withLock { $0.openCarrier(for: attempt) }
+        operation.core.withLock { $0.openTransport(for: attempt) }
             .awaitDescriptors(count, after: earlier, while: { operation.isRunning(attempt) }, then: then)
     }
 
     /// Runs a block on the thread of the operation's connections.
     package func perform(_ block: @escaping @Sendable () -> Void) {
-        operation.core.withLock { $0.openCarrier(for: attempt) }.perform(block)
+        operation.core.withLock { $0.openTransport(for: attempt) }.perform(block)
     }
 }
 
@@ -151,7 +151,7 @@ extension URLConnectionOperation {
             (values.waitsForConnectivity, values.holder.isPart) = (false, true)
         }
         addMetrics(to: parent)
-        addStory(to: parent)
+        addEventLog(to: parent)
         if let base = parent.request.url, let own = request.url, !Target.isSame(base, own) {
             change { values in
                 (values.credential, values.authenticator, values.connectionConfiguration.clientIdentity) = (nil, nil, nil)
