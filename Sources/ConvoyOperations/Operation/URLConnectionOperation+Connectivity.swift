@@ -71,10 +71,7 @@ extension URLConnectionOperation {
     }
 
     private func awaitNetwork(_ target: NetworkTarget, after attempt: Attempt) {
-        // After a pause that came while the attempt was failing, there is nothing to wait for.
-        let life = lifecycle.value
-        guard life.isBackingOff, life.attemptNumber == attempt.number, let wait = core.withLock({ _ in attempt.wait })
-        else { return }
+        guard let wait = core.withLock({ _ in attempt.wait }) else { return }
         do {
             try end(wait, of: attempt, withReturnOf: target, afterLoss: false)
         } catch {

@@ -49,7 +49,9 @@ extension URLConnectionOperation {
             eventLog?.note(.delay(for: reason))
             core.withLock { _ in attempt.wait = AttemptWait(until: .max) }
             handle(.workWillRetry(attempt.number))
-            if state != .finished { ask() }
+            // After a pause that came while the attempt was ending, the attempt that follows it asks.
+            let life = lifecycle.value
+            if life.isBackingOff, life.attemptNumber == attempt.number { ask() }
         }
     }
 
