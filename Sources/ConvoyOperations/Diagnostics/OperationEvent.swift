@@ -142,11 +142,6 @@ extension OperationEvent.Kind: CustomStringConvertible {
     }
 }
 
-/// The text of an error for a line, without secrets.
-enum ErrorText {
-    static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
-}
-
 extension OperationEvent: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }

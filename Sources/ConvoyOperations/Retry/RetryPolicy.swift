@@ -287,3 +287,8 @@ extension RetryEvent.Refusal {
         }
     }
 }
+
+/// The text of an error for a line, without secrets.
+enum ErrorText {
+    static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
+}

@@ -45,7 +45,7 @@ enum Configuration {
         return try InputFile.contents(of: descriptor, called: name, limit: maximumLength)
     }
 
-    /// Makes sure that nobody else has written the file, as it may switch off trust.
+    /// Makes sure that only the user or root can have written the file, as it may switch off trust.
     private static func check(_ descriptor: Int32, _ name: String) throws(ToolError) {
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { throw .usage("cannot read \(name): \(SystemError().text)") }

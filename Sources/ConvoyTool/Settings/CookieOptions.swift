@@ -38,7 +38,7 @@ struct CookieOptions {
 
     func apply(to operation: URLConnectionOperation) { operation.cookieStore = store }
 
-    /// Writes the file. Whoever is interrupted keeps the cookies that there are.
+    /// Writes the file. An interrupted run keeps the cookies that it has.
     ///
     /// - Returns: the status of the run, which fails if the file cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {

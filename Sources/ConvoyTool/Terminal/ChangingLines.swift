@@ -1,7 +1,7 @@
 /// The changing lines at the bottom of a terminal: which are there, and the text that brings others there.
 ///
 /// Between two changes the cursor rests at the first column of the first line. Many terminals break a drawn line into
-/// several rows when the window gets narrower, and nobody knows into how many; but all of them are at the cursor or below
+/// several rows when the window gets narrower, in a number that is unknown; but all of them are at the cursor or below
 /// it, so that "clear to the end of the screen" finds them.
 struct ChangingLines {
     /// The lines that are to be there.

@@ -9,7 +9,7 @@ import Synchronization
 final class Display: Sendable {
     private struct Screen {
         var changing = ChangingLines()
-        /// Called when the window has another size; nil if nobody wants to know.
+        /// Called when the window has another size; nil for nothing.
         var resizeHandler: (@Sendable () -> Void)?
         /// Whether the program is being stopped, so that the terminal must not be used.
         var isAway = false
@@ -22,7 +22,7 @@ final class Display: Sendable {
     private let isQuiet: Bool
     /// Whether there can be changing lines.
     let isLive: Bool
-    /// Whether somebody wants to know how far transfers are.
+    /// Whether the progress of transfers is shown.
     let showsProgress: Bool
     /// Whether that is printed as lines.
     let printsProgress: Bool
@@ -189,7 +189,7 @@ final class Display: Sendable {
     /// there must not be overwritten.
     private var isInForeground: Bool {
         let group = tcgetpgrp(people)
-        // Of a terminal that is not the program's own, nobody can tell.
+        // Unknown for a terminal that does not control the program.
         return group < 0 || group == getpgrp()
     }
 

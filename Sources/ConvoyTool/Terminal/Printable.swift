@@ -21,7 +21,7 @@ enum Printable {
     /// The width of the text in columns.
     static func width(_ text: String) -> Int { inTextLocale { text.reduce(0) { $0 + width($1) } } }
 
-    /// The text in ASCII, with `?` for each other character: for a terminal of which nobody knows the encoding.
+    /// The text in ASCII, with `?` for each other character: for a terminal whose encoding is unknown.
     static func ascii(_ text: String) -> String {
         String(text.map { character in character.isASCII || character.utf8.allSatisfy { $0 < 0x80 } ? character : "?" })
     }

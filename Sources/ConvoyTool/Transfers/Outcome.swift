@@ -125,7 +125,7 @@ enum OutcomeText {
 
 /// The line about a try that is repeated.
 enum RetryText {
-    /// nil for an event that nobody needs to know.
+    /// nil for an event that is not printed.
     static func line(_ event: RetryEvent) -> String? {
         guard case .retry(let delay) = event.decision, delay > 0 else { return nil }
         let reason =

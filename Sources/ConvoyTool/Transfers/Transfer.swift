@@ -221,7 +221,7 @@ protocol BodyCounting: BodySink {
     var count: Int64 { get }
     /// The path of the file; nil if there is none.
     var path: String? { get }
-    /// The SHA-256 of all bytes, in hexadecimal digits; nil if nobody wants to know.
+    /// The SHA-256 of all bytes, in hexadecimal digits; nil if it is not computed.
     var sha256: String? { get }
     /// Whether the file has its final name.
     var isCommitted: Bool { get }

@@ -204,7 +204,7 @@ final class TransferBoard: Sendable {
             total: contents.total, finished: contents.finished, failed: contents.failed, hidden: hidden, bytes: done,
             speed: contents.meter.speed)
         let lengths = contents.rows.compactMap(\.bar.total)
-        // Of those that have not begun, nobody knows the length.
+        // The lengths of those that have not begun are unknown.
         if let total = contents.total, lengths.count == total - contents.finished {
             summary.bytesLeft = max(0, lengths.reduce(contents.bytes, +) - done)
         }

@@ -134,7 +134,7 @@ final class TransferRun: Sendable {
             // So that the times of all requests are there.
             self.trace.finish()
             let outcome = transfer.conclude(error)
-            // Until here it is kept by nobody else.
+            // Until here nothing else retains it.
             withExtendedLifetime(bar) { board.finish(transfer, outcome) }
             hooks.finish(transfer)
             self.order.finish(operation, after: dependencies) {

@@ -54,5 +54,5 @@ manager.get("catalogue", parameters: ["kind": "image"]) { _, object in
     }
 }
 
-// The handlers run on the main queue, which somebody has to serve.
+// The handlers run on the main queue, which must run.
 dispatchMain()
