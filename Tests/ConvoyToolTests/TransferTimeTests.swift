@@ -33,7 +33,7 @@ import Testing
         other.start()
         group.wait()
         let seconds = try #require(outcome?.seconds)
-        #expect(seconds >= 0.3)
+        #expect(seconds >= 0.25)
         #expect(seconds <= atMost)
     }
 }

@@ -50,7 +50,7 @@ import Testing
         try await download.finished()
         #expect(fixture.contents() == bytes)
         let metrics = try #require(download.metrics)
-        #expect(metrics.waitDuration(for: .pause) >= 0.3)
+        #expect(metrics.waitDuration(for: .pause) >= 0.25)
         #expect(metrics.transactions.count == fixture.server.requests.count)
         #expect(metrics.redirectCount == fixture.server.requests("/file").count)
     }

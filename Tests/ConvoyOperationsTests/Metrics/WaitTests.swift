@@ -41,7 +41,7 @@ import Testing
         manager.enqueue(operations)
         expect(.dependencies, of: try await bench.metrics(operations[1]), toHaveTaken: delay)
         let first = try await bench.metrics(operations[0])
-        #expect(first.waitDuration(for: .dependencies) == 0 && first.workDuration >= delay)
+        #expect(first.waitDuration(for: .dependencies) == 0 && first.workDuration >= delay * 0.75)
     }
 
     @Test func `behind a full queue one waits for a slot`() async throws {

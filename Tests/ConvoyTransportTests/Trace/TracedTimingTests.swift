@@ -48,7 +48,7 @@ import Testing
             expectOrder(timing)
             #expect(timing.secured == nil)
         }
-        #expect(timings[1].firstByte ?? 0 >= 0.2)
+        #expect(timings[1].firstByte ?? 0 >= 0.15)
         #expect(
             timings[1].timeline.wholeMatch(of: /name [\d.]+ s, connect [\d.]+ s, first byte [\d.]+ s, total [\d.]+ s/)
                 != nil)
@@ -117,6 +117,6 @@ import Testing
         let begun = ContinuousClock.now
         let heard = try #require(load(request, configuration: ConnectionConfiguration(), thread: thread))
         #expect(!heard.isFinished)
-        #expect(ContinuousClock.now - begun >= .milliseconds(500))
+        #expect(ContinuousClock.now - begun >= .milliseconds(450))
     }
 }
