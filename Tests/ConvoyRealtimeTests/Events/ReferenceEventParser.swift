@@ -14,7 +14,7 @@ enum ReferenceEventParser {
 
     /// What becomes of each stream.
     static func parse(_ streams: [Data]) throws -> [Outcome] {
-        let input = streams.map { $0.base64EncodedString() }.joined(separator: "\n")
+        let input = streams.map { $0.base64EncodedString() + "\n" }.joined()
         let result = try ProcessRunner.run("python3", ["-c", script], input: Data(input.utf8), timeout: 60)
         guard result.status == 0 else { throw ProcessError.notInstalled(result.errorText) }
         return try JSONDecoder().decode([Outcome].self, from: result.output)
