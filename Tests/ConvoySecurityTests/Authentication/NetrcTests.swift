@@ -74,16 +74,20 @@ import Testing
     func `curl finds the same in the same file`() throws {
         let server = try Nginx()
         let directory = try TemporaryDirectory()
-        let texts = [
+        var texts = [
             "machine 127.0.0.1 login a password b",
             "MACHINE other login x password y\nmachine 127.0.0.1\nlogin a\npassword b",
             #"machine 127.0.0.1 login "a b" password "c\"d\\e""#, #"machine 127.0.0.1 login a\b password "c"d"#,
-            "machine 127.0.0.1 login a # password x\npassword b#c", ##"machine 127.0.0.1 login a password "#b""##,
+            ##"machine 127.0.0.1 login a password "#b""##,
             "macdef m\nmachine 127.0.0.1 login x password y\n\nmachine 127.0.0.1 login a password b",
             "machine other login x password y default login a password b", "machine 127.0.0.1 login a",
-            "machine 127.0.0.1 password b login a", "machine 127.0.0.1 login ä password ü",
+            "machine 127.0.0.1 password b login a",
             "machine 127.0.0.1 login a password b machine 127.0.0.1 login c password d", "machine other login x password y",
         ]
+        // Later ones know no comment behind a word, and end a word at a letter that is not ASCII.
+        if try ProcessRunner.run("curl", ["--version"]).text.contains("libcurl/7.") {
+            texts += ["machine 127.0.0.1 login a # password x\npassword b#c", "machine 127.0.0.1 login ä password ü"]
+        }
         for text in texts {
             let file = try directory.write(Data(text.utf8), to: "netrc")
             let result = try ProcessRunner.run(
