@@ -21,8 +21,6 @@ let package = Package(
         .library(name: "ConvoyRealtime", targets: ["ConvoyRealtime"]),
         .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
-        // For the benchmarks, which are a package of their own.
-        .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
         // Empty without the trait `Images`.
         .library(name: "ConvoyImage", targets: ["ConvoyImage"]),
         .executable(name: "convoy", targets: ["ConvoyTool"]),
@@ -253,6 +251,12 @@ let package = Package(
             swiftSettings: swiftSettings),
     ]
 )
+
+// The helpers of the tests are for the benchmarks, too, which are a package of their own beside this one. Who depends on
+// Convoy does not see them.
+if !Context.packageDirectory.contains("/checkouts/") {
+    package.products.append(.library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]))
+}
 
 // The test targets to build, separated by commas: who works on one module need not build the tests of all (`Tests/quick`).
 if let chosen = Context.environment["CONVOY_TESTS"]?.split(separator: ",").map(String.init) {

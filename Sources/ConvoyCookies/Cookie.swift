@@ -2,117 +2,121 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A cookie as a store keeps it (RFC 6265bis, section 5.7).
-///
-/// A plain value; whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)-(Cookie,_)``.
-public struct Cookie: Sendable, Hashable {
-    /// Restricts the sending of a cookie with requests that another site has caused.
-    public enum SameSite: Int, Sendable, Hashable, CaseIterable {
-        /// The server has not set it. Treated as ``lax``.
-        case unspecified = 0
-        /// Sent with all requests.
-        case none = 1
-        /// Sent with requests of safe methods.
-        case lax = 2
-        /// Not sent with any.
-        case strict = 3
+extension CookieStore {
+    /// A cookie as a store keeps it (RFC 6265bis, section 5.7).
+    ///
+    /// A plain value; whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)-(CookieStore.Cookie,_)``.
+    public struct Cookie: Sendable, Hashable {
+        /// Restricts the sending of a cookie with requests that another site has caused.
+        public enum SameSite: Int, Sendable, Hashable, CaseIterable {
+            /// The server has not set it. Treated as ``lax``.
+            case unspecified = 0
+            /// Sent with all requests.
+            case none = 1
+            /// Sent with requests of safe methods.
+            case lax = 2
+            /// Not sent with any.
+            case strict = 3
+        }
+
+        /// The name and the value as sent by the server, which need not be UTF-8; requests send the same bytes back.
+        package var nameBytes: [UInt8]
+        package var valueBytes: [UInt8]
+        /// The host, or the domain that includes subdomains: in lower case, without a leading dot, in ASCII (`xn--`).
+        public var domain: String
+        /// Whether it is sent to the host itself only, not to its subdomains.
+        public var isHostOnly: Bool
+        /// The path below which it is sent, beginning with a slash.
+        public var path: String
+        /// Whether it is sent over TLS only, even to loopback addresses.
+        public var isSecure: Bool
+        /// Whether browsers hide it from scripts. No effect in this library.
+        public var isHTTPOnly: Bool
+        /// Whether it is sent with requests that another site has caused.
+        public var sameSite: SameSite
+        /// Microseconds since 1970.
+        package var expiryTime: Int64?
+        package var creationTime: Int64
+        package var accessTime: Int64
+
+        /// - Parameters:
+        ///   - name: The name; if empty, only the value is sent.
+        ///   - value: The value.
+        ///   - domain: A host or a domain. A leading dot is ignored.
+        ///   - isHostOnly: Whether it is sent to the host itself only.
+        ///   - path: The path, beginning with a slash.
+        ///   - isSecure: Whether it is sent over TLS only.
+        ///   - isHTTPOnly: Whether browsers hide it from scripts.
+        ///   - sameSite: Whether it is sent with requests that another site has caused.
+        ///   - expires: When it expires, to the microsecond; nil for a session cookie.
+        ///   - creation: When it was created. Of two cookies with paths of the same length, the older one is sent first.
+        public init(
+            name: String, value: String, domain: String, isHostOnly: Bool = true, path: String = "/",
+            isSecure: Bool = false, isHTTPOnly: Bool = false, sameSite: SameSite = .unspecified, expires: Date? = nil,
+            creation: Date = Date()
+        ) {
+            let time = CookieTime.microseconds(creation)
+            self.init(
+                nameBytes: Array(name.utf8), valueBytes: Array(value.utf8),
+                domain: CookieHost.normalized(domain.hasPrefix(".") ? String(domain.dropFirst()) : domain) ?? domain,
+                isHostOnly: isHostOnly, path: path, isSecure: isSecure, isHTTPOnly: isHTTPOnly, sameSite: sameSite,
+                expiryTime: expires.map(CookieTime.microseconds), creationTime: time, accessTime: time)
+        }
+
+        package init(
+            nameBytes: [UInt8], valueBytes: [UInt8], domain: String, isHostOnly: Bool, path: String, isSecure: Bool,
+            isHTTPOnly: Bool, sameSite: SameSite, expiryTime: Int64?, creationTime: Int64, accessTime: Int64
+        ) {
+            self.nameBytes = nameBytes
+            self.valueBytes = valueBytes
+            self.domain = domain
+            self.isHostOnly = isHostOnly
+            self.path = path
+            self.isSecure = isSecure
+            self.isHTTPOnly = isHTTPOnly
+            self.sameSite = sameSite
+            self.expiryTime = expiryTime
+            self.creationTime = creationTime
+            self.accessTime = accessTime
+        }
+
+        // MARK: Texts and dates
+
+        /// The name, decoded as UTF-8 or else as Latin-1.
+        public var name: String {
+            get { ASCII.text(nameBytes[...]) }
+            set { nameBytes = Array(newValue.utf8) }
+        }
+
+        /// The value, decoded as UTF-8 or else as Latin-1. Usually a secret.
+        public var value: String {
+            get { ASCII.text(valueBytes[...]) }
+            set { valueBytes = Array(newValue.utf8) }
+        }
+
+        /// When it expires; nil for a session cookie.
+        public var expires: Date? {
+            get { expiryTime.map(CookieTime.date) }
+            set { expiryTime = newValue.map(CookieTime.microseconds) }
+        }
+
+        /// When a cookie of this name, domain and path was first set.
+        public var creation: Date {
+            get { CookieTime.date(creationTime) }
+            set { creationTime = CookieTime.microseconds(newValue) }
+        }
+
+        /// When it was last set or sent. The least recently used cookies are evicted first.
+        public var lastAccess: Date {
+            get { CookieTime.date(accessTime) }
+            set { accessTime = CookieTime.microseconds(newValue) }
+        }
+
+        func isExpired(at now: Int64) -> Bool { expiryTime.map { $0 <= now } ?? false }
     }
-
-    /// The name and the value as sent by the server, which need not be UTF-8; requests send the same bytes back.
-    package var nameBytes: [UInt8]
-    package var valueBytes: [UInt8]
-    /// The host, or the domain that includes subdomains: in lower case, without a leading dot, in ASCII (`xn--`).
-    public var domain: String
-    /// Whether it is sent to the host itself only, not to its subdomains.
-    public var isHostOnly: Bool
-    /// The path below which it is sent, beginning with a slash.
-    public var path: String
-    /// Whether it is sent over TLS only, even to loopback addresses.
-    public var isSecure: Bool
-    /// Whether browsers hide it from scripts. No effect in this library.
-    public var isHTTPOnly: Bool
-    /// Whether it is sent with requests that another site has caused.
-    public var sameSite: SameSite
-    /// Microseconds since 1970.
-    package var expiryTime: Int64?
-    package var creationTime: Int64
-    package var accessTime: Int64
-
-    /// - Parameters:
-    ///   - name: The name; if empty, only the value is sent.
-    ///   - value: The value.
-    ///   - domain: A host or a domain. A leading dot is ignored.
-    ///   - isHostOnly: Whether it is sent to the host itself only.
-    ///   - path: The path, beginning with a slash.
-    ///   - isSecure: Whether it is sent over TLS only.
-    ///   - isHTTPOnly: Whether browsers hide it from scripts.
-    ///   - sameSite: Whether it is sent with requests that another site has caused.
-    ///   - expires: When it expires, to the microsecond; nil for a session cookie.
-    ///   - creation: When it was created. Of two cookies with paths of the same length, the older one is sent first.
-    public init(
-        name: String, value: String, domain: String, isHostOnly: Bool = true, path: String = "/",
-        isSecure: Bool = false, isHTTPOnly: Bool = false, sameSite: SameSite = .unspecified, expires: Date? = nil,
-        creation: Date = Date()
-    ) {
-        let time = CookieTime.microseconds(creation)
-        self.init(
-            nameBytes: Array(name.utf8), valueBytes: Array(value.utf8),
-            domain: CookieHost.normalized(domain.hasPrefix(".") ? String(domain.dropFirst()) : domain) ?? domain,
-            isHostOnly: isHostOnly, path: path, isSecure: isSecure, isHTTPOnly: isHTTPOnly, sameSite: sameSite,
-            expiryTime: expires.map(CookieTime.microseconds), creationTime: time, accessTime: time)
-    }
-
-    package init(
-        nameBytes: [UInt8], valueBytes: [UInt8], domain: String, isHostOnly: Bool, path: String, isSecure: Bool,
-        isHTTPOnly: Bool, sameSite: SameSite, expiryTime: Int64?, creationTime: Int64, accessTime: Int64
-    ) {
-        self.nameBytes = nameBytes
-        self.valueBytes = valueBytes
-        self.domain = domain
-        self.isHostOnly = isHostOnly
-        self.path = path
-        self.isSecure = isSecure
-        self.isHTTPOnly = isHTTPOnly
-        self.sameSite = sameSite
-        self.expiryTime = expiryTime
-        self.creationTime = creationTime
-        self.accessTime = accessTime
-    }
-
-    // MARK: Texts and dates
-
-    /// The name, decoded as UTF-8 or else as Latin-1.
-    public var name: String {
-        get { ASCII.text(nameBytes[...]) }
-        set { nameBytes = Array(newValue.utf8) }
-    }
-
-    /// The value, decoded as UTF-8 or else as Latin-1. Usually a secret.
-    public var value: String {
-        get { ASCII.text(valueBytes[...]) }
-        set { valueBytes = Array(newValue.utf8) }
-    }
-
-    /// When it expires; nil for a session cookie.
-    public var expires: Date? {
-        get { expiryTime.map(CookieTime.date) }
-        set { expiryTime = newValue.map(CookieTime.microseconds) }
-    }
-
-    /// When a cookie of this name, domain and path was first set.
-    public var creation: Date {
-        get { CookieTime.date(creationTime) }
-        set { creationTime = CookieTime.microseconds(newValue) }
-    }
-
-    /// When it was last set or sent. The least recently used cookies are evicted first.
-    public var lastAccess: Date {
-        get { CookieTime.date(accessTime) }
-        set { accessTime = CookieTime.microseconds(newValue) }
-    }
-
-    func isExpired(at now: Int64) -> Bool { expiryTime.map { $0 <= now } ?? false }
 }
+
+package typealias Cookie = CookieStore.Cookie
 
 extension Cookie: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// The name, domain, path and attributes, without the value.
@@ -156,9 +160,6 @@ extension Cookie {
         isHostOnly == key.isHostOnly && nameBytes == key.name && path == key.path && domain == key.domain
     }
 }
-
-#if canImport(FoundationNetworking)
-#endif
 
 extension Cookie {
     /// Converts a Foundation cookie. A domain with a leading dot includes its subdomains.

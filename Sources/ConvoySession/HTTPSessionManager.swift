@@ -98,7 +98,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// verbs. A request that cannot be made fails when it is resumed.
     public final func dataTask(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, uploadProgress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, uploadProgress: TransferProgress.Handler? = nil,
         downloadProgress: TransferProgress.Handler? = nil, success: Success? = nil, failure: Failure? = nil
     ) -> SessionDataTask {
         let operation = operationManager.makeOperation {
@@ -111,21 +111,27 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         return record.newTask(of: operation)
     }
 
+    /// The manager of the tasks' operations.
+    public static func operationManager(of manager: HTTPSessionManager) -> HTTPRequestOperationManager {
+        manager.operationManager
+    }
+
     /// Makes an operation the operation of a task.
-    public final func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
-        currentSession.adopt(operation, as: kind)
+    public static func adopt(
+        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: HTTPSessionManager
+    ) {
+        manager.currentSession.adopt(operation, as: kind)
     }
 
     /// Starts the task of an adopted operation.
-    @discardableResult
-    public final func begin(
-        _ operation: HTTPRequestOperation, success: (@Sendable (SessionTask, Any?) -> Void)?,
-        failure: (@Sendable (SessionTask, any Error) -> Void)?
+    public static func begin(
+        _ operation: HTTPRequestOperation, by manager: HTTPSessionManager,
+        success: (@Sendable (SessionTask, Any?) -> Void)?, failure: (@Sendable (SessionTask, any Error) -> Void)?
     ) -> SessionTask {
-        let record = Session.record(of: operation) ?? currentSession.adopt(operation, as: .data)
-        setHandlers(of: operation, record, success, failure)
+        let record = Session.record(of: operation) ?? manager.currentSession.adopt(operation, as: .data)
+        manager.setHandlers(of: operation, record, success, failure)
         let task = record.task(of: operation)
-        enqueue([operation])
+        manager.enqueue([operation])
         return task
     }
 

@@ -129,7 +129,7 @@ public struct SessionConfiguration: Sendable {
     public var temporaryDirectory = TemporaryFiles.standard
 
     /// The thread on which transfers run; nil, the default, for a thread of the session, which ends with it.
-    public var networkThread: NetworkThread?
+    package var networkThread: NetworkThread?
 
     enum Cookies: Sendable { case none, own, store(CookieStore) }
     enum Credentials: Sendable { case none, own, store(CredentialStore) }

@@ -20,7 +20,7 @@ extension URLSessionManager {
     ///
     /// It may answer later, from any thread: `.useCredential`, `.performDefaultHandling`, `.cancel`, which fails with
     /// `URLError.userCancelledAuthentication`, or `.rejectProtectionSpace`, after which the server's next method is
-    /// tried. Server trust is not a challenge here: ``URLSessionManager/securityPolicy`` decides it.
+    /// tried. Server trust is not a challenge here: `securityPolicy` decides it.
     public final var sessionDidReceiveAuthenticationChallengeHandler:
         (
             @Sendable (

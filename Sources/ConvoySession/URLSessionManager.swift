@@ -26,7 +26,7 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
     public final let configuration: SessionConfiguration
 
     /// The manager that makes the operations of the tasks, with its settings.
-    public final let operationManager: HTTPRequestOperationManager
+    package final let operationManager: HTTPRequestOperationManager
 
     /// The serial queue on which the manager's handlers run and notifications are posted. The counterpart of
     /// `AFURLSessionManager.operationQueue`, its delegate queue. Handlers may block it, which delays tasks that wait
@@ -134,9 +134,9 @@ extension URLSessionManager: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 }
 
-/// The settings of later tasks: those of ``operationManager``, under the same names.
+/// The settings of later tasks.
 extension URLSessionManager {
-    /// The settings of ``operationManager``.
+    /// The settings of later tasks.
     public final var settings: RequestSettings {
         get { operationManager.settings }
         set { operationManager.settings = newValue }
@@ -145,17 +145,6 @@ extension URLSessionManager {
     /// Changes settings atomically. See `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         try operationManager.updateSettings(update)
-    }
-
-    /// The policy of server trust; ``setSecurityPolicy(_:)`` changes it.
-    public final var securityPolicy: SecurityPolicy { operationManager.securityPolicy }
-
-    /// Sets the policy of server trust for later tasks. They use no connection that was made under another policy.
-    ///
-    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a base URL that
-    ///   is not https. Then nothing changes.
-    public final func setSecurityPolicy(_ policy: SecurityPolicy) throws(URLError) {
-        try operationManager.setSecurityPolicy(policy)
     }
 
     /// The queue of the tasks' operations: a `RequestOperationQueue` with the limits of the configuration, unless set.
@@ -203,6 +192,19 @@ extension URLSessionManager {
     public final var maxConcurrentOperationCountPerHost: Int {
         get { operationManager.maxConcurrentOperationCountPerHost }
         set { operationManager.maxConcurrentOperationCountPerHost = newValue }
+    }
+
+    /// How many tasks may start in a second, all hosts together; nil, the default, for any number. See
+    /// `RequestOperationQueue.maximumStartRate`.
+    public final var maximumStartRate: StartRate? {
+        get { operationManager.maximumStartRate }
+        set { operationManager.maximumStartRate = newValue }
+    }
+
+    /// The same for each host.
+    public final var maximumStartRatePerHost: StartRate? {
+        get { operationManager.maximumStartRatePerHost }
+        set { operationManager.maximumStartRatePerHost = newValue }
     }
 
     /// `operationQueue` if it is a `RequestOperationQueue`; nil otherwise.

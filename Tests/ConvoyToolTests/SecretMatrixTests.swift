@@ -220,7 +220,7 @@ import Testing
             await withCheckedContinuation { done in monitor.whenCaughtUp { done.resume() } }
         }
         await withCheckedContinuation { done in traceQueue.async { done.resume() } }
-        haul.add("HAR", try await recorder.log().data())
+        haul.add("HAR", try await recorder.data())
         try haul.add(filesOf: directory.url)
         for request in other.requests { haul.add("the other origin", "\(request.target) \(request.headers)") }
         // What finds nothing must have looked.
@@ -250,7 +250,7 @@ import Testing
         let operation = manager.enqueue(manager.makeOperation(request: group.request(server.url("/file"))))
         try await operation.finished()
         let found = Haul()
-        found.add("HAR", try await open.log().data())
+        found.add("HAR", try await open.data())
         found.add("curlCommand", operation.curlCommand(includingSecrets: true))
         for plant in group.plants where plant.name != "Proxy-Authorization" {
             #expect(found.leaks(of: [plant]) == ["HAR", "curlCommand"].map { "\(plant.name) in \($0)" })

@@ -60,7 +60,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> DownloadOperation {
         let download = try newDownload(url, parameters, headers, timeout, to: file, existing)
         return try await finish(download.reporting(to: progress), as: .download)
@@ -70,7 +70,7 @@ extension HTTPManager {
     @discardableResult
     public func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         begin(.download, success, failure) {
@@ -79,7 +79,7 @@ extension HTTPManager {
     }
 
     private func newDownload(
-        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?], _ timeout: Timeout?,
+        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?], _ timeout: RequestTimeout?,
         to file: URL, _ existing: ExistingFilePolicy
     ) throws -> DownloadOperation {
         guard file.isFileURL else {
@@ -99,7 +99,7 @@ extension HTTPManager {
     }
 
     private func newDownload(
-        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?], _ timeout: Timeout?
+        _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?], _ timeout: RequestTimeout?
     ) throws -> DownloadOperation {
         let template = try operationManager.makeOperation(.get, url, parameters: parameters, headers: headers)
         let download = DownloadOperation(request: template.request)

@@ -213,22 +213,16 @@ public enum AuthenticatorError: Error, Sendable {
     case unusableToken
 }
 
-extension AuthenticatorError: LocalizedError, CustomStringConvertible {
-    /// What happened, and why.
+extension AuthenticatorError: SelfDescribingError {
+    /// What happened, and why, with the URL that refused or failed.
     public var description: String {
         switch self {
-        case .refreshFailed(let reason): "The token could not be refreshed: \(Self.text(reason))"
+        case .refreshFailed(let reason): "The token could not be refreshed: \(ErrorDescription.reason(reason))"
         case .tooManyRefreshes(let reason):
             "The token was refreshed too often."
-                + (reason.map { " The last time it failed: \(Self.text($0))" } ?? " The server takes none of the tokens.")
+                + (reason.map { " The last time it failed: \(ErrorDescription.reason($0))" }
+                    ?? " The server takes none of the tokens.")
         case .unusableToken: "The token has characters that cannot be sent (RFC 6750, section 2.1)."
         }
-    }
-
-    /// The same.
-    public var errorDescription: String? { description }
-
-    private static func text(_ error: any Error) -> String {
-        (error as? any LocalizedError)?.errorDescription ?? (error as NSError).localizedDescription
     }
 }

@@ -38,6 +38,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     private let total: Int
     /// Serial, so that the numbers arrive in order and the completion last.
     private let queue: DispatchQueue
+    private let isOnMainQueue: Bool
 
     /// A batch of operations. Enqueue the batch and all members, or await the batch, which starts those that are not
     /// enqueued.
@@ -57,6 +58,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         let members = operations.eachOnce
         total = members.count
         self.queue = DispatchQueue(label: "Convoy.Batch", target: queue ?? .main)
+        isOnMainQueue = queue == nil
         batch = Locked(Batch(members: members, progress: progress, completion: completion))
         super.init()
         for member in members {
@@ -119,13 +121,18 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
 
     // MARK: Members
 
+    private var queueForHandlers: DispatchQueue {
+        if isOnMainQueue { StuckWait.mainQueue.probe(queue) }
+        return queue
+    }
+
     private func memberDelivered() {
         let (delivered, progress) = batch.withLock { batch in
             batch.delivered += 1
             // Submitted under the lock, so that the numbers arrive in order.
             if let progress = batch.progress, !isCancelled {
                 let (count, total) = (batch.delivered, self.total)
-                queue.async { progress(count, total) }
+                queueForHandlers.async { progress(count, total) }
             }
             return (batch.delivered, batch.progress)
         }
@@ -148,7 +155,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         case .wait: return
         case .finish: finish()
         case .complete(let completion, let members):
-            queue.async { [self] in
+            queueForHandlers.async { [self] in
                 completion?(members)
                 finish()
             }

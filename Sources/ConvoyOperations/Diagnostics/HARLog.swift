@@ -6,51 +6,51 @@ import Foundation
 ///
 /// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and stored
 /// responses. It does not contain the bodies.
-public struct HARLog: Sendable, Hashable {
+package struct HARLog: Sendable, Hashable {
     /// An operation.
-    public struct Page: Sendable, Hashable {
+    package struct Page: Sendable, Hashable {
         /// Identifies the operation in its entries.
-        public var id: String
+        package var id: String
         /// The method and the URL of its first request, without secrets.
-        public var title: String
+        package var title: String
         /// When the operation was made.
-        public var startedDate: Date
+        package var startedDate: Date
         /// The time until it had finished, in milliseconds; nil if it has not.
-        public var duration: Double?
+        package var duration: Double?
     }
 
     /// A request and its response.
-    public struct Entry: Sendable, Hashable {
+    package struct Entry: Sendable, Hashable {
         /// The page that it belongs to.
-        public var page: String
+        package var page: String
         /// When the request began.
-        public var startedDate: Date
+        package var startedDate: Date
         /// The request.
-        public var request: HARRequest
+        package var request: HARRequest
         /// The response.
-        public var response: HARResponse
+        package var response: HARResponse
         /// The duration of each phase.
-        public var timings: HARTimings
+        package var timings: HARTimings
         /// The address that was connected to; nil without a connection.
-        public var serverAddress: String?
+        package var serverAddress: String?
         /// The port of this side of the connection, which distinguishes connections; nil without one.
-        public var connection: String?
+        package var connection: String?
         /// Why a stored response was served, in `CacheUse`'s terms; nil for a response from the network.
-        public var cacheUse: String?
+        package var cacheUse: String?
         /// A comment.
-        public var comment: String?
+        package var comment: String?
     }
 
     /// The operations, in the order in which they were made.
-    public var pages: [Page] = []
+    package var pages: [Page] = []
     /// The requests, in the order in which they began.
-    public var entries: [Entry] = []
+    package var entries: [Entry] = []
 
     /// An empty log.
-    public init() {}
+    package init() {}
 
     /// The log as JSON in UTF-8.
-    public func data() throws -> Data {
+    package func data() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         return try encoder.encode(self)
@@ -61,7 +61,7 @@ public struct HARLog: Sendable, Hashable {
     /// A link of this user's leads to the file that is replaced.
     ///
     /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. The file is then unchanged.
-    public func write(to file: URL) throws {
+    package func write(to file: URL) throws {
         let bytes = [UInt8](try data())
         do throws(PrivateFile.Failure) {
             try PrivateFile.replace(file.path, with: bytes)
@@ -72,105 +72,105 @@ public struct HARLog: Sendable, Hashable {
 }
 
 /// The properties that HAR's requests and responses share. Sizes are in bytes, -1 if unknown.
-public struct HARRequest: Sendable, Hashable {
+package struct HARRequest: Sendable, Hashable {
     /// The method.
-    public var method: String
+    package var method: String
     /// The URL.
-    public var url: String
+    package var url: String
     /// The version, such as `HTTP/1.1`; empty without an answer.
-    public var httpVersion: String
+    package var httpVersion: String
     /// The header fields as they were sent.
-    public var headers: [HARField]
+    package var headers: [HARField]
     /// The items of the query.
-    public var queryString: [HARField]
+    package var queryString: [HARField]
     /// The cookies that were sent.
-    public var cookies: [HARCookie]
+    package var cookies: [HARCookie]
     /// The length of the head.
-    public var headersSize: Int64
+    package var headersSize: Int64
     /// The length of the body.
-    public var bodySize: Int64
+    package var bodySize: Int64
     /// The media type of the body; nil without one.
-    public var bodyType: String?
+    package var bodyType: String?
 }
 
 /// A response, or its absence.
-public struct HARResponse: Sendable, Hashable {
+package struct HARResponse: Sendable, Hashable {
     /// The status code; 0 if there was no response.
-    public var status: Int
+    package var status: Int
     /// The reason phrase that belongs to the status.
-    public var statusText: String
+    package var statusText: String
     /// The version, such as `HTTP/1.1`; empty without an answer.
-    public var httpVersion: String
+    package var httpVersion: String
     /// The header fields as they were received.
-    public var headers: [HARField]
+    package var headers: [HARField]
     /// The cookies that were set.
-    public var cookies: [HARCookie]
+    package var cookies: [HARCookie]
     /// Where a redirect leads; empty for another response.
-    public var redirectURL: String
+    package var redirectURL: String
     /// The length of the heads in bytes, interim ones too; -1 where it is unknown.
-    public var headersSize: Int64
+    package var headersSize: Int64
     /// The length of the body in bytes as it was received; -1 where it is unknown.
-    public var bodySize: Int64
+    package var bodySize: Int64
     /// The length of the body without its content coding.
-    public var contentSize: Int64
+    package var contentSize: Int64
     /// The media type of the body.
-    public var mimeType: String
+    package var mimeType: String
     /// Why there is no response; nil if there is one.
-    public var error: String?
+    package var error: String?
 }
 
 /// A header field, or an item of a query.
-public struct HARField: Sendable, Hashable, Encodable {
+package struct HARField: Sendable, Hashable, Encodable {
     /// Its name.
-    public var name: String
+    package var name: String
     /// Its value; `***` for a secret.
-    public var value: String
+    package var value: String
 }
 
 /// A cookie of a request or of a response.
-public struct HARCookie: Sendable, Hashable {
+package struct HARCookie: Sendable, Hashable {
     /// Its name.
-    public var name: String
+    package var name: String
     /// Its value; `***`, unless secrets are included.
-    public var value: String
+    package var value: String
     /// Its path; nil if it has none.
-    public var path: String?
+    package var path: String?
     /// Its domain; nil if it has none.
-    public var domain: String?
+    package var domain: String?
     /// When it ends; nil if it ends with the session.
-    public var expires: Date?
+    package var expires: Date?
     /// Whether scripts must not see it.
-    public var isHTTPOnly = false
+    package var isHTTPOnly = false
     /// Whether it is sent over TLS only.
-    public var isSecure = false
+    package var isSecure = false
 }
 
 /// The durations of a request's phases, in milliseconds; nil for phases that did not occur.
-public struct HARTimings: Sendable, Hashable {
+package struct HARTimings: Sendable, Hashable {
     /// The request was waiting.
-    public var blocked: Double?
+    package var blocked: Double?
     /// The name was looked up.
-    public var dns: Double?
+    package var dns: Double?
     /// The connection was made, through proxies and with TLS.
-    public var connect: Double?
+    package var connect: Double?
     /// TLS was negotiated: a part of ``connect``.
-    public var ssl: Double?
+    package var ssl: Double?
     /// The request was sent.
-    public var send: Double = 0
+    package var send: Double = 0
     /// The request was sent, and no response had begun.
-    public var wait: Double = 0
+    package var wait: Double = 0
     /// The response was being received.
-    public var receive: Double = 0
+    package var receive: Double = 0
 
     /// The sum of the phases, in milliseconds.
-    public var total: Double { (blocked ?? 0) + (dns ?? 0) + (connect ?? 0) + send + wait + receive }
+    package var total: Double { (blocked ?? 0) + (dns ?? 0) + (connect ?? 0) + send + wait + receive }
 }
 
 // The members of HAR 1.2, by their names. Additional members begin with an underscore.
 
 extension HARLog: Encodable {
     /// Encodes the log as the root object of a HAR file.
-    public func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         let pages = pages.map { page in
             HARObject([
                 "id": page.id, "title": page.title, "startedDateTime": HARDate.text(page.startedDate),
@@ -186,7 +186,8 @@ extension HARLog: Encodable {
             ])
         }
         let log = HARObject([
-            "version": "1.2", "creator": HARObject(["name": "Convoy", "version": "1.0"]), "pages": pages, "entries": entries,
+            "version": "1.2", "creator": HARObject(["name": "Convoy", "version": ConvoyVersion.text]), "pages": pages,
+            "entries": entries,
         ])
         try HARObject(["log": log]).encode(to: encoder)
     }
@@ -194,7 +195,7 @@ extension HARLog: Encodable {
 
 extension HARRequest: Encodable {
     /// Encodes the request in HAR's form.
-    public func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         try HARObject([
             "method": method, "url": url, "httpVersion": httpVersion, "cookies": cookies, "headers": headers,
             "queryString": queryString, "headersSize": headersSize, "bodySize": bodySize,
@@ -205,7 +206,7 @@ extension HARRequest: Encodable {
 
 extension HARResponse: Encodable {
     /// Encodes the response in HAR's form, including its content.
-    public func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         let saved = bodySize >= 0 && contentSize != bodySize ? contentSize - bodySize : nil
         try HARObject([
             "status": status, "statusText": statusText, "httpVersion": httpVersion, "cookies": cookies, "headers": headers,
@@ -217,7 +218,7 @@ extension HARResponse: Encodable {
 
 extension HARCookie: Encodable {
     /// Encodes the cookie in HAR's form.
-    public func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         try HARObject([
             "name": name, "value": value, "path": path, "domain": domain, "expires": expires.map(HARDate.text),
             "httpOnly": isHTTPOnly, "secure": isSecure,
@@ -227,7 +228,7 @@ extension HARCookie: Encodable {
 
 extension HARTimings: Encodable {
     /// Encodes the timings in HAR's form, with -1 for phases that did not occur.
-    public func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         try HARObject([
             "blocked": blocked ?? -1, "dns": dns ?? -1, "connect": connect ?? -1, "ssl": ssl ?? -1, "send": send,
             "wait": wait, "receive": receive,

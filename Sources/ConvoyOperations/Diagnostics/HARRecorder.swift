@@ -2,16 +2,18 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Records the requests of operations as a ``HARLog``.
+/// Records the requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and
+/// other viewers read: the requests, the responses, and the duration of each phase.
 ///
 /// ```swift
 /// let recorder = HARRecorder()
 /// manager.eventMonitors = [recorder.monitor]
 /// …
-/// try await recorder.log().write(to: file)
+/// try await recorder.write(to: file)
 /// ```
 ///
-/// Secrets are masked by default: those that `ConnectionTrace` masks, and the values of cookies. It keeps its records
+/// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and stored
+/// responses. The archive does not contain the bodies. Secrets are masked by default: those that `ConnectionTrace` masks, and the values of cookies. It keeps its records
 /// in memory, some kilobytes for each request, until ``removeAll()``.
 public final class HARRecorder: Sendable {
     private let recording: Recording
@@ -28,15 +30,28 @@ public final class HARRecorder: Sendable {
         monitor = EventMonitor(capacity: .max) { events in recording.take(events) }
     }
 
-    /// The log of all requests that have ended so far.
-    public func log() async -> HARLog {
+    /// The archive of all requests that have ended so far: JSON in UTF-8.
+    public func data() async throws -> Data { try await log().data() }
+
+    /// Writes the archive to a file, replacing an existing one, with mode 0600, as it shows the program's requests.
+    ///
+    /// A link of this user's leads to the file that is replaced.
+    ///
+    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. The file is then unchanged.
+    public func write(to file: URL) async throws {
+        try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+            log { log in
+                BlockingWorkers.shared.perform { done.resume(with: Result { try log.write(to: file) }) }
+            }
+        }
+    }
+
+    package func log() async -> HARLog {
         await withCheckedContinuation { done in log { done.resume(returning: $0) } }
     }
 
-    /// The same as ``log()``.
-    ///
     /// - Parameter completion: called on the monitor's queue.
-    public func log(completion: @escaping @Sendable (HARLog) -> Void) {
+    package func log(completion: @escaping @Sendable (HARLog) -> Void) {
         monitor.whenCaughtUp { [recording] in completion(recording.log()) }
     }
 

@@ -191,12 +191,12 @@ extension URLConnectionOperation {
 /// category of `UIProgressView`.
 ///
 /// ```swift
-/// extension Bar: ProgressView {
+/// extension Bar: TransferProgressView {
 ///     func setProgress(_ fraction: Double?, of transfer: TransferProgress) { value = fraction ?? 0 }
 /// }
 /// bar.setProgressWithDownloadProgress(of: operation)
 /// ```
-public protocol ProgressView: AnyObject {
+public protocol TransferProgressView: AnyObject {
     /// The transfer has moved. Called on the queue of the binding.
     ///
     /// - Parameters:
@@ -205,7 +205,7 @@ public protocol ProgressView: AnyObject {
     func setProgress(_ fraction: Double?, of transfer: TransferProgress)
 }
 
-extension ProgressView {
+extension TransferProgressView {
     /// Shows in the view how much of the response's body has arrived. A view shows one transfer: an earlier binding
     /// ends.
     ///
@@ -255,7 +255,7 @@ extension ProgressView {
         to operation: URLConnectionOperation, on queue: DispatchQueue,
         _ fraction: @escaping @Sendable (TransferProgress) -> Double?
     ) -> ViewBinding {
-        let view = WeakView<any ProgressView>(self)
+        let view = WeakView<any TransferProgressView>(self)
         let newest = Locked(TransferProgress())
         let binding = ViewBinding(of: self, .progress, on: queue) {
             let progress = newest.withLock { $0 }

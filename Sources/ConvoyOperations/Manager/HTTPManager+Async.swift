@@ -17,7 +17,7 @@ extension HTTPManager {
     /// The value of the response to a GET. Its parameters are its query.
     public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
@@ -25,7 +25,7 @@ extension HTTPManager {
     /// The value of the response to a GET with parameters of any type that can be encoded.
     public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
@@ -34,7 +34,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
@@ -43,7 +43,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
@@ -52,7 +52,7 @@ extension HTTPManager {
     /// is sent as JSON in their place.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
@@ -61,7 +61,7 @@ extension HTTPManager {
     /// The value of the response to a POST with parameters of any type that can be encoded.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
@@ -72,7 +72,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -81,7 +81,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -90,7 +90,7 @@ extension HTTPManager {
     /// is sent as JSON in their place.
     public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
@@ -99,7 +99,7 @@ extension HTTPManager {
     /// The value of the response to a PUT with parameters of any type that can be encoded.
     public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
@@ -110,7 +110,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -119,7 +119,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -128,7 +128,7 @@ extension HTTPManager {
     /// it; `body` is sent as JSON in their place.
     public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
@@ -137,7 +137,7 @@ extension HTTPManager {
     /// The value of the response to a PATCH (RFC 5789) with parameters of any type that can be encoded.
     public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
@@ -148,7 +148,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -157,7 +157,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -165,7 +165,7 @@ extension HTTPManager {
     /// The value of the response to a DELETE. Its parameters are its query; `body` is sent as JSON.
     public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
@@ -174,7 +174,7 @@ extension HTTPManager {
     /// The value of the response to a DELETE with parameters of any type that can be encoded.
     public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
@@ -184,7 +184,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -193,7 +193,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -202,7 +202,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func head(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil
+        timeout: RequestTimeout? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
@@ -211,7 +211,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func head(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil
+        timeout: RequestTimeout? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
@@ -220,7 +220,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
@@ -229,7 +229,7 @@ extension HTTPManager {
     /// The value of the response to a request of any method with parameters of any type that can be encoded.
     public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
@@ -240,7 +240,7 @@ extension HTTPManager {
     public nonisolated(nonsending) func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -249,7 +249,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
@@ -262,7 +262,7 @@ extension HTTPManager {
     /// ```
     public nonisolated(nonsending) func response<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type
     ) async throws -> (Value, HTTPURLResponse) {
         try await valueAndHead(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
@@ -271,7 +271,7 @@ extension HTTPManager {
     /// The value and the head of the response to a request of any method with parameters of any type that can be encoded.
     public nonisolated(nonsending) func response<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Report? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Report? = nil,
         as type: Value.Type
     ) async throws -> (Value, HTTPURLResponse) {
         try await valueAndHead(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)

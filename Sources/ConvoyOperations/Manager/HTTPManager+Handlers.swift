@@ -14,7 +14,7 @@ extension HTTPManager {
     @discardableResult
     public func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
@@ -23,7 +23,7 @@ extension HTTPManager {
     @discardableResult
     public func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
@@ -33,7 +33,7 @@ extension HTTPManager {
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -43,7 +43,7 @@ extension HTTPManager {
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -54,7 +54,7 @@ extension HTTPManager {
     @discardableResult
     public func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -64,7 +64,7 @@ extension HTTPManager {
     @discardableResult
     public func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -75,7 +75,7 @@ extension HTTPManager {
     @discardableResult
     public func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -85,7 +85,7 @@ extension HTTPManager {
     @discardableResult
     public func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -95,7 +95,7 @@ extension HTTPManager {
     @discardableResult
     public func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -105,7 +105,7 @@ extension HTTPManager {
     @discardableResult
     public func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         success: Success?, failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
@@ -114,7 +114,7 @@ extension HTTPManager {
     /// A GET with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func get(
-        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.get, urlString, parameters, nil, headers, nil), nil, success, failure)
@@ -123,7 +123,7 @@ extension HTTPManager {
     /// A POST with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func post(
-        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.post, urlString, parameters, nil, headers, nil), nil, success, failure)
@@ -132,7 +132,7 @@ extension HTTPManager {
     /// A PUT with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func put(
-        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.put, urlString, parameters, nil, headers, nil), nil, success, failure)
@@ -141,7 +141,7 @@ extension HTTPManager {
     /// A PATCH (RFC 5789) with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func patch(
-        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.patch, urlString, parameters, nil, headers, nil), nil, success, failure)
@@ -150,7 +150,7 @@ extension HTTPManager {
     /// A DELETE with a tree of parameters, which may be a literal of any depth.
     @discardableResult @_disfavoredOverload
     public func delete(
-        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:], success: Success?,
         failure: Failure? = nil
     ) -> Request {
         perform(ManagerCall(.delete, urlString, parameters, nil, headers, nil), nil, success, failure)
@@ -160,7 +160,7 @@ extension HTTPManager {
     @discardableResult
     public func head(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, success: (@Sendable (Request) -> Void)?, failure: Failure? = nil
+        timeout: RequestTimeout? = nil, success: (@Sendable (Request) -> Void)?, failure: Failure? = nil
     ) -> Request {
         let withObject: Success? = success.map { success in { @Sendable request, _ in success(request) } }
         return perform(
@@ -171,7 +171,7 @@ extension HTTPManager {
     @discardableResult
     public func head(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, success: (@Sendable (Request) -> Void)?, failure: Failure? = nil
+        timeout: RequestTimeout? = nil, success: (@Sendable (Request) -> Void)?, failure: Failure? = nil
     ) -> Request {
         let withObject: Success? = success.map { success in { @Sendable request, _ in success(request) } }
         return perform(
@@ -182,7 +182,7 @@ extension HTTPManager {
     @discardableResult
     public func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void, success: Success?,
         failure: Failure? = nil
     ) -> Request {
@@ -211,7 +211,7 @@ extension HTTPManager {
     @discardableResult
     public func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
@@ -221,7 +221,7 @@ extension HTTPManager {
     @discardableResult
     public func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
+        timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
@@ -232,7 +232,7 @@ extension HTTPManager {
     @discardableResult
     public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -242,7 +242,7 @@ extension HTTPManager {
     @discardableResult
     public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -253,7 +253,7 @@ extension HTTPManager {
     @discardableResult
     public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -263,7 +263,7 @@ extension HTTPManager {
     @discardableResult
     public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -274,7 +274,7 @@ extension HTTPManager {
     @discardableResult
     public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -284,7 +284,7 @@ extension HTTPManager {
     @discardableResult
     public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -294,7 +294,7 @@ extension HTTPManager {
     @discardableResult
     public func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
@@ -304,7 +304,7 @@ extension HTTPManager {
     @discardableResult
     public func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> Request {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)

@@ -11,7 +11,7 @@ extension HTTPManager {
     /// - Parameters:
     ///   - method: the method.
     ///   - url: absolute, or relative to `baseURL`.
-    ///   - parameters: by their keys, as `Parameter.converting(_:)` takes them: nil leaves its key out. They become the
+    ///   - parameters: by their keys, as `ParameterValue.converting(_:)` takes them: nil leaves its key out. They become the
     ///     query of a GET, HEAD and DELETE, and the body of the others, as the request serializer writes it: a form, or
     ///     JSON with a `JSONRequestSerializer`.
     ///   - body: sent as JSON, by ``encoder``; `Data` is sent unchanged. The parameters then become the query.
@@ -20,7 +20,7 @@ extension HTTPManager {
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
             try operationManager.makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout)),
@@ -31,7 +31,7 @@ extension HTTPManager {
     /// parameters by their keys.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
             try operationManager.makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout)),
@@ -41,7 +41,7 @@ extension HTTPManager {
     /// An operation for a method, a URL and a tree of parameters, which may be a literal of any depth. Not enqueued.
     @_disfavoredOverload
     public func makeOperation(
-        _ method: HTTPMethod, _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:]
+        _ method: HTTPMethod, _ urlString: String, parameters: ParameterValue?, headers: [String: String?] = [:]
     ) throws -> HTTPRequestOperation {
         adopted(try operationManager.makeOperation(ManagerCall(method, urlString, parameters, nil, headers, nil)), as: .data)
     }
@@ -58,7 +58,7 @@ extension HTTPManager {
     /// - Throws: `URLError.badURL`, the serializer's error, or what `constructingBody` throws.
     public func makeMultipartOperation(
         _ url: some URLConvertible, method: HTTPMethod = .post, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -68,7 +68,7 @@ extension HTTPManager {
     /// An operation that sends a form with parts, and with parameters of any type that can be encoded. Not enqueued.
     public func makeMultipartOperation(
         _ url: some URLConvertible, method: HTTPMethod = .post, parameters: some Encodable,
-        headers: [String: String?] = [:], timeout: Timeout? = nil,
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -93,7 +93,7 @@ extension HTTPManager {
     ///   - type: the type of the value.
     public func operation<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         as type: Value.Type = Value.self
     ) -> TypedOperation<Value> {
         typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
@@ -102,7 +102,7 @@ extension HTTPManager {
     /// The same with parameters of any type that can be encoded.
     public func operation<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil, as type: Value.Type = Value.self
     ) -> TypedOperation<Value> {
         typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
     }

@@ -11,7 +11,7 @@ extension HTTPManager {
     /// header says otherwise.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -25,7 +25,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -37,7 +37,7 @@ extension HTTPManager {
     /// says otherwise.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -52,7 +52,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -66,7 +66,7 @@ extension HTTPManager {
     /// needs it again, the upload fails, unless it is a `ReplayableBodyStream`.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -81,7 +81,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
@@ -95,7 +95,7 @@ extension HTTPManager {
     /// and is called before anything is sent.
     public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil,
+        timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> Value {
@@ -110,7 +110,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil,
+        timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
@@ -135,7 +135,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil
     ) async throws -> HTTPRequestOperation
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
@@ -149,7 +149,7 @@ extension HTTPManager {
     /// returns an operation.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from pieces: Pieces, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self
     ) async throws -> Value
     where Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8, Pieces.AsyncIterator: SendableMetatype {
@@ -165,7 +165,7 @@ extension HTTPManager {
     @discardableResult
     public nonisolated(nonsending) func upload<Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil,
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> HTTPRequestOperation
@@ -180,7 +180,7 @@ extension HTTPManager {
     /// that returns an operation.
     public nonisolated(nonsending) func upload<Value: Decodable & Sendable, Pieces: AsyncSequence & SendableMetatype>(
         _ url: some URLConvertible, method: HTTPMethod = .post, length: Int64? = nil,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
         progress: TransferProgress.Report? = nil, as type: Value.Type = Value.self,
         making make: @escaping @Sendable () throws -> Pieces
     ) async throws -> Value
@@ -211,7 +211,7 @@ extension HTTPManager {
     ///   acceptable, the response serializer's error.
     public nonisolated(nonsending) func bytes(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) async throws -> (ResponseBytes, HTTPURLResponse) {
         let call = ManagerCall(method, url.urlString, parameters, body, headers, timeout)
         let operation = adopted(try operationManager.makeOperation(call), as: .data)

@@ -15,37 +15,39 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// The verbs are methods of this protocol; a type of your own gets them from an ``operationManager`` of its own.
+/// The verbs are methods of this protocol. A type of your own gets them from a `HTTPRequestOperationManager` that it has:
+/// the three static requirements say how its requests begin.
 public protocol HTTPManager: RequestConfigurable {
     /// What the verbs with handlers return, and what the handlers get: an operation, or a task.
     associatedtype Request: HTTPRequestHandle
-
-    /// The manager that makes the operations of all requests, and has their settings.
-    var operationManager: HTTPRequestOperationManager { get }
 
     /// The URL against which relative URLs are resolved.
     var baseURL: URL? { get }
     /// Makes requests of parameters.
     var requestSerializer: any HTTPRequestSerialization { get set }
-    /// Decodes the JSON of awaited values.
+    /// Decodes the JSON of values.
     var decoder: JSONDecoder { get set }
     /// Encodes the `body` of calls.
     var encoder: JSONEncoder { get set }
 
-    /// Adds a new operation, which ``operationManager`` has made, to this manager, without starting or enqueueing it.
-    /// Called on the thread that calls a verb, once for each operation.
-    func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind)
+    /// Enqueues operations of `makeOperation`, and others, in this order.
+    func enqueue(_ operations: [Operation])
+
+    // Static, so that a manager does not show them to its users.
+
+    /// The manager that makes the operations of all requests of a manager, and has their settings.
+    static func operationManager(of manager: Self) -> HTTPRequestOperationManager
+
+    /// Adds a new operation, which the `operationManager` has made, to a manager, without starting or enqueueing it. Called
+    /// on the thread that calls a verb, once for each operation.
+    static func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: Self)
 
     /// Begins the request of an operation that was adopted. On the completion queue, `success` is called with the request
     /// and its `responseObject`, or `failure` with the request and its error.
-    @discardableResult
-    func begin(
-        _ operation: HTTPRequestOperation, success: (@Sendable (Request, Any?) -> Void)?,
+    static func begin(
+        _ operation: HTTPRequestOperation, by manager: Self, success: (@Sendable (Request, Any?) -> Void)?,
         failure: (@Sendable (Request, any Error) -> Void)?
     ) -> Request
-
-    /// Enqueues operations of `makeOperation`, and others, in this order.
-    func enqueue(_ operations: [Operation])
 }
 
 /// The kind of a request, which determines the class of its task in a session.
@@ -71,10 +73,24 @@ extension HTTPManager {
         return operation
     }
 
+    /// The manager that makes the operations.
+    package var operationManager: HTTPRequestOperationManager { Self.operationManager(of: self) }
+
     /// Adds an operation to the manager.
+    package func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
+        Self.adopt(operation, as: kind, by: self)
+    }
+
+    /// Adds an operation to the manager, and returns it.
     func adopted(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> HTTPRequestOperation {
         adopt(operation, as: kind)
         return operation
+    }
+
+    /// Begins the request of an adopted operation.
+    @discardableResult
+    package func begin(_ operation: HTTPRequestOperation, success: Success?, failure: Failure?) -> Request {
+        Self.begin(operation, by: self, success: success, failure: failure)
     }
 
     /// Begins the request of a new operation. A request that cannot be made fails like one that the network refuses:
@@ -113,19 +129,20 @@ extension HTTPManager {
 
 extension HTTPRequestOperationManager: HTTPManager {
     /// The manager itself.
-    public final var operationManager: HTTPRequestOperationManager { self }
+    public static func operationManager(of manager: HTTPRequestOperationManager) -> HTTPRequestOperationManager { manager }
 
     /// Does nothing: an operation that the manager has made is its own.
-    public final func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {}
+    public static func adopt(
+        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind, by manager: HTTPRequestOperationManager
+    ) {}
 
     /// Enqueues the operation, with handlers, and returns it.
-    @discardableResult
-    public final func begin(
-        _ operation: HTTPRequestOperation, success: HTTPRequestOperation.Success?,
-        failure: HTTPRequestOperation.Failure?
+    public static func begin(
+        _ operation: HTTPRequestOperation, by manager: HTTPRequestOperationManager,
+        success: HTTPRequestOperation.Success?, failure: HTTPRequestOperation.Failure?
     ) -> HTTPRequestOperation {
         if success != nil || failure != nil { operation.setCompletionHandler(success: success, failure: failure) }
-        return enqueue(operation)
+        return manager.enqueue(operation)
     }
 }
 
@@ -160,7 +177,7 @@ extension URL: URLConvertible {
 /// ```
 ///
 /// Both end in `URLError.timedOut`.
-public struct Timeout: Sendable, Hashable {
+public struct RequestTimeout: Sendable, Hashable {
     /// How long the transfer may be without a byte. nil keeps the limit of the request or the manager, 60 by default.
     public var idle: TimeInterval?
     /// How long the operation may take in total, including the waits for its retries, and its pauses. nil keeps the
@@ -174,21 +191,21 @@ public struct Timeout: Sendable, Hashable {
     }
 
     /// How long the transfer may be without a byte.
-    public static func idle(_ seconds: TimeInterval) -> Timeout { Timeout(idle: seconds) }
+    public static func idle(_ seconds: TimeInterval) -> RequestTimeout { RequestTimeout(idle: seconds) }
     /// How long the operation may take in total.
-    public static func total(_ seconds: TimeInterval) -> Timeout { Timeout(total: seconds) }
+    public static func total(_ seconds: TimeInterval) -> RequestTimeout { RequestTimeout(total: seconds) }
 
     /// How long the transfer may be without a byte.
-    public static func idle(_ duration: Duration) -> Timeout { idle(duration / .seconds(1)) }
+    public static func idle(_ duration: Duration) -> RequestTimeout { idle(duration / .seconds(1)) }
     /// How long the operation may take in all.
-    public static func total(_ duration: Duration) -> Timeout { total(duration / .seconds(1)) }
+    public static func total(_ duration: Duration) -> RequestTimeout { total(duration / .seconds(1)) }
     /// How long the operation may take in all.
-    public static func seconds(_ seconds: TimeInterval) -> Timeout { total(seconds) }
+    public static func seconds(_ seconds: TimeInterval) -> RequestTimeout { total(seconds) }
     /// How long the operation may take in all.
-    public static func milliseconds(_ milliseconds: TimeInterval) -> Timeout { total(milliseconds / 1000) }
+    public static func milliseconds(_ milliseconds: TimeInterval) -> RequestTimeout { total(milliseconds / 1000) }
 }
 
-extension Timeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
+extension RequestTimeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
     /// Seconds in total.
     public init(integerLiteral value: Int) { self.init(total: TimeInterval(value)) }
     /// Seconds in total.

@@ -23,7 +23,8 @@ extension HTTPRequestOperationManager {
     /// Copies the settings of another manager, and its queue's limits to a new queue.
     package final func takeSettings(of manager: HTTPRequestOperationManager) {
         var copy = manager.state.withLock { $0 }
-        (copy.decoder, copy.encoder) = (copy.decoder.makeCopy(), copy.encoder.makeCopy())
+        copy.settings.values.decoder = copy.settings.values.decoder?.makeCopy()
+        copy.encoder = copy.encoder.makeCopy()
         copy.operationQueue = Self.emptyQueue(like: copy.operationQueue)
         copy.transport = nil
         let taken = copy

@@ -33,7 +33,10 @@ extension HTTPRequestOperationManager {
     /// Makes an operation decode its response as a value of a type.
     func setAwaited<Value: Decodable & Sendable>(_ type: Value.Type, of operation: HTTPRequestOperation) {
         let decoder = decoder
-        operation.change { $0.await(type, decoder: decoder) }
+        operation.change { values in
+            values.decoder = decoder
+            values.await(type)
+        }
     }
 
     /// - Parameters:
@@ -67,7 +70,7 @@ extension HTTPRequestOperationManager {
     /// The request of a call, of any form.
     func request(of call: ManagerCall, body: RequestBody?) throws -> URLRequest {
         let url = try url(for: call.url)
-        let parameters = call.parameters == nil ? nil : try Parameter.converting(call.parameters)
+        let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
         let request =
             if let body {
                 try requestSerializer.http.request(
@@ -83,7 +86,7 @@ extension HTTPRequestOperationManager {
         _ call: ManagerCall, _ constructingBody: (inout MultipartFormData) throws -> Void
     ) throws -> HTTPRequestOperation {
         let request = try requestSerializer.multipartFormRequest(
-            method: call.method, url: try url(for: call.url), parameters: try Parameter.converting(call.parameters),
+            method: call.method, url: try url(for: call.url), parameters: try ParameterValue.converting(call.parameters),
             headers: call.headers, constructingBody: constructingBody)
         let operation = makeOperation(request: withoutSecretsOfOthers(request, call.headers))
         call.apply(to: operation)
@@ -159,11 +162,11 @@ struct ManagerCall {
     let parameters: Any?
     let body: (any Encodable)?
     let headers: [String: String?]
-    let timeout: Timeout?
+    let timeout: RequestTimeout?
 
     init(
         _ method: HTTPMethod, _ url: String, _ parameters: Any?, _ body: (any Encodable)?, _ headers: [String: String?],
-        _ timeout: Timeout?
+        _ timeout: RequestTimeout?
     ) {
         (self.method, self.url, self.parameters) = (method, url, parameters)
         (self.body, self.headers, self.timeout) = (body, headers, timeout)

@@ -59,14 +59,15 @@ extension HTTPRequestOperationManager {
         return isSet
     }
 
-    /// Decodes the JSON of awaited values. It can be set up in place:
-    /// `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
+    /// Decodes JSON: awaited values, those of `TypedOperation` and `HTTPRequestOperation.value(as:)`, objects of a
+    /// `DecodableResponseSerializer` without a decoder of its own, and the bodies of errors (`HTTPError.decoded(as:)`). It
+    /// can be set up in place: `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
     ///
     /// A plain `JSONDecoder` only provides its strategies: a faster decoder, with the same values and errors, does the
     /// decoding. See `DecodableResponseSerializer`.
     public final var decoder: JSONDecoder {
-        get { state.withLock { $0.decoder } }
-        set { change { $0.decoder = newValue } }
+        get { settings.values.decoder ?? JSONDecoder() }
+        set { updateSettings { $0.values.decoder = newValue } }
     }
 
     /// Encodes the `body` of calls. It can be set up in place:
@@ -160,9 +161,8 @@ extension HTTPRequestOperationManager {
     var currentQueue: OperationQueue { Authenticator.isRefreshing ? RequestOperationQueue() : operationQueue }
 }
 
-/// The security policy.
 extension HTTPRequestOperationManager {
-    /// A manager with a queue of its own and a security policy.
+    /// A manager with a queue of its own and a security policy, which is checked against the base URL.
     ///
     /// - Parameters:
     ///   - baseURL: the base of relative URLs; nil if all URLs are absolute.
@@ -179,19 +179,6 @@ extension HTTPRequestOperationManager {
         var configuration = configuration
         configuration.securityPolicy = securityPolicy
         self.init(baseURL: baseURL, completionQueue: completionQueue, configuration: configuration)
-    }
-
-    /// Which servers are trusted; ``setSecurityPolicy(_:)`` changes it.
-    public final var securityPolicy: SecurityPolicy { connectionConfiguration.securityPolicy }
-
-    /// Sets which servers are trusted, for operations that are made from now on. They share no connections with another
-    /// policy.
-    ///
-    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a `baseURL`
-    ///   that is not https. Nothing is changed then.
-    public final func setSecurityPolicy(_ policy: SecurityPolicy) throws(URLError) {
-        try Self.check(policy, for: baseURL)
-        updateSettings { $0.values.securityPolicy = policy }
     }
 
     private static func check(_ policy: SecurityPolicy, for url: URL?) throws(URLError) {

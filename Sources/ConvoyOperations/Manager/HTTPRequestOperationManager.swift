@@ -58,6 +58,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         values.serializer = SerializerFacts(JSONResponseSerializer())
         values.holder.addsUserAgent = false
         values.holder.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
+        values.decoder = JSONDecoder()
         values.cookies = CookieKeeperReference(CookieStore())
         values.credentials = CredentialStore()
         values.completionQueue = completionQueue
@@ -193,7 +194,6 @@ struct ManagerState {
     /// nil for none.
     var handlers: InheritedHandlers?
     var reachabilityManager = NetworkReachabilityManager.shared
-    var decoder = JSONDecoder()
     var encoder = JSONEncoder()
     var threads = [NetworkThread.shared] {
         didSet { chooseTransports() }
@@ -216,7 +216,7 @@ struct ManagerState {
         let key = ObjectIdentifier(type)
         if let made = awaiting[key] { return made }
         var made = settings
-        made.values.await(type, decoder: decoder)
+        made.values.await(type)
         awaiting[key] = made
         return made
     }

@@ -93,7 +93,7 @@ final class RequestTemplate: Sendable {
     private func parts(
         of call: ManagerCall, _ body: RequestBody?
     ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
-        let parameters = call.parameters == nil ? nil : try Parameter.converting(call.parameters)
+        let parameters = call.parameters == nil ? nil : try ParameterValue.converting(call.parameters)
         return try http.plainParts(call.method, parameters, body: body, json: json)
     }
 

@@ -311,7 +311,7 @@ extension ActivityView {
     public func setAnimatingWithStateOfTask(_ task: (any HTTPRequestHandle)?) {}
 }
 
-extension ProgressView {
+extension TransferProgressView {
     /// Shows how much of the request's body was sent.
     @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
     public func setProgressWithUploadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}

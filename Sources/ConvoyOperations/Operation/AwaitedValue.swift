@@ -74,8 +74,8 @@ extension Optional: OptionalType {
 
 extension RequestSettings.Values {
     /// Makes the response become a value of a type, decoded by the awaiting task if the response is plainly acceptable.
-    mutating func await<Value: Decodable & Sendable>(_ type: Value.Type, decoder: JSONDecoder) {
-        let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder)
+    mutating func await<Value: Decodable & Sendable>(_ type: Value.Type) {
+        let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder ?? JSONDecoder())
         serializer = SerializerFacts(chosen)
         holder.awaitedValue = chosen as? any PlainJSONAcceptance
     }

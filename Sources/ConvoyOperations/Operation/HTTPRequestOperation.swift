@@ -32,7 +32,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         case .body: data
         case .made(let box): box.object
         // Decoding was left to the awaiting task, but the object is read all the same.
-        case .undecoded: try? responseSerializer.responseObject(for: response, data: data)
+        case .undecoded: try? serializerWithDecoder.responseObject(for: response, data: data)
         }
     }
 
@@ -62,7 +62,13 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     ///   - response: nil where the transport has brought none.
     ///   - data: the body; nil if it went to `outputStream`, or if the request was a HEAD.
     open func responseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? {
-        try responseSerializer.responseObject(for: response, data: data)
+        try serializerWithDecoder.responseObject(for: response, data: data)
+    }
+
+    /// The serializer, with the manager's decoder where it has none of its own.
+    private var serializerWithDecoder: any HTTPResponseSerialization {
+        let (facts, decoder) = core.withLock { ($0.common.values.serializer, $0.common.values.decoder) }
+        return facts.serializer(decodingBy: decoder)
     }
 
     package override var serializesResponse: Bool { true }
@@ -93,7 +99,11 @@ extension HTTPRequestOperation {
             return try value(of: nil)
         } catch {
             // Again, for an error that describes the response.
-            return try value(of: try serializer.value(for: head?.urlResponse, data: data))
+            do {
+                return try value(of: try serializer.value(for: head?.urlResponse, data: data))
+            } catch {
+                throw decodable(error)
+            }
         }
     }
 
@@ -105,11 +115,26 @@ extension HTTPRequestOperation {
             "The response is \(object.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(Value.self).")
     }
 
-    /// Waits like `finished()`, and returns `responseObject` as the type that the serializer makes.
+    /// Waits like `finished()`, and returns `responseObject` as a type: it is that object where the serializer makes such
+    /// objects, and otherwise a `Decodable` type is decoded from the body, as the manager's async calls do it, with the
+    /// manager's `decoder`.
     ///
-    /// - Throws: the operation's `error`, or `URLError.cannotParseResponse` if the object is of another type.
+    /// - Throws: the operation's `error`; an `HTTPError` if the body cannot be decoded, `URLError.cannotParseResponse` if
+    ///   there is neither such an object nor a body.
     public final func value<Value: Sendable>(as type: Value.Type = Value.self) async throws -> Value {
         try await finished()
-        return try value(of: responseObject)
+        let object = responseObject
+        if object is Value || object == nil { return try value(of: object) }
+        guard let type = Value.self as? any (Decodable & Sendable).Type, let data = responseData else {
+            return try value(of: object)
+        }
+        return try value(of: decoded(data, as: type))
+    }
+
+    private func decoded<Value: Decodable & Sendable>(_ data: Data, as type: Value.Type) throws -> Any? {
+        let values = settings.values
+        return try AwaitedValue.serializer(
+            of: type, rules: values.responseSerializer.http, decoder: values.decoder ?? JSONDecoder()
+        ).responseObject(for: response, data: data)
     }
 }

@@ -45,7 +45,7 @@ final class ProgressReport: Sendable {
     ) {
         let mustTell = state.withLock { $0[keyPath: flow].add(bytes, total: total, expected: expected) }
         guard mustTell else { return }
-        (operation.completionQueue ?? .main).async { [self] in
+        (operation.completionQueue ?? .mainForHandlers).async { [self] in
             let latest = state.withLock { $0[keyPath: flow].take() }
             // The handler may use the operation, which this keeps alive.
             withExtendedLifetime(operation) { handler(latest.bytes, latest.total, latest.expected) }

@@ -172,8 +172,8 @@ extension RequestSettings {
         /// Settings for the connections, such as certificates to trust, or headers to remove on a redirect to another
         /// origin.
         public var connectionConfiguration = ConnectionConfiguration()
-        /// Which servers are trusted: that of `connectionConfiguration`. A manager's is set by its
-        /// `setSecurityPolicy(_:)`, which checks it.
+        /// Which servers are trusted: that of `connectionConfiguration`. Operations share no connections with another
+        /// policy.
         ///
         /// Where it pins the host of a URL without TLS, an operation fails with
         /// `URLError.appTransportSecurityRequiresSecureConnection` before anything is connected.
@@ -187,16 +187,9 @@ extension RequestSettings {
             get { connectionConfiguration.stallLimit }
             set { connectionConfiguration.stallLimit = newValue }
         }
-        /// Limits how many bytes of an operation's response arrive in a second; nil, the default, for none. It holds
-        /// besides `connectionConfiguration.receiveRateLimits`, which are the manager's, and `RateLimit.shared`.
-        ///
-        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and applies at once.
-        public var receiveRateLimit: RateLimit?
-        /// Limits how many bytes of an operation's body are sent in a second; nil, the default, for none. It holds
-        /// besides `connectionConfiguration.sendRateLimits`, which are the manager's, and `RateLimit.sharedForSending`.
-        ///
-        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and applies at once.
-        public var sendRateLimit: RateLimit?
+        /// An operation's own limits, besides those of `connectionConfiguration`.
+        var receiveRateLimit: RateLimit?
+        var sendRateLimit: RateLimit?
         /// Whether a request may share one transfer with identical GETs that are in flight. False by default.
         ///
         /// Requests are identical if they have the same URL, headers, timeout, cache policy and configuration. Cancelling or
@@ -217,6 +210,8 @@ extension RequestSettings {
             set { serializer = SerializerFacts(newValue) }
         }
         var serializer = SerializerFacts(HTTPResponseSerializer())
+        /// Decodes JSON, where the serializer has no decoder of its own: the manager's. nil for a plain one.
+        var decoder: JSONDecoder?
         /// The size of the largest body that is kept in memory, in bytes after decompression. 256 MiB by default; the
         /// response serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon
         /// as its size is known; the body of an error is cut there, and its status is the error. A body that goes to an
@@ -409,12 +404,20 @@ struct SerializerFacts: Sendable {
     let parsingLimit: Int?
     /// The statuses that it accepts; nil for all.
     let acceptableStatusCodes: StatusCodeSet?
+    private let takesDecoder: Bool
 
     init(_ serializer: any HTTPResponseSerialization) {
         self.serializer = serializer
         plain = serializer as? HTTPResponseSerializer
         parsingLimit = plain == nil ? serializer.limits.maximumBodySize : nil
         acceptableStatusCodes = serializer.acceptableStatusCodes
+        takesDecoder = serializer is any ManagersDecoderTaking
+    }
+
+    /// The serializer, with a decoder where it has none of its own.
+    func serializer(decodingBy decoder: JSONDecoder?) -> any HTTPResponseSerialization {
+        guard takesDecoder, let decoder else { return serializer }
+        return (serializer as? any ManagersDecoderTaking)?.taking(decoder) ?? serializer
     }
 }
 
@@ -508,6 +511,12 @@ extension RequestConfigurable {
     public var connectionConfiguration: ConnectionConfiguration {
         get { settings.values.connectionConfiguration }
         set { updateSettings { $0.values.connectionConfiguration = newValue } }
+    }
+
+    /// Which servers are trusted.
+    public var securityPolicy: SecurityPolicy {
+        get { settings.values.securityPolicy }
+        set { updateSettings { $0.values.securityPolicy = newValue } }
     }
 
     /// The minimum speed of a transfer; nil, the default, for none.

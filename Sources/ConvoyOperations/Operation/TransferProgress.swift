@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The progress of an operation's transfer: a snapshot.
@@ -51,13 +52,21 @@ extension URLConnectionOperation {
     /// for await progress in operation.transferProgressUpdates { print(progress.fractionCompleted ?? 0) }
     /// ```
     ///
-    /// A slow reader misses intermediate values, but never the last one.
+    /// A slow reader misses intermediate values, but never the last one. It does not start the operation: where nothing has
+    /// enqueued or started it after five seconds, a line on standard error says so, once in a process.
     public final var transferProgressUpdates: AsyncStream<TransferProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
         let end = followProgress(
             ProgressFollower(move: { continuation.yield($0) }, end: { continuation.finish() }))
-        continuation.onTermination = { _ in end() }
+        let isOver = Locked(false)
+        continuation.onTermination = { _ in
+            isOver.withLock { $0 = true }
+            end()
+        }
+        if isUnclaimed {
+            StuckWait.unstarted.watch { [weak self] in self?.isUnclaimed == true && !isOver.withLock { $0 } }
+        }
         return stream
     }
 

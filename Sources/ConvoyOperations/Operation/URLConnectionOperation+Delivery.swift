@@ -46,7 +46,7 @@ extension URLConnectionOperation: HandoverTask {
         if flags.contains(.progress) { progressReport.finish(of: self) }
         if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
-            CompletionOutbox.post(self, to: end.settings.completionQueue ?? .main)
+            CompletionOutbox.post(self, to: end.settings.completionQueue ?? .mainForHandlers)
         } else {
             deliverySteps.store(1, ordering: .sequentiallyConsistent)
         }
@@ -107,14 +107,14 @@ extension URLConnectionOperation: HandoverTask {
 
     /// Sets the handlers of the end. Those that are set later are called once, too.
     final func setFinalHandlers(_ set: (inout OperationCore) -> Void) {
-        let (old, queue) = core.withLock { core -> (OperationCore.FinalHandlers, DispatchQueue?) in
+        let (old, isLate, queue) = core.withLock { core -> (OperationCore.FinalHandlers, Bool, DispatchQueue?) in
             let old = core.finalHandlers
             set(&core)
-            return (old, core.beginHandover() ? core.common.prepared.completionQueue ?? .main : nil)
+            return (old, core.beginHandover(), core.common.prepared.completionQueue)
         }
         // Releasing them may run user code, which must not run under the lock.
         withExtendedLifetime(old) {}
-        if let queue { CompletionOutbox.post(self, to: queue) }
+        if isLate { CompletionOutbox.post(self, to: queue ?? .mainForHandlers) }
     }
 
     /// Notes that the end has been posted.

@@ -177,7 +177,7 @@ extension URLConnectionOperation {
 
     /// The operation's error with the reason why it was not retried.
     func explained(_ error: any Error) -> any Error {
-        let error = hidingSecrets(in: error)
+        let error = hidingSecrets(in: decodable(error))
         guard let refusal = retryRefusal else { return error }
         let sentence = "The request was not tried again: \(refusal)."
         func reason(_ userInfo: [String: Any]) -> String {
@@ -194,6 +194,14 @@ extension URLConnectionOperation {
         let failure = error as NSError
         return failure.adding(refusal, for: URLError.retryRefusalKey)
             .adding(reason(failure.userInfo), for: NSLocalizedFailureReasonErrorKey)
+    }
+
+    /// The same error, whose body is decoded by the manager's decoder.
+    func decodable(_ error: any Error) -> any Error {
+        guard let refusal = error as? HTTPError, let decoder = core.withLock({ $0.common.values.decoder }) else {
+            return error
+        }
+        return refusal.decoding(by: decoder)
     }
 
     /// The same error, with marked secrets redacted.

@@ -17,24 +17,18 @@ extension URLConnectionOperation {
         set { setHandler(\.prepare, newValue) }
     }
 
-    /// Which servers are trusted: that of `connectionConfiguration`. The counterpart of `securityPolicy`.
+    /// Limits how many bytes of the response arrive in a second; nil, the default, for none. It applies besides
+    /// `connectionConfiguration.receiveRateLimits`, which are the manager's, and `RateLimit.shared`.
     ///
-    /// Where it pins the host of a URL without TLS, the operation fails with
-    /// `URLError.appTransportSecurityRequiresSecureConnection` before anything is connected.
-    public final var securityPolicy: SecurityPolicy {
-        get { settings.values.securityPolicy }
-        set { updateSettings { $0.values.securityPolicy = newValue } }
-    }
-
-    /// Limits how many bytes of the response arrive in a second; nil, the default, for none. It applies besides the
-    /// manager's; see ``RequestSettings/Values/receiveRateLimit``.
+    /// Read at the beginning of each attempt. The rate itself can be changed at any time, and applies at once.
     public final var receiveRateLimit: RateLimit? {
         get { settings.values.receiveRateLimit }
         set { updateSettings { $0.values.receiveRateLimit = newValue } }
     }
 
     /// Limits how many bytes of the request's body are sent in a second; nil, the default, for none. It applies besides
-    /// the manager's; see ``RequestSettings/Values/sendRateLimit``.
+    /// `connectionConfiguration.sendRateLimits`, which are the manager's, and `RateLimit.sharedForSending`; otherwise as
+    /// ``receiveRateLimit``.
     public final var sendRateLimit: RateLimit? {
         get { settings.values.sendRateLimit }
         set { updateSettings { $0.values.sendRateLimit = newValue } }

@@ -66,7 +66,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
 
     /// An operation for a request that runs on a network thread of the caller's choice.
-    public convenience init(request: URLRequest, thread: NetworkThread) {
+    package convenience init(request: URLRequest, thread: NetworkThread) {
         self.init(request: request, transport: thread)
     }
 
@@ -234,8 +234,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         let life = lifecycle.value
         guard life.state == .finished else { return nil }
         if life.isExpired { return resourceTimeoutError }
+        let reason = (cancellationReason as? RequestOperationQueueError).map { " \($0)" } ?? ""
         let cancelled = URLError(
-            .cancelled, url: request.url, "The operation was cancelled.", underlying: cancellationReason)
+            .cancelled, url: request.url, "The operation was cancelled.\(reason)", underlying: cancellationReason)
         return cancelled.hiding(connectionConfiguration.secrets)
     }
 

@@ -39,6 +39,11 @@ struct DependencyLinks {
         several?.links.compactMap(\.operation) ?? only.operation.map { [$0] } ?? []
     }
 
+    var unfinished: [Operation] {
+        if let several { return several.links.compactMap { $0.isFinished ? nil : $0.operation } }
+        return only.isFinished ? [] : only.operation.map { [$0] } ?? []
+    }
+
     /// Appends a dependency that has not finished, and returns its position; nil for a duplicate.
     mutating func append(_ operation: Operation) -> Int? {
         if let several { return several.append(operation) }

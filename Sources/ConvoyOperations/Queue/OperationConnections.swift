@@ -96,7 +96,21 @@ final class OperationConnections: @unchecked Sendable {
         unfinished.subtract(1, ordering: .sequentiallyConsistent).newValue == 0
     }
 
+    /// The dependencies that have not finished.
+    var unfinishedDependencies: [Operation] { lists.withLock { $0.dependencies.unfinished } }
+
     // MARK: Dependents
+
+    /// The operations in queues that were made to wait for this one.
+    var dependentsInQueues: [ScheduledOperation] {
+        let dependents = lists.withLock { $0.dependents }
+        var operations: [ScheduledOperation] = []
+        dependents.forEach { if let operation = $0.object.heldOperation { operations.append(operation) } }
+        return operations
+    }
+
+    /// Retained under the lock, which the scheduler must take before it releases the operation.
+    private var heldOperation: ScheduledOperation? { lists.withLock { $0.held?.takeUnretainedValue() } }
 
     /// Adds a dependent. False if this operation is over.
     ///

@@ -352,6 +352,19 @@ public enum RequestOperationQueueError: Error, Hashable, Sendable {
     case refused(maximumLength: Int)
     /// The queue was full when another operation was added, and this one was the oldest that had not been started.
     case dropped(maximumLength: Int)
+    /// The operation is one of so many that wait for each other in a circle, by their dependencies.
+    case dependencyCycle(count: Int)
+}
+
+extension RequestOperationQueueError: SelfDescribingError {
+    /// What has happened, in a sentence.
+    public var description: String {
+        switch self {
+        case .refused(let length): "The queue is full: it holds \(length) operations."
+        case .dropped(let length): "A newer operation has taken its place in the queue, which holds \(length)."
+        case .dependencyCycle(let count): "\(count) operations wait for each other in a circle of dependencies."
+        }
+    }
 }
 
 /// The progress of a queue: one unit for each operation that finishes while a total is set.

@@ -88,8 +88,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// for. The same holds for one that is added after the operation's work has begun: a paused or retried operation
     /// does not wait for it when it continues.
     ///
-    /// - Precondition: an operation does not depend on itself. A longer cycle is not detected: its operations do not
-    ///   run until one of them is cancelled.
+    /// Operations that wait for each other in a circle, and are all in a ``RequestOperationQueue``, are cancelled: their
+    /// ``cancellationReason`` is a ``RequestOperationQueueError/dependencyCycle(count:)``.
+    ///
+    /// - Precondition: an operation does not depend on itself.
     override open func addDependency(_ operation: Operation) {
         precondition(operation !== self, "an operation cannot depend on itself")
         guard !has(Mark.over) else { return }
@@ -110,7 +112,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             watcher.watch()
         }
         // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer.
-        if wasReady, !isScheduled { readinessDidChange() }
+        if isScheduled { DependencyCycle.end(through: self) } else if wasReady { readinessDidChange() }
     }
 
     /// Makes the operation no longer wait for another operation. Does nothing if it was not a dependency.
@@ -124,6 +126,11 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     ///
     /// Finished ones stay in the list until the operation itself has finished; then it is empty.
     override open var dependencies: [Operation] { connections.object?.dependencies ?? [] }
+
+    final var unfinishedDependencies: [Operation] { connections.object?.unfinishedDependencies ?? [] }
+
+    /// The operations in queues that were made to wait for this one.
+    final var operationsThatWait: [ScheduledOperation] { connections.object?.dependentsInQueues ?? [] }
 
     /// Whether nothing is left to wait for. Takes no lock.
     package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
@@ -366,6 +373,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Claims the operation for a caller that will add it to a queue later. Until then awaiting it does not start it.
     package final func claimForLater() { _ = set(Mark.claimed) }
+
+    /// Whether nothing has started the operation, and no queue has it or is about to.
+    final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(Mark.claimed) }
 
     /// Whether the operation has, or had, something to wait for.
     final var hasConnections: Bool { connections.isSet }

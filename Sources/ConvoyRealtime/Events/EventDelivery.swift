@@ -113,7 +113,7 @@ final class EventDelivery: Sendable {
     private func drainLater(of source: EventSource) {
         let queue = queue.withLock { queue in
             if let queue { return queue }
-            let made = DispatchQueue(label: "Convoy.EventSource", target: source.completionQueue ?? .main)
+            let made = DispatchQueue(label: "Convoy.EventSource", target: source.completionQueue ?? .mainForHandlers)
             queue = made
             return made
         }

@@ -11,7 +11,7 @@ extension HTTPMethod {
 /// Values that follow those of a server.
 extension HTTPManager {
     /// Makes a subscription to a JSON document, with the manager's settings, without enqueueing it.
-    /// ``Subscription/source`` is the operation to enqueue.
+    /// ``ValueSubscription/source`` is the operation to enqueue.
     ///
     /// - Parameters:
     ///   - url: The URL of the events, and of the value; absolute, or relative to `baseURL`.
@@ -29,8 +29,8 @@ extension HTTPManager {
     public func makeSubscription<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
-        handler: (@Sendable (_ subscription: Subscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
-    ) throws -> Subscription<Value> {
+        handler: (@Sendable (_ subscription: ValueSubscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
+    ) throws -> ValueSubscription<Value> {
         let source = try makeEventSource(url, method: method, parameters: parameters, headers: headers)
         let template = try makeFetch(valueURL?.urlString ?? url.urlString, parameters, headers)
         return subscription(by: source, fetching: template.request, handler)
@@ -48,9 +48,9 @@ extension HTTPManager {
     public func subscribe<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
-        handler: (@Sendable (_ subscription: Subscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
-    ) -> Subscription<Value> {
-        let subscription: Subscription<Value>
+        handler: (@Sendable (_ subscription: ValueSubscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
+    ) -> ValueSubscription<Value> {
+        let subscription: ValueSubscription<Value>
         do {
             subscription = try makeSubscription(
                 url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: type, handler: handler
@@ -68,8 +68,8 @@ extension HTTPManager {
     public func makeSubscription(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
-        handler: (@Sendable (_ subscription: Subscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
-    ) throws -> Subscription<JSON> {
+        handler: (@Sendable (_ subscription: ValueSubscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
+    ) throws -> ValueSubscription<JSON> {
         try makeSubscription(
             url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: JSON.self,
             handler: handler)
@@ -81,8 +81,8 @@ extension HTTPManager {
     public func subscribe(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
-        handler: (@Sendable (_ subscription: Subscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
-    ) -> Subscription<JSON> {
+        handler: (@Sendable (_ subscription: ValueSubscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
+    ) -> ValueSubscription<JSON> {
         subscribe(
             url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: JSON.self,
             handler: handler)
@@ -90,8 +90,8 @@ extension HTTPManager {
 
     private func subscription<Value: Decodable & Sendable>(
         by source: EventSource, fetching request: URLRequest,
-        _ handler: (@Sendable (Subscription<Value>, SubscriptionChange) -> Void)?
-    ) -> Subscription<Value> {
+        _ handler: (@Sendable (ValueSubscription<Value>, SubscriptionChange) -> Void)?
+    ) -> ValueSubscription<Value> {
         let rules = responseSerializer.http
         // Allows a value in an event to be as long as one in a response.
         source.maximumEventLength = max(source.maximumEventLength, rules.limits.maximumBodySize)
@@ -112,10 +112,10 @@ extension HTTPManager {
             guard let handler else { return }
             inner.handler = { [weak core] source, change in
                 guard let core else { return }
-                handler(Subscription(source: source, core: core, decoder: decoder), change)
+                handler(ValueSubscription(source: source, core: core, decoder: decoder), change)
             }
         }
-        return Subscription(source: source, core: core, decoder: decoder)
+        return ValueSubscription(source: source, core: core, decoder: decoder)
     }
 
     /// Makes the request for the value, which bypasses caches.

@@ -31,7 +31,7 @@ import Foundation
 ///
 /// A subscription can be used from any thread. A started one is retained until its end. The handlers of the source run
 /// on a queue of the subscription, which sets its `openHandler` and `eventHandler`: add listeners instead.
-public struct Subscription<Value: Decodable & Sendable>: Sendable {
+public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     /// The source of the events.
     public let source: EventSource
     let core: SubscriptionCore
@@ -104,17 +104,17 @@ public enum SubscriptionChange: Sendable, Hashable {
     case patch(JSONPatch)
 }
 
-/// The values of a subscription as an asynchronous sequence; see ``Subscription/values``.
+/// The values of a subscription as an asynchronous sequence; see ``ValueSubscription/values``.
 public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Sendable {
     /// A value.
     public typealias Element = Value
 
-    let subscription: Subscription<Value>
+    let subscription: ValueSubscription<Value>
     let reading: SubscriptionReading
 
     /// Iterates over the values.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        let subscription: Subscription<Value>
+        let subscription: ValueSubscription<Value>
         let reading: SubscriptionReading
         let isFirst: Bool
 
@@ -136,7 +136,7 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
     }
 }
 
-/// The changes of a subscribed value as an asynchronous sequence; see ``Subscription/changes``.
+/// The changes of a subscribed value as an asynchronous sequence; see ``ValueSubscription/changes``.
 public struct SubscriptionChanges: AsyncSequence, Sendable {
     /// A change.
     public typealias Element = SubscriptionChange

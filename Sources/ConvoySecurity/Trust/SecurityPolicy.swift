@@ -222,7 +222,7 @@ extension SecurityPolicy {
 // instead of reporting an unknown name.
 
 /// The policy for server certificates.
-@available(*, unavailable, renamed: "SecurityPolicy", message: "A value: setSecurityPolicy(_:) gives it to a manager.")
+@available(*, unavailable, renamed: "SecurityPolicy", message: "A value: set the securityPolicy of a manager.")
 public final class AFSecurityPolicy: Sendable {
     /// The policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "SecurityPolicy.default")

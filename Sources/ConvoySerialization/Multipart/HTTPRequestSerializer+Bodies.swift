@@ -12,7 +12,7 @@ extension HTTPRequestSerializer {
     /// - Throws: as ``request(method:url:parameters:headers:)``; an error for a file that cannot be read, or a negative
     ///   length.
     package func request(
-        method: HTTPMethod, url: URL, query: Parameter?, headers: [String: String?], body: RequestBody
+        method: HTTPMethod, url: URL, query: ParameterValue?, headers: [String: String?], body: RequestBody
     ) throws -> URLRequest {
         var serializer = self
         serializer.httpMethodsEncodingParametersInURI.insert(method)
@@ -88,7 +88,7 @@ extension URLRequestSerialization {
     /// - Throws: as ``request(method:url:parameters:headers:)``; the closure's error; an error for a part that cannot
     ///   be sent.
     public func multipartFormRequest(
-        method: HTTPMethod = .post, url: URL, parameters: Parameter? = nil, headers: [String: String?] = [:],
+        method: HTTPMethod = .post, url: URL, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
         constructingBody: (inout MultipartFormData) throws -> Void = { _ in }
     ) throws -> URLRequest {
         let upper = method.rawValue.uppercased()
@@ -125,7 +125,7 @@ extension URLRequestSerialization {
 
 extension HTTPRequestSerializer {
     /// The bytes of one field of a form.
-    fileprivate func formData(of value: Parameter) throws -> Data {
+    fileprivate func formData(of value: ParameterValue) throws -> Data {
         switch value {
         case .null: return Data()
         case .data(let data): return data

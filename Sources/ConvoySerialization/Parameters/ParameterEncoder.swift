@@ -1,6 +1,6 @@
 import Foundation
 
-extension Parameter {
+extension ParameterValue {
     /// Encodes a value as parameters.
     ///
     /// Data, dates, URLs and decimal numbers keep their type; each serializer then writes them in its own way. A `Set`
@@ -24,22 +24,22 @@ private final class ParameterEncoder: Encoder {
         node = Node(depth: codingPath.count)
     }
 
-    static func encode(_ value: some Encodable, at path: [any CodingKey]) throws -> Parameter {
+    static func encode(_ value: some Encodable, at path: [any CodingKey]) throws -> ParameterValue {
         switch value {
-        case let value as Parameter: return value
-        case let value as JSON: return Parameter(value)
-        case let value as JSONNumber: return Parameter(value)
+        case let value as ParameterValue: return value
+        case let value as JSON: return ParameterValue(value)
+        case let value as JSONNumber: return ParameterValue(value)
         case let value as Date: return .date(value)
         case let value as Data: return .data(value)
         case let value as URL: return .string(value.absoluteString)
-        case let value as Decimal: return Parameter(value)
+        case let value as Decimal: return ParameterValue(value)
         default: break
         }
         func tooDeep() -> EncodingError {
             .invalidValue(
-                value, .init(codingPath: [], debugDescription: "Nested deeper than \(Parameter.maximumDepth) levels."))
+                value, .init(codingPath: [], debugDescription: "Nested deeper than \(ParameterValue.maximumDepth) levels."))
         }
-        guard path.count <= Parameter.maximumDepth else { throw tooDeep() }
+        guard path.count <= ParameterValue.maximumDepth else { throw tooDeep() }
         let encoder = ParameterEncoder(codingPath: path)
         try value.encode(to: encoder)
         guard let parameter = encoder.node.parameter else { throw tooDeep() }
@@ -69,14 +69,14 @@ private final class ParameterEncoder: Encoder {
 /// As in Foundation's encoders, requesting a container again returns the existing one. If two kinds of container are
 /// requested, the last one counts, where Foundation's encoders crash.
 private final class Node {
-    private(set) var value: Parameter?
+    private(set) var value: ParameterValue?
     private(set) var array: [Node]?
     private(set) var dictionary: [String: Node]?
     private let depth: Int
 
     init(depth: Int) { self.depth = depth }
 
-    func set(_ parameter: Parameter) {
+    func set(_ parameter: ParameterValue) {
         (value, array, dictionary) = (parameter, nil, nil)
     }
 
@@ -104,22 +104,22 @@ private final class Node {
 
     /// Containers can be nested in a loop, and recursing into a tree of any depth would overflow the stack. So the tree
     /// grows to one level more than allowed, which reveals the excess.
-    private var isTooDeep: Bool { depth > Parameter.maximumDepth }
+    private var isTooDeep: Bool { depth > ParameterValue.maximumDepth }
 
     /// The finished tree; nil if it is too deep. A type that encodes nothing gives an empty dictionary, as in
     /// Foundation's encoders.
-    var parameter: Parameter? {
+    var parameter: ParameterValue? {
         if isTooDeep { return nil }
         if let value { return value }
         if let array {
-            var values: [Parameter] = []
+            var values: [ParameterValue] = []
             for node in array {
                 guard let value = node.parameter else { return nil }
                 values.append(value)
             }
             return .array(values)
         }
-        var values: [String: Parameter] = [:]
+        var values: [String: ParameterValue] = [:]
         for (key, node) in dictionary ?? [:] {
             guard let value = node.parameter else { return nil }
             values[key] = value
@@ -223,19 +223,19 @@ private struct SingleContainer: SingleValueEncodingContainer {
     mutating func encode(_ value: Bool) { node.set(.bool(value)) }
     mutating func encode(_ value: String) { node.set(.string(value)) }
     mutating func encode(_ value: Double) { node.set(.double(value)) }
-    mutating func encode(_ value: Float) { node.set(Parameter(float: value)) }
-    mutating func encode(_ value: Int) { node.set(Parameter(value)) }
-    mutating func encode(_ value: Int8) { node.set(Parameter(value)) }
-    mutating func encode(_ value: Int16) { node.set(Parameter(value)) }
-    mutating func encode(_ value: Int32) { node.set(Parameter(value)) }
-    mutating func encode(_ value: Int64) { node.set(Parameter(value)) }
-    mutating func encode(_ value: UInt) { node.set(Parameter(value)) }
-    mutating func encode(_ value: UInt8) { node.set(Parameter(value)) }
-    mutating func encode(_ value: UInt16) { node.set(Parameter(value)) }
-    mutating func encode(_ value: UInt32) { node.set(Parameter(value)) }
-    mutating func encode(_ value: UInt64) { node.set(Parameter(value)) }
-    mutating func encode(_ value: Int128) { node.set(Parameter(value)) }
-    mutating func encode(_ value: UInt128) { node.set(Parameter(value)) }
+    mutating func encode(_ value: Float) { node.set(ParameterValue(float: value)) }
+    mutating func encode(_ value: Int) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: Int8) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: Int16) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: Int32) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: Int64) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: UInt) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: UInt8) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: UInt16) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: UInt32) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: UInt64) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: Int128) { node.set(ParameterValue(value)) }
+    mutating func encode(_ value: UInt128) { node.set(ParameterValue(value)) }
     mutating func encode(_ value: some Encodable) throws {
         node.set(try ParameterEncoder.encode(value, at: codingPath))
     }
@@ -259,7 +259,7 @@ private struct IndexKey: CodingKey {
     init?(stringValue: String) { return nil }
 }
 
-extension Parameter {
+extension ParameterValue {
     /// Converts by the shortest text, so that 0.1 as a `Float` is sent as 0.1 and not as 0.10000000149011612.
     fileprivate init(float value: Float) {
         self = .double(Double(value.description) ?? Double(value))

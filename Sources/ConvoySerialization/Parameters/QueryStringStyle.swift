@@ -97,7 +97,7 @@ public struct QueryStringPair: Sendable, Hashable {
     /// The name with its brackets, indices or dots.
     public let field: String
     /// The value; never an array, set or dictionary.
-    public let value: Parameter
+    public let value: ParameterValue
 }
 
 extension QueryStringStyle {
@@ -105,7 +105,7 @@ extension QueryStringStyle {
     /// counterpart of `AFQueryStringFromParameters`.
     ///
     /// - Throws: as ``pairs(from:)``, and if a date cannot be written in this style.
-    public func queryString(from parameters: Parameter) throws -> String {
+    public func queryString(from parameters: ParameterValue) throws -> String {
         var output: [UInt8] = []
         output.reserveCapacity(128)
         for pair in try pairs(from: parameters) {
@@ -122,18 +122,18 @@ extension QueryStringStyle {
     /// `AFQueryStringPairsFromDictionary`.
     ///
     /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null, as
-    ///   its values would have no names, or if the tree is nested deeper than ``Parameter/maximumDepth``.
-    public func pairs(from parameters: Parameter) throws -> [QueryStringPair] {
+    ///   its values would have no names, or if the tree is nested deeper than ``ParameterValue/maximumDepth``.
+    public func pairs(from parameters: ParameterValue) throws -> [QueryStringPair] {
         switch parameters {
         case .null: return []
         case .dictionary(let values): return try fields(values.sorted { $0.key < $1.key })
-        case .object(let object): return try fields(Parameter.sortedMembers(object))
+        case .object(let object): return try fields(ParameterValue.sortedMembers(object))
         default:
             throw NSError.request(.invalidParameters, "The parameters of a query or form must be a dictionary.")
         }
     }
 
-    private func fields(_ members: [(key: String, value: Parameter)]) throws -> [QueryStringPair] {
+    private func fields(_ members: [(key: String, value: ParameterValue)]) throws -> [QueryStringPair] {
         var pairs: [QueryStringPair] = []
         pairs.reserveCapacity(members.count)
         for (key, value) in members { try append(value, named: key, depth: 1, to: &pairs) }
@@ -141,17 +141,17 @@ extension QueryStringStyle {
     }
 
     private func append(
-        _ value: Parameter, named field: String, depth: Int, to pairs: inout [QueryStringPair]
+        _ value: ParameterValue, named field: String, depth: Int, to pairs: inout [QueryStringPair]
     ) throws {
-        guard depth <= Parameter.maximumDepth else {
+        guard depth <= ParameterValue.maximumDepth else {
             throw NSError.request(
-                .parametersTooDeep, "The parameters are nested deeper than \(Parameter.maximumDepth) levels.")
+                .parametersTooDeep, "The parameters are nested deeper than \(ParameterValue.maximumDepth) levels.")
         }
         switch value {
         case .dictionary(let values):
             try append(values.sorted { $0.key < $1.key }, in: field, depth: depth, to: &pairs)
         case .object(let object):
-            try append(Parameter.sortedMembers(object), in: field, depth: depth, to: &pairs)
+            try append(ParameterValue.sortedMembers(object), in: field, depth: depth, to: &pairs)
         case .array(let values):
             for (index, value) in values.enumerated() {
                 let name =
@@ -163,7 +163,7 @@ extension QueryStringStyle {
                 try append(value, named: name, depth: depth + 1, to: &pairs)
             }
         case .set(let values):
-            for value in Parameter.sorted(values) {
+            for value in ParameterValue.sorted(values) {
                 try append(value, named: field, depth: depth + 1, to: &pairs)
             }
         default:
@@ -172,7 +172,7 @@ extension QueryStringStyle {
     }
 
     private func append(
-        _ members: [(key: String, value: Parameter)], in field: String, depth: Int, to pairs: inout [QueryStringPair]
+        _ members: [(key: String, value: ParameterValue)], in field: String, depth: Int, to pairs: inout [QueryStringPair]
     ) throws {
         for (key, value) in members {
             let name = nesting == .brackets ? "\(field)[\(key)]" : "\(field).\(key)"
@@ -181,7 +181,7 @@ extension QueryStringStyle {
     }
 
     /// The unescaped text of a value that is not a container.
-    func text(of value: Parameter) throws -> String {
+    func text(of value: ParameterValue) throws -> String {
         switch value {
         case .bool(let value) where booleans == .literal:
             return value ? "true" : "false"
@@ -191,7 +191,7 @@ extension QueryStringStyle {
                 case .description: DateText.description(of: date)
                 case .iso8601: DateText.iso8601(date)
                 case .secondsSince1970:
-                    date.timeIntervalSince1970.isFinite ? Parameter.text(of: date.timeIntervalSince1970) : nil
+                    date.timeIntervalSince1970.isFinite ? ParameterValue.text(of: date.timeIntervalSince1970) : nil
                 }
             guard let text else {
                 throw NSError.request(.invalidParameters, "A date lies outside the years 1 to 9999.")

@@ -38,7 +38,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     /// A custom closure that makes the query string, for URLs and form bodies. It is called on the thread that builds
     /// the request, if the parameters are not nil. Its errors are passed on unchanged.
-    public var queryStringSerialization: (@Sendable (URLRequest, Parameter) throws -> String)?
+    public var queryStringSerialization: (@Sendable (URLRequest, ParameterValue) throws -> String)?
 
     /// Whether bodies are sent compressed, with `Content-Encoding: gzip` (RFC 9110, section 8.4.1.3). False by default.
     ///
@@ -103,7 +103,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// The request with the parameters as its query or as its form body, which replaces an existing body.
     ///
     /// - Throws: an error in ``URLRequestSerializationErrorDomain``, or the error of ``queryStringSerialization``.
-    public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
+    public func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest {
         var request = try requestWithHeaders(request)
         if encodesParametersInURI(HTTPMethod(request.httpMethod ?? "GET")) {
             try appendQuery(of: parameters, to: &request)
@@ -182,7 +182,7 @@ extension HTTPRequestSerializer {
     ///   - body: the body; the parameters are then the query. Nil if the parameters may be the body.
     ///   - json: writes the parameters as the body; nil for a form.
     package func plainParts(
-        _ method: HTTPMethod, _ parameters: Parameter?, body: RequestBody?, json: JSONRequestSerializer?
+        _ method: HTTPMethod, _ parameters: ParameterValue?, body: RequestBody?, json: JSONRequestSerializer?
     ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
         if parameters != nil, queryStringSerialization != nil { return nil }
         func query() throws -> String { try parameters.map(queryStringStyle.queryString) ?? "" }
@@ -206,13 +206,13 @@ extension HTTPRequestSerializer {
     }
 
     /// The query string, or nil if there are no parameters.
-    func queryString(for request: URLRequest, parameters: Parameter?) throws -> String? {
+    func queryString(for request: URLRequest, parameters: ParameterValue?) throws -> String? {
         guard let parameters else { return nil }
         if let queryStringSerialization { return try queryStringSerialization(request, parameters) }
         return try queryStringStyle.queryString(from: parameters)
     }
 
-    func appendQuery(of parameters: Parameter?, to request: inout URLRequest) throws {
+    func appendQuery(of parameters: ParameterValue?, to request: inout URLRequest) throws {
         guard let query = try queryString(for: request, parameters: parameters), !query.isEmpty else { return }
         guard let url = request.url, let extended = url.appendingQuery(query) else {
             throw NSError.badURL(request.url)
@@ -223,7 +223,8 @@ extension HTTPRequestSerializer {
     /// The request with its parameters as a query or, depending on the method, as a body of the given type. Nil
     /// parameters give neither body nor type.
     func request(
-        _ request: URLRequest, with parameters: Parameter?, contentType: String, makingBody make: (Parameter) throws -> Data
+        _ request: URLRequest, with parameters: ParameterValue?, contentType: String,
+        makingBody make: (ParameterValue) throws -> Data
     ) throws -> URLRequest {
         var request = try requestWithHeaders(request)
         if encodesParametersInURI(HTTPMethod(request.httpMethod ?? "GET")) {

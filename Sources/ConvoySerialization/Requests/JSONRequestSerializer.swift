@@ -27,14 +27,14 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
 
     /// - Throws: an error for parameters that are not valid JSON (-1016, "The `parameters` argument is not valid
     ///   JSON."): a number that is not finite, a date that cannot be written, a root that is a scalar, nesting beyond
-    ///   ``Parameter/maximumDepth``.
-    public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
+    ///   ``ParameterValue/maximumDepth``.
+    public func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest {
         try http.request(request, with: parameters, contentType: Self.contentType, makingBody: body)
     }
 
     static let contentType = "application/json"
 
-    func body(of parameters: Parameter) throws -> Data {
+    func body(of parameters: ParameterValue) throws -> Data {
         try JSONWriter.data(from: parameters, options: writingOptions, dates: dates)
     }
 }
@@ -60,7 +60,7 @@ struct JSONWriter {
     private let pretty: Bool
 
     static func data(
-        from parameters: Parameter, options: JSONSerialization.WritingOptions, dates: JSONDates
+        from parameters: ParameterValue, options: JSONSerialization.WritingOptions, dates: JSONDates
     ) throws -> Data {
         switch parameters {
         case .array, .set, .dictionary, .object: break
@@ -82,10 +82,10 @@ struct JSONWriter {
         output.bytes.reserveCapacity(256)
     }
 
-    private mutating func write(_ value: Parameter, depth: Int) throws {
-        guard depth <= Parameter.maximumDepth else {
+    private mutating func write(_ value: ParameterValue, depth: Int) throws {
+        guard depth <= ParameterValue.maximumDepth else {
             throw NSError.request(
-                .parametersTooDeep, "The parameters are nested deeper than \(Parameter.maximumDepth) levels.")
+                .parametersTooDeep, "The parameters are nested deeper than \(ParameterValue.maximumDepth) levels.")
         }
         switch value {
         case .null: output.append("null")
@@ -98,13 +98,13 @@ struct JSONWriter {
         case .data(let value): output.appendQuoted(value.base64EncodedString())
         case .date(let value): try write(value)
         case .array(let values): try write(values, depth: depth)
-        case .set(let values): try write(Parameter.sorted(values), depth: depth)
+        case .set(let values): try write(ParameterValue.sorted(values), depth: depth)
         case .dictionary(let values): try write(values.sorted { $0.key < $1.key }, depth: depth)
-        case .object(let object): try write(Parameter.sortedMembers(object), depth: depth)
+        case .object(let object): try write(ParameterValue.sortedMembers(object), depth: depth)
         }
     }
 
-    private mutating func write(_ values: [Parameter], depth: Int) throws {
+    private mutating func write(_ values: [ParameterValue], depth: Int) throws {
         output.bytes.append(UInt8(ascii: "["))
         for (index, value) in values.enumerated() {
             if index > 0 { output.bytes.append(UInt8(ascii: ",")) }
@@ -116,7 +116,7 @@ struct JSONWriter {
         output.bytes.append(UInt8(ascii: "]"))
     }
 
-    private mutating func write(_ values: [(key: String, value: Parameter)], depth: Int) throws {
+    private mutating func write(_ values: [(key: String, value: ParameterValue)], depth: Int) throws {
         output.bytes.append(UInt8(ascii: "{"))
         for (index, pair) in values.enumerated() {
             if index > 0 { output.bytes.append(UInt8(ascii: ",")) }
@@ -138,7 +138,7 @@ struct JSONWriter {
 
     private mutating func write(_ number: Double) throws {
         guard number.isFinite else { throw JSONWriter.invalid("A number is not finite.") }
-        output.append(Parameter.text(of: number))
+        output.append(ParameterValue.text(of: number))
     }
 
     private mutating func write(_ date: Date) throws {

@@ -25,9 +25,9 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
     }
 
     /// - Throws: an error for parameters that are not a property list (-1016): null anywhere, a whole number past
-    ///   `Int64`, a ``Parameter/number(_:)`` with more digits than a `Double` holds, a number or date that is not
-    ///   finite, text with characters that XML cannot hold, nesting beyond ``Parameter/maximumDepth``.
-    public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
+    ///   `Int64`, a ``ParameterValue/number(_:)`` with more digits than a `Double` holds, a number or date that is not
+    ///   finite, text with characters that XML cannot hold, nesting beyond ``ParameterValue/maximumDepth``.
+    public func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest {
         try http.request(request, with: parameters, contentType: "application/x-plist") { parameters in
             let tree = try object(of: parameters, depth: 0)
             do {
@@ -38,10 +38,10 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         }
     }
 
-    private func object(of value: Parameter, depth: Int) throws -> Any {
-        guard depth <= Parameter.maximumDepth else {
+    private func object(of value: ParameterValue, depth: Int) throws -> Any {
+        guard depth <= ParameterValue.maximumDepth else {
             throw NSError.request(
-                .parametersTooDeep, "The parameters are nested deeper than \(Parameter.maximumDepth) levels.")
+                .parametersTooDeep, "The parameters are nested deeper than \(ParameterValue.maximumDepth) levels.")
         }
         switch value {
         case .null: throw invalid("A property list has no null.")
@@ -73,14 +73,15 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
             }
             return value
         case .array(let values): return try values.map { try object(of: $0, depth: depth + 1) }
-        case .set(let values): return try Parameter.sorted(values).map { try object(of: $0, depth: depth + 1) }
+        case .set(let values): return try ParameterValue.sorted(values).map { try object(of: $0, depth: depth + 1) }
         case .dictionary(let values):
             if format == .xml, let key = values.keys.first(where: { !PropertyListRequestSerializer.isXML($0) }) {
                 throw invalid("A key has a character that XML cannot hold.", subject: key)
             }
             return try values.mapValues { try object(of: $0, depth: depth + 1) }
         case .object(let members):
-            let values = Dictionary(Parameter.sortedMembers(members).map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+            let values = Dictionary(
+                ParameterValue.sortedMembers(members).map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
             return try object(of: .dictionary(values), depth: depth)
         }
     }

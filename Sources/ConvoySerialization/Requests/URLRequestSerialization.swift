@@ -15,7 +15,7 @@ public protocol URLRequestSerialization: Sendable {
     ///   - request: the request to start from; it is not changed.
     ///   - parameters: the parameters to add; nil for none.
     /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain``, or the error of a custom closure.
-    func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest
+    func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest
 
     /// A new request. The serializer's headers and properties are applied to it.
     ///
@@ -27,19 +27,19 @@ public protocol URLRequestSerialization: Sendable {
     ///     one that the serializer would set. No name may be given in two spellings.
     /// - Throws: as ``request(bySerializing:with:)``, and for a method or header that cannot be sent.
     func request(
-        method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
+        method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest
 }
 
 extension URLRequestSerialization {
     /// A new request without additional headers.
-    public func request(method: HTTPMethod, url: URL, parameters: Parameter? = nil) throws -> URLRequest {
+    public func request(method: HTTPMethod, url: URL, parameters: ParameterValue? = nil) throws -> URLRequest {
         try request(method: method, url: url, parameters: parameters, headers: [:])
     }
 
     /// A new request, for serializers without headers or properties of their own.
     public func request(
-        method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
+        method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest {
         try newRequest(method: method, url: url, parameters: parameters, headers: headers) { _ in }
     }
@@ -47,7 +47,7 @@ extension URLRequestSerialization {
     /// Builds a new request in the order that all serializers share: properties, headers of this request, parameters,
     /// and removals last, which also remove fields that the serializer sets.
     func newRequest(
-        method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?],
+        method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?],
         applyingProperties apply: (inout URLRequest) -> Void
     ) throws -> URLRequest {
         guard method.isValid else {
@@ -81,7 +81,7 @@ public protocol HTTPRequestSerialization: URLRequestSerialization {
 extension HTTPRequestSerialization {
     /// A new request with the headers and properties of ``http``.
     public func request(
-        method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
+        method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest {
         try newRequest(
             method: method, url: url, parameters: parameters, headers: headers,
@@ -165,7 +165,7 @@ extension HTTPRequestSerialization {
     }
 
     /// A custom closure that makes the query string. See ``HTTPRequestSerializer/queryStringSerialization``.
-    public var queryStringSerialization: (@Sendable (URLRequest, Parameter) throws -> String)? {
+    public var queryStringSerialization: (@Sendable (URLRequest, ParameterValue) throws -> String)? {
         get { http.queryStringSerialization }
         set { http.queryStringSerialization = newValue }
     }
@@ -234,7 +234,7 @@ public enum RequestSerializationFailure: String, Sendable, Hashable {
     case invalidURL
     /// The parameters cannot be expressed in this format.
     case invalidParameters
-    /// The parameters are nested deeper than ``Parameter/maximumDepth``.
+    /// The parameters are nested deeper than ``ParameterValue/maximumDepth``.
     case parametersTooDeep
     /// Text cannot be expressed in the serializer's string encoding.
     case invalidText

@@ -13,13 +13,12 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     /// Which responses are acceptable, and the limits. The content types are those of ``JSONResponseSerializer`` by
     /// default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
-    /// Makes a decoder. Called for each response, as a `JSONDecoder` is a mutable object.
-    public var decoder: @Sendable () -> JSONDecoder
+    /// Makes a decoder. Called for each response, as a `JSONDecoder` is a mutable object. With nil, the default, an
+    /// operation of a manager decodes with the manager's `decoder`, and another one with a plain one.
+    public var decoder: (@Sendable () -> JSONDecoder)?
 
-    /// A serializer for a type, with a closure that makes decoders.
-    public init(
-        _ type: Value.Type = Value.self, decoder: @escaping @Sendable () -> JSONDecoder = { JSONDecoder() }
-    ) {
+    /// A serializer for a type, perhaps with a closure that makes decoders.
+    public init(_ type: Value.Type = Value.self, decoder: (@Sendable () -> JSONDecoder)? = nil) {
         self.decoder = decoder
     }
 
@@ -29,10 +28,12 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         self.decoder = { decoder }
     }
 
+    private var usedDecoder: JSONDecoder { decoder?() ?? JSONDecoder() }
+
     /// A `Value`; nil for a success without a body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the decoder's `DecodingError`; an error for an
-    ///   exceeded limit.
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; an ``HTTPError`` with the ``HTTPError/decodingError`` of
+    ///   the decoder; an error for an exceeded limit.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try value(for: response, data: data)
     }
@@ -44,12 +45,12 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         let object = try http.responseObject(for: response, data: data) { data in
             if acceptable {
                 do {
-                    return try decode(data, response, by: decoder())
+                    return try decode(data, response, by: usedDecoder)
                 } catch let error as DecodingError {
-                    throw error.naming(response?.url)
+                    throw HTTPError.undecodable(error, as: Value.self, response, data: data)
                 }
             }
-            if let value = try? decode(data, response, by: decoder()) { return value }
+            if let value = try? decode(data, response, by: usedDecoder) { return value }
             guard let bytes = try? http.json(data, response: response) else { return nil }
             return try? JSONSerialization.jsonObject(with: bytes, options: .fragmentsAllowed)
         }
@@ -73,7 +74,7 @@ extension DecodableResponseSerializer {
 
     /// The value of a body whose response is plainly acceptable.
     package func value(ofPlain data: Data) throws -> Value? {
-        let decoder = decoder()
+        let decoder = usedDecoder
         return try decodeUTF8(data, by: decoder) ?? decode(data, nil, by: decoder)
     }
 
@@ -98,6 +99,20 @@ package protocol PlainJSONAcceptance: Sendable {
 }
 
 extension DecodableResponseSerializer: PlainJSONAcceptance {}
+
+/// A serializer that decodes with the decoder of a manager, unless it has one of its own.
+package protocol ManagersDecoderTaking: HTTPResponseSerialization {
+    /// The same serializer, which uses this decoder where it has none of its own.
+    func taking(_ decoder: JSONDecoder) -> Self
+}
+
+extension DecodableResponseSerializer: ManagersDecoderTaking {
+    package func taking(_ decoder: JSONDecoder) -> Self {
+        var serializer = self
+        if self.decoder == nil { serializer.decoder = { decoder } }
+        return serializer
+    }
+}
 
 /// A value with a media type of its own, such as a JSON Patch.
 ///

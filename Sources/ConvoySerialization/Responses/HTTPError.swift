@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A response that is not acceptable: its status, its content type, or its size.
+/// A response that is not acceptable: its status, its content type, its size, or a body that cannot be decoded.
 ///
 /// ```swift
 /// do {
@@ -35,14 +35,46 @@ public final class HTTPError: NSError, @unchecked Sendable {
         userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
     }
 
+    /// Why the body could not be decoded as the requested type; nil for other errors. The description of the error says
+    /// it, with the place in the body.
+    public var decodingError: DecodingError? { userInfo[NSUnderlyingErrorKey] as? DecodingError }
+
+    /// The decoder of the manager; nil for an error that comes from a serializer alone.
+    private var decoder: JSONDecoder?
+
     /// Decodes the body, for services that describe their errors in JSON.
     ///
+    /// - Parameters:
+    ///   - type: the type of the value.
+    ///   - decoder: nil for the manager's `decoder`, or without a manager for a plain one.
     /// - Throws: `DecodingError`, also for a response without a body.
     public func decoded<Value: Decodable>(
-        as type: Value.Type = Value.self, by decoder: JSONDecoder = JSONDecoder()
+        as type: Value.Type = Value.self, by decoder: JSONDecoder? = nil
     ) throws -> Value {
         if let value = responseObject as? Value { return value }
-        return try decoder.decodeIndexed(type, from: data ?? Data())
+        return try (decoder ?? self.decoder ?? JSONDecoder()).decodeIndexed(type, from: data ?? Data())
+    }
+
+    /// The same error with the decoder of a manager.
+    package func decoding(by decoder: JSONDecoder) -> HTTPError {
+        let error = HTTPError(domain: domain, code: code, userInfo: userInfo)
+        error.decoder = decoder
+        return error
+    }
+
+    /// The error for a body that is no value of a type.
+    static func undecodable(
+        _ error: DecodingError, as type: Any.Type, _ response: URLResponse?, data: Data
+    ) -> NSError {
+        let text = "The body is no \(type). \(ErrorDescription.text(of: error))"
+        return NSError.response(NSURLErrorCannotDecodeContentData, text, response, data: data)
+            .adding(error, for: NSUnderlyingErrorKey)
+    }
+
+    fileprivate func with(_ userInfo: [String: Any]) -> HTTPError {
+        let error = HTTPError(domain: domain, code: code, userInfo: userInfo)
+        error.decoder = decoder
+        return error
     }
 
     public override var description: String { ErrorDescription.line(of: self) }
@@ -66,35 +98,11 @@ extension Data {
     }
 }
 
-extension DecodingError {
-    /// The same error with the URL of the response and the coding path in its description.
-    func naming(_ url: URL?) -> DecodingError {
-        func naming(_ context: Context) -> Context {
-            var place = ""
-            for key in context.codingPath {
-                place += key.intValue.map { "[\($0)]" } ?? (place.isEmpty ? key.stringValue : ".\(key.stringValue)")
-            }
-            let path = place.isEmpty ? "the root" : place
-            let source = url.map { " of the response from \(Redaction.url($0.absoluteString))" } ?? " of the response"
-            return Context(
-                codingPath: context.codingPath, debugDescription: "At \(path)\(source): \(context.debugDescription)",
-                underlyingError: context.underlyingError)
-        }
-        return switch self {
-        case .typeMismatch(let type, let context): .typeMismatch(type, naming(context))
-        case .valueNotFound(let type, let context): .valueNotFound(type, naming(context))
-        case .keyNotFound(let key, let context): .keyNotFound(key, naming(context))
-        case .dataCorrupted(let context): .dataCorrupted(naming(context))
-        @unknown default: self
-        }
-    }
-}
-
 /// The domain of all errors of Convoy's response serializers. The counterpart of
 /// `AFURLResponseSerializationErrorDomain`.
 ///
 /// `NSURLErrorBadServerResponse` (-1011) is an unacceptable status, `NSURLErrorCannotDecodeContentData` (-1016) an
-/// unacceptable content type or text that cannot be decoded, `NSURLErrorDataLengthExceedsMaximum` (-1103) an exceeded
+/// unacceptable content type or a body that cannot be decoded, `NSURLErrorDataLengthExceedsMaximum` (-1103) an exceeded
 /// limit. If both status and content type are unacceptable, the error of the content type is the `NSUnderlyingErrorKey`
 /// of the other.
 public let URLResponseSerializationErrorDomain = "com.alamofire.error.serialization.response"
@@ -140,7 +148,7 @@ extension NSError {
         guard let value else { return self }
         var userInfo = self.userInfo
         userInfo[key] = value
-        if self is HTTPError { return HTTPError(domain: domain, code: code, userInfo: userInfo) }
+        if let error = self as? HTTPError { return error.with(userInfo) }
         return self is DescribedError
             ? DescribedError(domain: domain, code: code, userInfo: userInfo)
             : NSError(domain: domain, code: code, userInfo: userInfo)

@@ -108,7 +108,6 @@ extension HTTPResponseSerializer {
                 try limits.checkSize(of: data, response: response)
                 object = try parse(data)
             } catch {
-                // Unchanged if there is nothing to add: a `DecodingError` does not survive the conversion to `NSError`.
                 guard let invalid else { throw error }
                 throw (error as NSError).over(invalid)
             }

@@ -94,3 +94,12 @@ public struct CompoundResponseSerializer: HTTPResponseSerialization {
         return data?.isEmpty == true || http.hasNoContent(response) ? nil : object
     }
 }
+
+extension CompoundResponseSerializer: ManagersDecoderTaking {
+    package func taking(_ decoder: JSONDecoder) -> Self {
+        var serializer = CompoundResponseSerializer(
+            responseSerializers.map { ($0 as? any ManagersDecoderTaking)?.taking(decoder) ?? $0 })
+        serializer.http = http
+        return serializer
+    }
+}

@@ -97,6 +97,11 @@ package enum MediaType {
     }
 }
 
+/// The version of this package, as the tool prints it, and as its archives of requests name it.
+package enum ConvoyVersion {
+    package static let text = "0.1.0"
+}
+
 /// The `User-Agent` of requests that set none.
 package enum UserAgent {
     /// `<program>/<version> (Linux)`, ASCII only. It names no version of the system, which would help to identify a

@@ -23,6 +23,36 @@ package enum ErrorDescription {
         }
         return "\(line) (\(error.domain) \(error.code))"
     }
+
+    /// What is missing or wrong in a document, and where. On Linux the `localizedDescription` of a `DecodingError` says
+    /// neither.
+    package static func text(of error: DecodingError) -> String {
+        let (context, what): (DecodingError.Context, String?) =
+            switch error {
+            case .keyNotFound(let key, let context): (context, "The key \(key.stringValue.debugDescription) is missing.")
+            case .valueNotFound(let type, let context): (context, "There is null in place of a value of type \(type).")
+            case .typeMismatch(_, let context), .dataCorrupted(let context): (context, nil)
+            @unknown default: (DecodingError.Context(codingPath: [], debugDescription: "\(error)"), nil)
+            }
+        var place = ""
+        for key in context.codingPath {
+            place += key.intValue.map { "[\($0)]" } ?? (place.isEmpty ? key.stringValue : ".\(key.stringValue)")
+        }
+        return "At \(place.isEmpty ? "the root" : place): \(what ?? context.debugDescription)"
+    }
+
+    /// What has happened, in a sentence with the URL, for an error of any type that is the reason of another one. Without
+    /// secrets.
+    package static func reason(_ error: any Error) -> String {
+        if let error = error as? DecodingError { return Redaction.text(text(of: error)) }
+        let failure = error as NSError
+        let described = (error as? any LocalizedError)?.errorDescription
+        let text = described ?? failure.userInfo[NSLocalizedDescriptionKey] as? String ?? failure.localizedDescription
+        let line = Redaction.text(text)
+        guard let url = failure.userInfo[NSURLErrorFailingURLErrorKey] as? URL else { return line }
+        let address = Redaction.url(url.absoluteString)
+        return line.contains(address) ? line : "\(line) (\(address))"
+    }
 }
 
 /// An error whose `localizedDescription` is its `description`.

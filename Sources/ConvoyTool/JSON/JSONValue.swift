@@ -55,7 +55,7 @@ struct JSONValue {
     var isNull: Bool { json == .null }
 
     /// The value as parameters of a request.
-    var parameters: Parameter { Parameter(json) }
+    var parameters: ParameterValue { ParameterValue(json) }
 
     var position: JSONPosition { position(ofKey: false) }
 

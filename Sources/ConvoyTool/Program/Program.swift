@@ -1,11 +1,12 @@
 import CEpoll
 import Convoy
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
 /// The program's version and name.
 enum Program {
-    static let version = "0.1.0"
+    static let version = ConvoyVersion.text
     /// The default `User-Agent`.
     static let userAgent = "convoy/\(version)"
 }

@@ -213,7 +213,7 @@ final class TransferBoard: Sendable {
 }
 
 /// The bar of one transfer: it hears how far that is, and has it drawn on the board.
-final class TransferBar: ProgressView, Sendable {
+final class TransferBar: TransferProgressView, Sendable {
     private let transfer: Transfer
     private let board: TransferBoard
 

@@ -196,17 +196,17 @@ extension ConnectionConfiguration {
 }
 
 /// A redirect (RFC 9110, section 15.4) and the request that follows it. A value without I/O.
-public struct Redirect: Sendable {
+package struct Redirect: Sendable {
     /// The response that redirects.
-    public let response: ResponseHead
+    package let response: ResponseHead
     /// The request to follow with.
     ///
     /// If the origin (scheme, host, port) changed, it lacks `Host`, what is secret, and what is not known to be
     /// harmless; see `ConnectionConfiguration.keepsHeadersAcrossOrigins`. Removed fields stay removed, even if a later
     /// redirect leads back to the first origin.
-    public var request: URLRequest
+    package var request: URLRequest
     /// The decision by the rules, and its reasons.
-    public let event: RedirectEvent
+    package let event: RedirectEvent
     /// Set if the request has a body that is sent to another origin only with the user's consent.
     package let bodyConsent: BodyConsent?
 
@@ -258,10 +258,10 @@ public struct Redirect: Sendable {
 
 extension Redirect: CustomStringConvertible {
     /// The event's description, which contains no secrets.
-    public var description: String { event.description }
+    package var description: String { event.description }
 }
 
 extension Redirect: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -14,11 +14,11 @@ import Synchronization
 ///
 /// It succeeds only with a complete response: a final head, and a body that is as long as the head announces and whose
 /// encoded data is complete. A request that is not idempotent (RFC 9110, section 9.2.2) is sent only once.
-public final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
+package final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
     // All mutable state belongs to the network thread.
 
     /// The original request; see ``Connection``.
-    public var originalRequest: URLRequest { firstRequest.urlRequest }
+    package var originalRequest: URLRequest { firstRequest.urlRequest }
     let firstRequest: TransferRequest
     let configuration: ConnectionConfiguration
     let thread: NetworkThread
@@ -75,7 +75,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     ///   - configuration: what is not part of the request.
     ///   - delegate: retained until the transfer has ended.
     ///   - thread: the thread on which the transfer runs and the delegate is called.
-    public convenience init(
+    package convenience init(
         request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
         delegate: any URLConnectionDelegate, thread: NetworkThread = .shared
     ) {
@@ -97,7 +97,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     // MARK: Any thread
 
     /// Starts the transfer. Call it once, from any thread.
-    public func start() {
+    package func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
         // There is no network thread on which to report it.
@@ -105,13 +105,13 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     /// Ends the transfer in any state. Can be called from any thread, any number of times.
-    public func cancel() {
+    package func cancel() {
         thread.perform { self.stop() }
     }
 
     /// Continues after ``suspendReceiving()``. Can be called from any thread. A suspension that comes after this call is
     /// not lifted by it.
-    public func resumeReceiving() {
+    package func resumeReceiving() {
         let count = suspensionCount.load(ordering: .acquiring)
         thread.perform {
             guard self.suspensionCount.load(ordering: .relaxed) == count else { return }
@@ -122,7 +122,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     // MARK: The network thread
 
     /// Holds the body back after the current call. Only for the delegate's methods.
-    public func suspendReceiving() {
+    package func suspendReceiving() {
         suspensionCount.add(1, ordering: .releasing)
         updateFlow(.hold(.delegate))
     }
@@ -318,5 +318,5 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
 extension URLConnection: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }

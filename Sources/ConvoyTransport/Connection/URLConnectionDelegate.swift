@@ -4,7 +4,7 @@ import FoundationNetworking
 /// One HTTP transfer, as the operations see it.
 ///
 /// `URLConnection` implements it. The operations use only this protocol, so that tests can simulate connections.
-public protocol Connection: AnyObject, Sendable {
+package protocol Connection: AnyObject, Sendable {
     /// The original request.
     var originalRequest: URLRequest { get }
 
@@ -29,7 +29,7 @@ public protocol Connection: AnyObject, Sendable {
 
 extension Connection {
     /// Sets no limit.
-    public func limitBodyOfError() {}
+    package func limitBodyOfError() {}
 }
 
 /// Receives the events of a transfer. In the style of `NSURLConnectionDelegate` and `NSURLConnectionDataDelegate`.
@@ -37,7 +37,7 @@ extension Connection {
 /// All methods are called on the network thread (`NetworkThread`), one at a time, and must not block. A started
 /// connection ends with exactly one call of `connectionDidFinish`, `didFailWith` or `connectionDidCancel`, which is its
 /// last.
-public protocol URLConnectionDelegate: AnyObject, Sendable {
+package protocol URLConnectionDelegate: AnyObject, Sendable {
     /// The head of the response has arrived. Called once per connection: redirects that are followed are not reported
     /// here.
     func connection(_ connection: any Connection, didReceive response: ResponseHead)
@@ -83,21 +83,21 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
 
 extension URLConnectionDelegate {
     /// Does nothing.
-    public func connection(
+    package func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {}
 
     /// Does nothing.
-    public func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {}
+    package func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {}
 
     /// Does nothing.
-    public func connection(_ connection: any Connection, willSend request: RequestHead) {}
+    package func connection(_ connection: any Connection, willSend request: RequestHead) {}
 
     /// Does nothing.
-    public func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {}
+    package func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {}
 
     /// Follows the redirect.
-    public func connection(
+    package func connection(
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {

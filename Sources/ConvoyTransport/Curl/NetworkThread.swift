@@ -5,11 +5,10 @@ import Synchronization
 
 /// The thread on which transfers run: one run loop that drives libcurl.
 ///
-/// All libcurl handles are used only on it. User code does not run on it, except for the `URLConnectionDelegate` of a
-/// connection that a program makes itself.
-public final class NetworkThread: Sendable {
+/// All libcurl handles are used only on it. User code does not run on it.
+package final class NetworkThread: Sendable {
     /// The default thread. It starts on first use and never ends.
-    public static let shared = NetworkThread()
+    package static let shared = NetworkThread()
 
     /// Whether the caller is on a network thread, which runs no user code.
     package static var isCurrent: Bool { OutboxTurn.current != nil }
@@ -52,7 +51,7 @@ public final class NetworkThread: Sendable {
     }
 
     /// A separate thread with its own connections. It starts on first use, and ends with the last reference to it.
-    public convenience init() { self.init(poller: .best) }
+    package convenience init() { self.init(poller: .best) }
 
     package init(poller: PollerKind, stackSize: Int = 1 << 20, mayBlock: Bool = false) {
         self.poller = poller
@@ -68,7 +67,7 @@ public final class NetworkThread: Sendable {
     /// - Returns: false if the system refuses what the thread needs (descriptors, memory, the thread itself).
     ///   Connections then fail with `URLError.cannotLoadFromNetwork`. The next use tries again.
     @discardableResult
-    public func perform(_ block: @escaping @Sendable () -> Void) -> Bool {
+    package func perform(_ block: @escaping @Sendable () -> Void) -> Bool {
         guard let engine = engine ?? startedEngine() else { return false }
         engine.runLoop.perform(block)
         return true
@@ -147,5 +146,12 @@ public final class NetworkThread: Sendable {
 
 extension NetworkThread: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Wakes the shared network thread, for the benchmark of wake-ups.
+@_spi(Benchmarks)
+public enum NetworkThreadWake {
+    /// Runs a short block on the shared network thread.
+    public static func perform(_ block: @escaping @Sendable () -> Void) { NetworkThread.shared.perform(block) }
 }

@@ -24,7 +24,7 @@ import Testing
         func stopAnimating() { calls.add("stop" + place) }
     }
 
-    private final class Bar: ProgressView, Sendable {
+    private final class Bar: TransferProgressView, Sendable {
         let fractions = Mutex<[Double?]>([])
         func setProgress(_ fraction: Double?, of transfer: TransferProgress) { fractions.withLock { $0.append(fraction) } }
         var all: [Double?] { fractions.withLock { $0 } }

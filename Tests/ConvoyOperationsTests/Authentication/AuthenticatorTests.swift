@@ -64,6 +64,21 @@ import Testing
         #expect(late.responseString == "late" && tokens.refreshes == 1)
     }
 
+    @Test func `a refresh that fails names the URL that refused it, and what its answer lacks`() async throws {
+        struct Grant: Decodable, Sendable { var token: String }
+        tokens.server.route("/grant", .json(text: #"{"error": "no"}"#))
+        let manager = manager
+        for (path, place) in [("grant", #"At the root: The key "token" is missing."#), ("nowhere", "404")] {
+            manager.authenticator = Authenticator { [weak manager] _ in
+                guard let manager else { throw CancellationError() }
+                return AccessToken(try await manager.get(path, as: Grant.self).token)
+            }
+            let error = await #expect(throws: AuthenticatorError.self) { try await enqueue(1)[0].finished() }
+            let text = try #require(error).localizedDescription
+            #expect(text.contains("\(tokens.server.url)/\(path)") && text.contains(place), "\(text)")
+        }
+    }
+
     @Test func `a refresh that fails fails all that wait for it, with its reason`() async throws {
         struct Reason: Error {}
         let signal = Signal()

@@ -75,7 +75,7 @@ import Testing
         var policy = SecurityPolicy()
         policy.allowInvalidCertificates = true
         policy.validatesDomainName = false
-        try careless.setSecurityPolicy(policy)
+        careless.securityPolicy = policy
         try await careless.enqueue(careless.makeOperation(.get, "x")).finished()
         let careful = HTTPRequestOperationManager(baseURL: secure.url, completionQueue: testQueue)
         careful.cache = cache

@@ -15,11 +15,11 @@ import Testing
 @Suite struct CacheTrustTests {
     let cache = HTTPCache()
 
-    private func manager(_ url: URL, _ policy: SecurityPolicy? = nil) throws -> HTTPRequestOperationManager {
+    private func manager(_ url: URL, _ policy: SecurityPolicy? = nil) -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager(baseURL: url, completionQueue: testQueue)
         manager.responseSerializer = HTTPResponseSerializer()
         manager.cache = cache
-        if let policy { try manager.setSecurityPolicy(policy) }
+        if let policy { manager.securityPolicy = policy }
         return manager
     }
 
@@ -34,7 +34,7 @@ import Testing
         server.route("GET", "/x") { request in
             .text(request.headers["Host"] ?? "").header("Cache-Control", "max-age=600")
         }
-        let manager = try manager(server.url)
+        let manager = manager(server.url)
         var bodies: [String?] = []
         for host in ["evil.example", nil, "evil.example", "EVIL.example"] {
             var request = URLRequest(url: server.url("/x"))
@@ -62,7 +62,7 @@ import Testing
         var pinned = try SecurityPolicy(
             publicKeyPins: [TestCertificate.root().publicKeyPin], backupPins: [TestCertificate.root().publicKeyPin])
         pinned.certificateAuthorities = trusting.certificateAuthorities
-        let strict = try manager(server.url, pinned)
+        let strict = manager(server.url, pinned)
         let other = await #expect(throws: URLError.self) { _ = try await get(strict, server.url("/x")) }
         #expect(other?.serverTrustFailure != nil)
         var forHost = SecurityPolicy()
@@ -86,7 +86,7 @@ import Testing
             ])
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
-        let manager = try manager(first.url, policy)
+        let manager = manager(first.url, policy)
         manager.connectionConfiguration.clientIdentity = ClientIdentity(
             certificatePEM: Data((ada.chainPEM + ada.privateKeyPEM).utf8))
         _ = try await get(manager, first.url("/a"))
@@ -116,7 +116,7 @@ import Testing
         let (asked, opened) = (Signal(), DispatchSemaphore(value: 0))
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
-        let secret = try manager(secure.url, policy)
+        let secret = manager(secure.url, policy)
         secret.connectionConfiguration.clientIdentity = ClientIdentity(pkcs12: file) {
             calls.withLock { $0 += 1 }
             asked.fire()
@@ -126,7 +126,7 @@ import Testing
         }
         let held = secret.enqueue(secret.makeOperation(request: URLRequest(url: secure.url("/x"))))
         #expect(await Task.detached { asked.wait() }.value)
-        let other = try manager(plain.url)
+        let other = manager(plain.url)
         #expect(try await get(other, plain.url("/x")).responseString == "body")
         #expect(!held.isFinished)
         opened.signal()

@@ -148,7 +148,7 @@ import Testing
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
         func get(_ pem: String?) async throws -> HTTPRequestOperation {
             let manager = manager()
-            try manager.setSecurityPolicy(policy)
+            manager.securityPolicy = policy
             // An object for each request: it is the certificate that counts.
             manager.connectionConfiguration.clientIdentity = pem.map { ClientIdentity(certificatePEM: Data($0.utf8)) }
             let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: secure.url("/account"))))

@@ -41,9 +41,11 @@ import Testing
     }
 
     @Test func `a time limit is a number of seconds, a Duration, or both limits`() {
-        let limits: [Timeout] = [5, 5.0, .seconds(5), .total(5), .total(.seconds(5)), .milliseconds(5000), .init(total: 5)]
+        let limits: [RequestTimeout] = [
+            5, 5.0, .seconds(5), .total(5), .total(.seconds(5)), .milliseconds(5000), .init(total: 5),
+        ]
         #expect(Set(limits).count == 1)
-        #expect(Timeout.idle(.milliseconds(1500)) == Timeout(idle: 1.5))
+        #expect(RequestTimeout.idle(.milliseconds(1500)) == RequestTimeout(idle: 1.5))
     }
 
     @Test func `optional values are what their types are, of any content type`() async throws {

@@ -183,7 +183,7 @@ import Testing
         var parameters: Any?
         switch Int.random(in: 0..<6, using: &random) {
         case 0, 1: break
-        case 2: parameters = Parameter.dictionary(["tree": ["of": 1, "values": [1, 2]]])
+        case 2: parameters = ParameterValue.dictionary(["tree": ["of": 1, "values": [1, 2]]])
         case 3: parameters = [String: Any?]()
         default:
             var values: [String: Any?] = [:]
@@ -224,7 +224,7 @@ import Testing
             Date(timeIntervalSince1970: 0),
             ["x": 1, "y": nil] as [String: Any?], [1, 2, "3"], NSNull(), NSNumber(value: true), NSNumber(value: 2),
             Optional("inside") as Any,
-            Substring("sub"), Data([1, 2]), URL(string: "http://a/b") as Any, Set([1]), Parameter.null,
+            Substring("sub"), Data([1, 2]), URL(string: "http://a/b") as Any, Set([1]), ParameterValue.null,
             JSON.number(JSONNumber(12)), Float(0.5),
             Character("c") as Any,
         ]

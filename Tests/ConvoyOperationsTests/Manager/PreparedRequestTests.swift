@@ -169,8 +169,8 @@ import Testing
     private func described(_ value: () async throws -> some Sendable) async -> String {
         do {
             return "\(try await value())"
-        } catch let error as DecodingError {
-            return "decoding: \(error)"
+        } catch let error as HTTPError {
+            return "\(error)"
         } catch {
             let error = error as NSError
             return "\(error.domain) \(error.code)"

@@ -61,7 +61,6 @@ import Testing
             for reference in ["x", "/x", "?q", "//127.0.0.1:\(server.port)/x"] {
                 #expect(await code { try await based.response(.get, reference) } == refused, "\(text) \(reference)")
             }
-            #expect(throws: URLError.self) { try based.setSecurityPolicy(manager.securityPolicy) }
         }
         #expect(server.statistics.totalConnectionCount == 0)
     }

@@ -100,7 +100,7 @@ import Testing
         returns.withLock { $0[0] }()
         // It is lost with the network there, which then goes and comes back: no wait lasts a thousand seconds.
         try await waitUntil { returns.withLock { $0.count } == 2 }
-        #expect(recorder.data == ["a"])
+        try await waitUntil { recorder.data == ["a"] }
         try await waitUntil { recorder.interruptions.count == 2 }
         #expect(recorder.interruptions[1].delay == 1000)
         returns.withLock { $0[1] }()

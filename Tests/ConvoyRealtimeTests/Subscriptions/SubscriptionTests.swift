@@ -16,8 +16,8 @@ import Testing
     }
 
     private func subscribe(
-        _ server: DocumentServer, method: HTTPMethod = .subscribe, _ prepare: (Subscription<JSON>) -> Void = { _ in }
-    ) throws -> Subscription<JSON> {
+        _ server: DocumentServer, method: HTTPMethod = .subscribe, _ prepare: (ValueSubscription<JSON>) -> Void = { _ in }
+    ) throws -> ValueSubscription<JSON> {
         let manager = manager(server)
         let subscription = try manager.makeSubscription("document", method: method)
         subscription.source.retryInterval = 0.01
@@ -26,7 +26,7 @@ import Testing
         return subscription
     }
 
-    private func wait(for subscription: Subscription<JSON>, toBe server: DocumentServer) async throws {
+    private func wait(for subscription: ValueSubscription<JSON>, toBe server: DocumentServer) async throws {
         try await waitUntil("version \(server.version), not \(subscription.version)") {
             subscription.version == server.version && subscription.json == server.document
         }
@@ -283,7 +283,7 @@ import Testing
         let heard = Locked<[SubscriptionChange]>([])
         var token: Token? = Token()
         weak let released = token
-        var subscription: Subscription<JSON>? = manager(server).subscribe("document") { [token] subscription, change in
+        var subscription: ValueSubscription<JSON>? = manager(server).subscribe("document") { [token] subscription, change in
             withExtendedLifetime(token) {}
             heard.withLock { $0.append(change) }
             if case .array(let elements) = subscription.json, elements.count == 100 { subscription.close() }
@@ -350,7 +350,7 @@ import Testing
         defer { server.stop() }
         var generator = SplitMix64.printingSeed()
         for round in 0..<40 {
-            var subscription: Subscription<JSON>? = try subscribe(server, method: round % 2 == 0 ? .get : .subscribe)
+            var subscription: ValueSubscription<JSON>? = try subscribe(server, method: round % 2 == 0 ? .get : .subscribe)
             let source = try #require(subscription?.source)
             try await Task.sleep(for: .microseconds(.random(in: 0...5_000, using: &generator)))
             try server.change([.add(path: ["-"], value: 1)])

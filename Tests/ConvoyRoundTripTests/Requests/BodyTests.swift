@@ -28,7 +28,7 @@ import Testing
         let operation = try manager.makeMultipartOperation(
             "post",
             parameters: [
-                "user": ["name": "Ada é"], "tags": ["x", "y"], "none": Parameter.null, "raw": Data("r\r\n".utf8),
+                "user": ["name": "Ada é"], "tags": ["x", "y"], "none": ParameterValue.null, "raw": Data("r\r\n".utf8),
             ]
         ) { form in
             form.appendPart(fileData: Data(text.utf8), name: "notes", fileName: "notes.txt", mimeType: "text/plain")

@@ -14,7 +14,7 @@ import Testing
     /// Every kind of character that is special in a query or a form.
     static let awkward = "a b+c&d=e;f/g?h#i%20j\"k'l\\m\u{7F}n\r\no é 漢字 👩🏽‍🚀 \u{1D11E}"
 
-    static let nested: Parameters = [
+    static let nested: ParameterValue = [
         "user": ["name": "Ada", "tags": ["x", "y"], "address": ["city": "London"]], "ok": true, "n": -3, "pi": 3.5,
         "text": .string(awkward), "empty": "",
     ]
@@ -48,7 +48,7 @@ import Testing
         var serializer = HTTPRequestSerializer()
         serializer.queryStringStyle = style
         manager.requestSerializer = serializer
-        let parameters: Parameters = ["a": [1, 2], "b": ["c": 3]]
+        let parameters: ParameterValue = ["a": [1, 2], "b": ["c": 3]]
         let get: Echo = try await manager.get("get", parameters: parameters)
         let post: Echo = try await manager.post("post", parameters: parameters)
         #expect(get.args == expected && post.form == expected)
@@ -63,7 +63,7 @@ import Testing
 
     @Test func `a JSON body is read as the same tree`() async throws {
         manager.requestSerializer = JSONRequestSerializer()
-        let parameters: Parameter = [
+        let parameters: ParameterValue = [
             "name": "Ada", "nothing": .null, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [.null, false]],
             "deep": ["er": ["still": [:]]], "text": .string(Self.awkward),
         ]
@@ -85,14 +85,14 @@ import Testing
         struct Answer: Decodable, Sendable { var json: User }
         manager.requestSerializer = JSONRequestSerializer()
         let user = User(name: "Ada 👩🏽‍🚀", ages: [1, 2, 3], note: nil)
-        let answer: Answer = try await manager.put("put", parameters: try Parameters(encoding: user))
+        let answer: Answer = try await manager.put("put", parameters: try ParameterValue(encoding: user))
         #expect(answer.json == user)
     }
 
     @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
     func `a property list arrives as the same tree`(format: PropertyListSerialization.PropertyListFormat) async throws {
         manager.requestSerializer = PropertyListRequestSerializer(format: format)
-        let parameters: Parameters = [
+        let parameters: ParameterValue = [
             "name": "Ada é", "list": [1, 2.5, true], "bytes": .data(Data([0, 1, 254, 255])),
             "date": .date(Date(timeIntervalSince1970: 1_000_000)),
         ]
@@ -112,7 +112,7 @@ import Testing
         var serializer = JSONRequestSerializer()
         serializer.http.compressesBody = true
         manager.requestSerializer = serializer
-        let parameters: Parameters = ["text": .string(String(repeating: "all work and no play ", count: 500))]
+        let parameters: ParameterValue = ["text": .string(String(repeating: "all work and no play ", count: 500))]
         let echo: Echo = try await manager.post("anything", parameters: parameters)
         #expect(echo.header("Content-Encoding") == "gzip")
         #expect(echo.header("Content-Type") == "application/json")

@@ -12,7 +12,7 @@ import Testing
     init() throws { manager = try Shared.manager() }
 
     @Test func `every verb with an endpoint of its own reaches it`() async throws {
-        let parameters: Parameters = ["a": "b c"]
+        let parameters: ParameterValue = ["a": "b c"]
         let get: Echo = try await manager.get("get", parameters: parameters)
         let post: Echo = try await manager.post("post", parameters: parameters)
         let put: Echo = try await manager.put("put", parameters: parameters)

@@ -41,9 +41,10 @@ import Testing
         #expect(one.uuid != other.uuid)
     }
 
-    @Test func `a value of another shape is a decoding error`() async throws {
+    @Test func `a value of another shape is an error that says where`() async throws {
         struct Answer: Decodable, Sendable { var uuid: Int }
-        await #expect(throws: DecodingError.self) { let _: Answer = try await manager.get("uuid") }
+        let error = await #expect(throws: HTTPError.self) { let _: Answer = try await manager.get("uuid") }
+        #expect(error?.decodingError != nil && error?.localizedDescription.contains("At uuid: ") == true)
     }
 
     @Test func `a sample of JSON is read whole`() async throws {

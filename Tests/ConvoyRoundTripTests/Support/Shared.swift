@@ -63,7 +63,7 @@ extension HTTPRequestOperationManager {
 
     /// Like `response`, but returns the error, for requests that should fail.
     func failure(
-        _ method: HTTPMethod, _ path: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
+        _ method: HTTPMethod, _ path: String, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }
     ) async throws -> (operation: HTTPRequestOperation, error: (any Error)?) {
         let operation = try makeOperation(method, path, parameters: parameters, headers: headers)

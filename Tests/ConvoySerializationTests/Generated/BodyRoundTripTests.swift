@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct BodyRoundTripTests {
     /// Whether what Foundation read is what went in.
-    private func same(_ object: Any, _ value: Parameter, json: Bool) -> Bool {
+    private func same(_ object: Any, _ value: ParameterValue, json: Bool) -> Bool {
         switch value {
         case .null: return object is NSNull
         case .bool(let value): return object as? Bool == value
@@ -24,7 +24,7 @@ import Testing
         case .array(let values):
             guard let list = object as? [Any], list.count == values.count else { return false }
             return zip(list, values).allSatisfy { same($0, $1, json: json) }
-        case .set(let values): return same(object, .array(Parameter.sorted(values)), json: json)
+        case .set(let values): return same(object, .array(ParameterValue.sorted(values)), json: json)
         case .dictionary(let values):
             guard let table = object as? [String: Any], table.count == values.count else { return false }
             return values.allSatisfy { key, value in table[key].map { same($0, value, json: json) } ?? false }

@@ -21,7 +21,7 @@ import Testing
                 try more.encode(more.count)
             }
         }
-        #expect(try Parameter(encoding: Twice()) == ["map": ["one": 1, "two": 2, "list": 3], "list": [1, 1]])
+        #expect(try ParameterValue(encoding: Twice()) == ["map": ["one": 1, "two": 2, "list": 3], "list": [1, 1]])
     }
 
     @Test func `every encodable becomes what JSONEncoder makes of it`() throws {
@@ -36,7 +36,7 @@ import Testing
             let value = random.next()
             let expected = try JSON(parsing: try encoder.encode(value))
             let request = try serializer.request(
-                method: .post, url: exampleURL, parameters: try Parameter(encoding: value))
+                method: .post, url: exampleURL, parameters: try ParameterValue(encoding: value))
             let found = try JSON(parsing: try #require(request.httpBody))
             #expect(found == expected, "seed \(seed), round \(round)")
             if found != expected { return }
@@ -59,7 +59,7 @@ import Testing
                 }
             }
         }
-        #expect(throws: EncodingError.self) { try Parameter(encoding: Deep(isKeyed: true)) }
-        #expect(throws: EncodingError.self) { try Parameter(encoding: Deep(isKeyed: false)) }
+        #expect(throws: EncodingError.self) { try ParameterValue(encoding: Deep(isKeyed: true)) }
+        #expect(throws: EncodingError.self) { try ParameterValue(encoding: Deep(isKeyed: false)) }
     }
 }

@@ -8,12 +8,12 @@ import Testing
 @Suite struct QueryRoundTripTests {
     private struct Leaf {
         var path: [QueryDecoder.Step]
-        var value: Parameter
+        var value: ParameterValue
     }
 
     /// The scalars of a tree with their paths, as far as a style preserves them.
     private func leaves(
-        _ value: Parameter, _ path: [QueryDecoder.Step], _ style: QueryStringStyle, _ into: inout [Leaf]
+        _ value: ParameterValue, _ path: [QueryDecoder.Step], _ style: QueryStringStyle, _ into: inout [Leaf]
     ) {
         switch value {
         case .dictionary(let values):
@@ -29,12 +29,12 @@ import Testing
                 leaves(value, path + step, style, &into)
             }
         case .set(let values):
-            for value in Parameter.sorted(values) { leaves(value, path, style, &into) }
+            for value in ParameterValue.sorted(values) { leaves(value, path, style, &into) }
         default: into.append(Leaf(path: path, value: value))
         }
     }
 
-    private func reads(_ text: String?, as value: Parameter, _ style: QueryStringStyle) -> Bool {
+    private func reads(_ text: String?, as value: ParameterValue, _ style: QueryStringStyle) -> Bool {
         switch (value, text) {
         case (.null, nil): true
         case (.bool(let value), let text?): text == (style.booleans == .literal ? "\(value)" : value ? "1" : "0")

@@ -14,15 +14,15 @@ struct RandomParameters {
 
     mutating func number(_ range: Range<Int>) -> Int { Int.random(in: range, using: &generator) }
 
-    mutating func tree() -> Parameter { dictionary(depth: 0) }
+    mutating func tree() -> ParameterValue { dictionary(depth: 0) }
 
-    private mutating func value(depth: Int) -> Parameter {
+    private mutating func value(depth: Int) -> ParameterValue {
         let kind = number(0..<(depth < 4 ? 14 : 10))
         switch kind {
         case 0: return allowsNull ? .null : 0
         case 1: return .bool(Bool.random(using: &generator))
         case 2: return .integer(Int64(truncatingIfNeeded: generator.next()) >> Int64(number(0..<64)))
-        case 3: return allowsNull ? Parameter(generator.next()) : .integer(1)
+        case 3: return allowsNull ? ParameterValue(generator.next()) : .integer(1)
         case 4: return .double(finite())
         case 5: return .data(Data((0..<number(0..<6)).map { _ in UInt8(truncatingIfNeeded: generator.next()) }))
         case 6: return .date(Date(timeIntervalSince1970: Double(number(-1_000_000..<4_000_000_000))))
@@ -33,8 +33,8 @@ struct RandomParameters {
         }
     }
 
-    private mutating func dictionary(depth: Int) -> Parameter {
-        var values: [String: Parameter] = [:]
+    private mutating func dictionary(depth: Int) -> ParameterValue {
+        var values: [String: ParameterValue] = [:]
         for _ in 0..<number(0..<4) { values[key()] = value(depth: depth) }
         return .dictionary(values)
     }

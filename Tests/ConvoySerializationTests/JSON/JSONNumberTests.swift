@@ -58,14 +58,14 @@ import Testing
             "12345678901234567.89", "0.1", "-0.0000001", "99999999999999999999999999999999999999", "18446744073709551616",
         ] {
             let price = try #require(Decimal(string: text))
-            let parameters = try Parameter(encoding: Price(price: price))
+            let parameters = try ParameterValue(encoding: Price(price: price))
             let body = try JSONRequestSerializer().request(method: .post, url: exampleURL, parameters: parameters).httpBody
             #expect(String(decoding: body ?? Data(), as: UTF8.self) == "{\"price\":\(text)}")
             #expect(try QueryStringStyle.brackets.queryString(from: parameters) == "price=\(text)")
         }
-        #expect(try Parameter(encoding: Price(price: 3)) == ["price": 3])
-        #expect(Parameter(Decimal(UInt64.max)) == .unsignedInteger(.max))
-        let nan = try Parameter(encoding: Price(price: .nan))
+        #expect(try ParameterValue(encoding: Price(price: 3)) == ["price": 3])
+        #expect(ParameterValue(Decimal(UInt64.max)) == .unsignedInteger(.max))
+        let nan = try ParameterValue(encoding: Price(price: .nan))
         #expect(throws: NSError.self) {
             try JSONRequestSerializer().request(method: .post, url: exampleURL, parameters: nan)
         }
@@ -75,7 +75,7 @@ import Testing
         func list(_ text: String) throws -> Any? {
             let number = try #require(JSONNumber(text))
             let body = try PropertyListRequestSerializer(format: .binary).request(
-                method: .post, url: exampleURL, parameters: ["n": Parameter(number)]
+                method: .post, url: exampleURL, parameters: ["n": ParameterValue(number)]
             ).httpBody
             let object = try PropertyListSerialization.propertyList(from: try #require(body), format: nil)
             return (object as? [String: Any])?["n"]
@@ -89,10 +89,11 @@ import Testing
 
     @Test func `a JSON tree becomes parameters with the digits of its numbers`() throws {
         let text = #"{"a":[1.10,12345678901234567.89,1e400,-0,7],"b":null,"c":{"d":true,"e":"x"}}"#
-        let parameters = Parameter(try JSON(parsing: bytes(text)))
+        let parameters = ParameterValue(try JSON(parsing: bytes(text)))
         let body = try JSONRequestSerializer().request(method: .post, url: exampleURL, parameters: parameters).httpBody
         #expect(String(decoding: body ?? Data(), as: UTF8.self) == text)
         #expect(parameters["c"] == ["d": true, "e": "x"] && parameters["b"] == .null)
-        #expect(Parameter(try JSON(parsing: bytes("[7, -7, 18446744073709551615]"))) == [7, -7, .unsignedInteger(.max)])
+        #expect(
+            ParameterValue(try JSON(parsing: bytes("[7, -7, 18446744073709551615]"))) == [7, -7, .unsignedInteger(.max)])
     }
 }

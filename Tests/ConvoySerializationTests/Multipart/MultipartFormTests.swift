@@ -9,7 +9,7 @@ import Testing
     private let serializer = HTTPRequestSerializer()
 
     private func request(
-        _ parameters: Parameter? = nil, _ construct: (inout MultipartFormData) throws -> Void = { _ in }
+        _ parameters: ParameterValue? = nil, _ construct: (inout MultipartFormData) throws -> Void = { _ in }
     ) throws -> URLRequest {
         try serializer.multipartFormRequest(url: exampleURL, parameters: parameters, constructingBody: construct)
     }

@@ -8,7 +8,7 @@ import Testing
     private let serializer = HTTPRequestSerializer()
 
     private func address(
-        _ base: String, _ parameters: Parameter?, _ serializer: HTTPRequestSerializer = .init()
+        _ base: String, _ parameters: ParameterValue?, _ serializer: HTTPRequestSerializer = .init()
     ) throws -> String? {
         try serializer.request(method: .get, url: url(base), parameters: parameters).url?.absoluteString
     }
@@ -87,8 +87,8 @@ import Testing
         #expect(request.url == exampleURL)
     }
 
-    @Test(arguments: [nil, [:]] as [Parameter?])
-    func `a POST with nothing has a type and an empty body`(parameters: Parameter?) throws {
+    @Test(arguments: [nil, [:]] as [ParameterValue?])
+    func `a POST with nothing has a type and an empty body`(parameters: ParameterValue?) throws {
         let request = try serializer.request(method: .post, url: exampleURL, parameters: parameters)
         #expect(request.httpBody == Data())
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/x-www-form-urlencoded")

@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct JSONRequestSerializerTests {
-    private func body(_ parameters: Parameter?, _ options: JSONSerialization.WritingOptions = []) throws -> String? {
+    private func body(_ parameters: ParameterValue?, _ options: JSONSerialization.WritingOptions = []) throws -> String? {
         text(
             try JSONRequestSerializer(writingOptions: options).request(
                 method: .post, url: exampleURL, parameters: parameters
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func `types that JSON lacks are written as text`() throws {
-        let date = Parameter(Date(timeIntervalSince1970: 1.5))
+        let date = ParameterValue(Date(timeIntervalSince1970: 1.5))
         #expect(
             try body(["d": .data(Data([1, 2, 3])), "s": .set([2, 1]), "t": date])
                 == #"{"d":"AQID","s":[1,2],"t":"1970-01-01T00:00:01.500Z"}"#)
@@ -53,8 +53,8 @@ import Testing
     @Test(
         arguments: [
             ["x": .double(.nan)], ["x": [.double(-.infinity)]], ["t": .date(.distantFuture + 1e14)], "text", 1, .null,
-        ] as [Parameter])
-    func `a value that JSON cannot hold is an error`(parameters: Parameter) {
+        ] as [ParameterValue])
+    func `a value that JSON cannot hold is an error`(parameters: ParameterValue) {
         let error = failure { try body(parameters) }
         #expect(error?.domain == "com.alamofire.error.serialization.request")
         #expect(error?.code == -1016)
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func `the bytes are those of JSONSerialization`() throws {
-        let tree: Parameter = [
+        let tree: ParameterValue = [
             "empty": [:], "list": [], "text": "\u{8}\u{c}\n\r\t\u{1f}\u{7f}\u{2028}/👍",
             "numbers": [0, -1, 1.5, 1e20, 1e-7, 100000.0], "nested": [["a": [[1]]]],
         ]

@@ -9,7 +9,7 @@ import Testing
 @Suite struct ParameterTests {
     @Test func `a tree's keys that are canonically equal and not the same stay two`() throws {
         let body = bytes("{\"z\":{\"e\u{301}\":2,\"\u{E9}\":[1]},\"a\":0}")
-        let parameters = Parameter(try JSON(parsing: body))
+        let parameters = ParameterValue(try JSON(parsing: body))
         let request = URLRequest(url: exampleURL)
         var post = request
         post.httpMethod = "POST"
@@ -19,11 +19,11 @@ import Testing
         #expect(asked.url?.query == "a=0&z%5Be%CC%81%5D=2&z%5B%C3%A9%5D%5B%5D=1")
         #expect(parameters["z"]?["\u{E9}"] == [1] && parameters["z"]?["e\u{301}"] == 2)
         #expect(parameters.description.contains("e\u{301} = 2;\u{E9} = (1);"))
-        #expect(Parameter(["b": 1] as JSON) == ["b": 1])
+        #expect(ParameterValue(["b": 1] as JSON) == ["b": 1])
     }
 
     @Test func `literals make a tree`() {
-        let tree: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": .null]
+        let tree: ParameterValue = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": .null]
         #expect(
             tree
                 == .dictionary([
@@ -35,14 +35,14 @@ import Testing
     }
 
     @Test func `a key that is written twice keeps its last value`() {
-        #expect(["a": 1, "a": 2] as Parameter == ["a": 2])
+        #expect(["a": 1, "a": 2] as ParameterValue == ["a": 2])
     }
 
     @Test func `whole numbers of every width keep their value`() {
-        #expect(Parameter(UInt8(200)) == .integer(200))
-        #expect(Parameter(UInt64.max) == .unsignedInteger(.max))
-        #expect(Parameter(Int128.max) == .number(JSONNumber(Int128.max)))
-        #expect(Parameter(Int128.max).description == "170141183460469231731687303715884105727")
+        #expect(ParameterValue(UInt8(200)) == .integer(200))
+        #expect(ParameterValue(UInt64.max) == .unsignedInteger(.max))
+        #expect(ParameterValue(Int128.max) == .number(JSONNumber(Int128.max)))
+        #expect(ParameterValue(Int128.max).description == "170141183460469231731687303715884105727")
     }
 
     @Test func `any encodable value becomes a tree`() throws {
@@ -62,7 +62,7 @@ import Testing
             var kind = Kind.big
         }
         enum Kind: String, Encodable { case big }
-        let tree = try Parameter(encoding: Outer())
+        let tree = try ParameterValue(encoding: Outer())
         #expect(tree["id"] == .unsignedInteger(.max))
         #expect(tree["ratio"] == 0.1)
         #expect(tree["price"] == .number(try #require(JSONNumber("12.5"))))
@@ -90,7 +90,8 @@ import Testing
                 try single.encode(7)
             }
         }
-        #expect(try Parameter(encoding: Odd()) == ["list": [1, .null, ["map": "x"]], "map": ["list": .null], "super": 7])
+        #expect(
+            try ParameterValue(encoding: Odd()) == ["list": [1, .null, ["map": "x"]], "map": ["list": .null], "super": 7])
     }
 
     @Test func `encoding without end is an error and not a crash`() {
@@ -101,15 +102,15 @@ import Testing
                 try container.encode(Endless(), forKey: .next)
             }
         }
-        #expect(throws: EncodingError.self) { try Parameter(encoding: Endless()) }
+        #expect(throws: EncodingError.self) { try ParameterValue(encoding: Endless()) }
     }
 
     @Test func `numbers are described as NSNumber describes them`() {
-        #expect(Parameter(3.0).description == "3")
-        #expect(Parameter(1e20).description == "1e+20")
-        #expect(Parameter(0.1).description == "0.1")
-        #expect(Parameter(true).description == "1")
-        #expect(Parameter(Int64.min).description == "-9223372036854775808")
+        #expect(ParameterValue(3.0).description == "3")
+        #expect(ParameterValue(1e20).description == "1e+20")
+        #expect(ParameterValue(0.1).description == "0.1")
+        #expect(ParameterValue(true).description == "1")
+        #expect(ParameterValue(Int64.min).description == "-9223372036854775808")
     }
 
     @Test(arguments: [

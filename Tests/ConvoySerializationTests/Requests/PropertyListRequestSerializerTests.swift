@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct PropertyListRequestSerializerTests {
     @Test func `parameters are the body`() throws {
-        let parameters: Parameter = [
+        let parameters: ParameterValue = [
             "a": [1, 2.5, true, "é"], "d": .data(Data([1])), "t": .date(Date(timeIntervalSince1970: 5)),
         ]
         for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
@@ -37,8 +37,8 @@ import Testing
         arguments: [
             ["a": .null], ["a": .unsignedInteger(.max)], ["a": .double(.nan)], ["a": "\u{1}"], ["\0": 1],
             ["a": .date(.init(timeIntervalSince1970: .infinity))],
-        ] as [Parameter])
-    func `a value that is not a property list is an error`(parameters: Parameter) {
+        ] as [ParameterValue])
+    func `a value that is not a property list is an error`(parameters: ParameterValue) {
         let error = failure {
             try PropertyListRequestSerializer().request(method: .post, url: exampleURL, parameters: parameters)
         }

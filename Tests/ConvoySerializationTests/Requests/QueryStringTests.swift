@@ -4,7 +4,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct QueryStringTests {
-    private func query(_ parameters: Parameter, _ style: QueryStringStyle = .brackets) throws -> String {
+    private func query(_ parameters: ParameterValue, _ style: QueryStringStyle = .brackets) throws -> String {
         try style.queryString(from: parameters)
     }
 
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `arrays can be written with brackets, indices, or none`() throws {
-        let tree: Parameter = ["a": [1, ["b": 2]], "c": ["d": [[3]]]]
+        let tree: ParameterValue = ["a": [1, ["b": 2]], "c": ["d": [[3]]]]
         #expect(try query(tree) == "a%5B%5D=1&a%5B%5D%5Bb%5D=2&c%5Bd%5D%5B%5D%5B%5D=3")
         #expect(try query(tree, .indices) == "a%5B0%5D=1&a%5B1%5D%5Bb%5D=2&c%5Bd%5D%5B0%5D%5B0%5D=3")
         #expect(try query(tree, .noBrackets) == "a=1&a%5Bb%5D=2&c%5Bd%5D=3")
@@ -73,14 +73,14 @@ import Testing
             try query(["n": -7, "u": .unsignedInteger(.max), "x": 2.0, "y": 0.1])
                 == "n=-7&u=18446744073709551615&x=2&y=0.1")
         #expect(try query(["d": .data(Data([0xFB, 0xFF]))]) == "d=%2B/8%3D")
-        let date = Parameter(Date(timeIntervalSince1970: 1.5))
+        let date = ParameterValue(Date(timeIntervalSince1970: 1.5))
         #expect(try query(["t": date]) == "t=1970-01-01%2000%3A00%3A01%20%2B0000")
         #expect(try query(["t": date], .brackets.dates(.iso8601)) == "t=1970-01-01T00%3A00%3A01.500Z")
         #expect(try query(["t": date], .brackets.dates(.secondsSince1970)) == "t=1.5")
     }
 
     @Test func `a root without names is an error`() {
-        for root in [[1, 2], "text", 3, .set([1]), true] as [Parameter] {
+        for root in [[1, 2], "text", 3, .set([1]), true] as [ParameterValue] {
             let error = failure { try query(root) }
             #expect(error?.domain == "com.alamofire.error.serialization.request")
             #expect(error?.code == -1016)
@@ -89,8 +89,8 @@ import Testing
     }
 
     @Test func `nesting without end is an error and not a crash`() throws {
-        var tree: Parameter = 1
-        for _ in 0..<Parameter.maximumDepth { tree = ["k": tree] }
+        var tree: ParameterValue = 1
+        for _ in 0..<ParameterValue.maximumDepth { tree = ["k": tree] }
         #expect(try query(tree).hasSuffix("=1"))
         #expect(reason(failure { try query(["k": tree]) }) == .parametersTooDeep)
         #expect(

@@ -30,9 +30,12 @@ import Testing
         #expect(try serializer.value(for: response(200), data: nil) == nil)
     }
 
-    @Test func `a body that does not fit gives the decoder's own error`() {
-        #expect(throws: DecodingError.self) { try user(#"{"id":"one"}"#) }
-        #expect(throws: DecodingError.self) { try user("nonsense") }
+    @Test func `a body that does not fit is an error that says what is wrong, and where`() {
+        for (body, place) in [(#"{"id":"one"}"#, "At id: "), ("nonsense", "At the root: "), (#"{"id":1}"#, "is missing")] {
+            let error = #expect(throws: HTTPError.self) { try user(body) }
+            #expect(error?.decodingError != nil && error?.code == NSURLErrorCannotDecodeContentData)
+            #expect(error?.localizedDescription.contains(place) == true, "\(String(describing: error))")
+        }
         #expect(failure { try user("[1,]") }?.code == 3840)
     }
 

@@ -49,7 +49,7 @@ import Testing
         #expect(try query() == ["page=2"])
         try await api.get("items", parameters: ["page": page, "user": user, "none": none, "tags": ["a", "b"]])
         #expect(try query() == ["page=2", "tags[]=a", "tags[]=b", "user=ada"])
-        try await api.get("items", parameters: ["null": Parameter.null, "nil": nil, "order": Order.newest])
+        try await api.get("items", parameters: ["null": ParameterValue.null, "nil": nil, "order": Order.newest])
         #expect(try query() == ["null", "order=newest"])
         let texts = ["a": "b c"]
         try await api.get("items", parameters: texts)
@@ -62,7 +62,7 @@ import Testing
         let optional: Item? = nil
         try await api.get("items", parameters: optional)
         #expect(try sent.query == nil)
-        let tree: Parameter = ["a": ["b": [1, "two"]]]
+        let tree: ParameterValue = ["a": ["b": [1, "two"]]]
         try await api.get("items", parameters: tree)
         #expect(try query() == ["a[b][]=1", "a[b][]=two"])
     }
@@ -101,23 +101,23 @@ import Testing
             "map": NSDictionary(dictionary: ["a": NSNumber(value: false)]), "byte": NSNumber(value: Int8(1)),
             "exact": NSDecimalNumber(string: "12345678901234567.89"),
         ]
-        let expected: Parameter = [
+        let expected: ParameterValue = [
             "yes": true, "one": 1, "half": 0.5, "null": .null, "max": .unsignedInteger(.max), "text": "t",
             "list": [1, "x"], "map": ["a": false], "byte": 1,
             "exact": .number(try #require(JSONNumber("12345678901234567.89"))),
         ]
-        #expect(try Parameter.converting(value) == expected)
-        #expect(try Parameter.converting([1, nil] as [Int?]) == [1, .null])
-        #expect(try Parameter.converting(Optional<Int>.none) == nil)
-        #expect(try Parameter.converting(["a": Optional(Optional<Int>.none), "b": Optional(Optional(1))]) == ["b": 1])
-        #expect(try Parameter.converting(Set([1])) == .set([1]))
-        #expect(try Parameter.converting(Float(0.1)) == 0.1)
+        #expect(try ParameterValue.converting(value) == expected)
+        #expect(try ParameterValue.converting([1, nil] as [Int?]) == [1, .null])
+        #expect(try ParameterValue.converting(Optional<Int>.none) == nil)
+        #expect(try ParameterValue.converting(["a": Optional(Optional<Int>.none), "b": Optional(Optional(1))]) == ["b": 1])
+        #expect(try ParameterValue.converting(Set([1])) == .set([1]))
+        #expect(try ParameterValue.converting(Float(0.1)) == 0.1)
     }
 
     @Test func `parameters that nest without end are an error`() throws {
         var deep: Any = 1
-        for _ in 0..<(Parameter.maximumDepth + 2) { deep = ["d": deep] }
-        #expect(throws: NSError.self) { try Parameter.converting(deep) }
+        for _ in 0..<(ParameterValue.maximumDepth + 2) { deep = ["d": deep] }
+        #expect(throws: NSError.self) { try ParameterValue.converting(deep) }
     }
 
     @Test(arguments: ManagerKind.allCases)
@@ -240,7 +240,7 @@ import Testing
         let api = api(kind)
         server.route("/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/never", .text("x").stalls(afterBytes: 0))
-        func code(_ url: String, _ timeout: Timeout?) async -> URLError.Code? {
+        func code(_ url: String, _ timeout: RequestTimeout?) async -> URLError.Code? {
             do {
                 _ = try await api.get(url, timeout: timeout, as: Data.self)
                 return nil
@@ -251,7 +251,7 @@ import Testing
         // Bytes come all the time: only the whole can take too long.
         #expect(await code("drip", 0.3) == .timedOut)
         #expect(await code("never", .idle(0.2)) == .timedOut)
-        #expect(await code("items", Timeout(idle: 20, total: 20)) == nil)
+        #expect(await code("items", RequestTimeout(idle: 20, total: 20)) == nil)
         api.operationManager.idleTimeout = 0.2
         #expect(await code("never", nil) == .timedOut)
         #expect(await code("never", .total(0.3)) == .timedOut)

@@ -13,7 +13,7 @@ import Testing
         let url: String
         var parameters: [String: any Sendable]?
         var headers: [String: String?] = [:]
-        var timeout: Timeout?
+        var timeout: RequestTimeout?
         var change: @Sendable (any HTTPManager) -> Void = { _ in }
     }
 

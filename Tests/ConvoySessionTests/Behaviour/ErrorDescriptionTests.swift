@@ -20,7 +20,7 @@ import Testing
 
     private func api(_ kind: ManagerKind) -> any HTTPManager { kind.make(server.url) }
 
-    private func error(_ api: any HTTPManager, _ path: String, _ timeout: Timeout? = nil) async -> any Error {
+    private func error(_ api: any HTTPManager, _ path: String, _ timeout: RequestTimeout? = nil) async -> any Error {
         do {
             _ = try await api.get(path, timeout: timeout, as: Users.self)
             return CancellationError()
@@ -86,15 +86,18 @@ import Testing
     func `a value that does not decode names the URL and the path`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/users", .json(text: #"{"users": [{"name": "ada"}, {"name": 7}]}"#))
-        let error = try #require(await error(api, "users") as? DecodingError)
-        guard case .typeMismatch(_, let context) = error else {
+        let error = try #require(await error(api, "users") as? HTTPError)
+        guard case .typeMismatch(_, let context) = error.decodingError else {
             Issue.record("\(error)")
             return
         }
-        #expect(context.debugDescription.hasPrefix("At users[1].name of the response from \(server.url)/users: "))
         #expect(context.codingPath.count == 3)
+        #expect(error.localizedDescription.contains("At users[1].name: "))
+        #expect(error.statusCode == 200 && "\(error)".contains("\(server.url)/users"))
         server.route("/list", .json(text: "[1]"))
-        #expect("\(await self.error(api, "list"))".contains("At the root of the response from \(server.url)/list"))
+        #expect(await self.error(api, "list").localizedDescription.contains("At the root: "))
+        server.route("/none", .json(text: #"{"users": [{"nam": "ada"}]}"#))
+        #expect(await self.error(api, "none").localizedDescription.contains(#"At users[0]: The key "name" is missing."#))
     }
 
     @Test(arguments: ManagerKind.allCases)

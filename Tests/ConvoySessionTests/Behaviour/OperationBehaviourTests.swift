@@ -30,7 +30,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `every verb takes a tree of parameters, with handlers`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
-            let parameters: Parameters = ["a": "b c"]
+            let parameters: ParameterValue = ["a": "b c"]
             let calls = Mutex(0)
             let requests = [
                 api.get("echo", parameters: parameters, success: { _, _ in calls.withLock { $0 += 1 } }),
@@ -50,7 +50,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `every verb has an async form`(kind: ManagerKind) async throws {
         let api = api(kind)
-        let parameters: Parameters = ["a": 1]
+        let parameters: ParameterValue = ["a": 1]
         let get: Echo = try await api.get("echo", parameters: parameters)
         let post: Echo = try await api.post("echo", parameters: parameters)
         let put: Echo = try await api.put("echo", parameters: parameters)

@@ -27,7 +27,7 @@ extension HTTPManager {
     /// Sends a request in a form, and waits for its end. A request that is an operation waits for another one before.
     func outcome(
         _ form: RequestForm, _ method: HTTPMethod = .get, _ url: String, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
     ) async -> Outcome {
         switch form {
         case .handlers:
@@ -57,7 +57,7 @@ extension HTTPManager {
     /// The form with handlers.
     private func outcome(
         _ method: HTTPMethod, _ url: String, _ parameters: [String: Any?]?, _ body: (any Encodable)?,
-        _ headers: [String: String?], _ timeout: Timeout?
+        _ headers: [String: String?], _ timeout: RequestTimeout?
     ) async -> Outcome {
         let calls = HandlerCalls()
         let success: Success = { request, object in

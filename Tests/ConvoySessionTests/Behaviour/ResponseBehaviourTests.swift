@@ -128,11 +128,11 @@ import Testing
         server.route("/v1/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/v1/never", .text("x").stalls(afterBytes: 0))
         let api = api(way)
-        for (path, timeout) in [("drip", 0.3), ("never", .idle(0.2)), ("never", 0.3)] as [(String, Timeout)] {
+        for (path, timeout) in [("drip", 0.3), ("never", .idle(0.2)), ("never", 0.3)] as [(String, RequestTimeout)] {
             let outcome = await api.outcome(way.form, .get, path, timeout: timeout)
             #expect(outcome.code == .timedOut && outcome.isTold)
         }
-        #expect(await api.outcome(way.form, .get, "json", timeout: Timeout(idle: 20, total: 20)).error == nil)
+        #expect(await api.outcome(way.form, .get, "json", timeout: RequestTimeout(idle: 20, total: 20)).error == nil)
         api.requestSerializer.timeoutInterval = 0.2
         let outcome = await api.outcome(way.form, .get, "never", timeout: .total(20))
         #expect(outcome.code == .timedOut && outcome.isTold)

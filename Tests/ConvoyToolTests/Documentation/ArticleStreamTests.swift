@@ -48,7 +48,7 @@ import Testing
         #expect(TraceContext(traceparent: sent)?.traceID == caller.traceID && sent != caller.traceparent)
     }
 
-    private final class View: ProgressView, Sendable {
+    private final class View: TransferProgressView, Sendable {
         let shown = Mutex<[Double?]>([])
         func setProgress(_ fraction: Double?, of transfer: TransferProgress) { shown.withLock { $0.append(fraction) } }
     }

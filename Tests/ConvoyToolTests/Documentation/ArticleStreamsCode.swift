@@ -79,7 +79,7 @@ extension ArticleCode {
         let recorder = HARRecorder()
         manager.eventMonitors = [recorder.monitor]
         let page: String = try await manager.get("page")
-        try await recorder.log().write(to: directory.appendingPathComponent("requests.har"))
+        try await recorder.write(to: directory.appendingPathComponent("requests.har"))
         // Article: end
         return page
     }
@@ -100,7 +100,9 @@ extension ArticleCode {
         // Article: end
     }
 
-    static func view(_ view: some ProgressView, _ operation: HTTPRequestOperation, _ queue: DispatchQueue) -> ViewBinding {
+    static func view(
+        _ view: some TransferProgressView, _ operation: HTTPRequestOperation, _ queue: DispatchQueue
+    ) -> ViewBinding {
         // Article: Watching
         let binding = view.setProgressWithDownloadProgress(of: operation, on: queue)
         // Article: end

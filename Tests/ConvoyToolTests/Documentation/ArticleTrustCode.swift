@@ -40,7 +40,7 @@ extension ArticleCode {
         // Article: Trust
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .systemAnd(try Certificate.certificates(contentsOf: company))
-        try manager.setSecurityPolicy(policy)
+        manager.securityPolicy = policy
         // Article: end
     }
 
@@ -48,7 +48,7 @@ extension ArticleCode {
         // Article: Trust
         var policy = SecurityPolicy()
         policy.certificateAuthorities = .file(file)
-        try manager.setSecurityPolicy(policy)
+        manager.securityPolicy = policy
         // Article: end
     }
 
@@ -56,7 +56,7 @@ extension ArticleCode {
         // Article: Trust
         var policy = SecurityPolicy()
         policy.revocationLists = [list]  // PEM with several lists, or DER
-        try manager.setSecurityPolicy(policy)
+        manager.securityPolicy = policy
         // Article: end
     }
 

@@ -65,7 +65,7 @@ import Testing
             print(event.identifier)  //> renamed to 'lastEventID'
         }
 
-        func views(_ spinner: any ActivityView, _ bar: any ProgressView, _ operation: HTTPRequestOperation) {
+        func views(_ spinner: any ActivityView, _ bar: any TransferProgressView, _ operation: HTTPRequestOperation) {
             spinner.setAnimatingWithStateOfOperation(operation)  //> renamed to 'setAnimatingWithState(of:on:)'
             bar.setProgressWithDownloadProgressOfOperation(operation, animated: true)  //> renamed to 'setProgressWithDownloadProgress(of:on:)'
             NetworkActivityMonitor.shared.setNetworkingActivityActionWithBlock { isVisible in print(isVisible) }  //> 'activityHandler'

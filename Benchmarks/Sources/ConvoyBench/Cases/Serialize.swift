@@ -83,8 +83,8 @@ private func url() throws -> URL {
 
 /// A POST of 17 fields, some of them nested.
 private struct FormRequest {
-    let parameters: Parameters = {
-        var fields: [String: Parameter] = ["tags": ["one", "two", "three"], "ok": true]
+    let parameters: ParameterValue = {
+        var fields: [String: ParameterValue] = ["tags": ["one", "two", "three"], "ok": true]
         for number in 0..<10 { fields["field\(number)"] = .string("value number \(number) & more") }
         for number in 0..<5 { fields["count\(number)"] = .integer(Int64(number) * 1_000_003) }
         return .dictionary(fields)
@@ -125,7 +125,7 @@ private struct JSONRequest {
     /// The serializer, with an existing tree.
     func throughConvoy(_ context: Context) throws -> Sample {
         let serializer = JSONRequestSerializer()
-        let (url, parameters) = (try url(), try Parameters(encoding: document))
+        let (url, parameters) = (try url(), try ParameterValue(encoding: document))
         return try measure(context, count: 20_000) {
             try serializer.request(method: .post, url: url, parameters: parameters).httpBody?.count ?? 0
         }
@@ -136,7 +136,7 @@ private struct JSONRequest {
         let serializer = JSONRequestSerializer()
         let url = try url()
         return try measure(context, count: 20_000) {
-            let parameters = try Parameters(encoding: document)
+            let parameters = try ParameterValue(encoding: document)
             return try serializer.request(method: .post, url: url, parameters: parameters).httpBody?.count ?? 0
         }
     }
@@ -169,7 +169,7 @@ private struct MultipartRequest {
 
     func throughConvoy(_ context: Context) throws -> Sample {
         let serializer = HTTPRequestSerializer()
-        let (url, parameters) = (try url(), Parameters(fields.mapValues { .string($0) }))
+        let (url, parameters) = (try url(), ParameterValue(fields.mapValues { .string($0) }))
         let buffer = UnsafeMutablePointer<UInt8>.allocate(capacity: 128 << 10)
         defer { buffer.deallocate() }
         return try measure(context, count: 50_000) {

@@ -57,7 +57,7 @@ extension Subject {
             let unused = "sha256/\(Data(count: 32).base64EncodedString())"
             var policy = try SecurityPolicy(publicKeyPins: keys.map(\.description), backupPins: [unused])
             policy.certificateAuthorities = .file(context.certificateAuthority)
-            try requests.manager.setSecurityPolicy(policy)
+            requests.manager.securityPolicy = policy
             return try requests.measure { requests, count in requests.feed(count) }
         }
     }

@@ -6,15 +6,15 @@ import Foundation
 /// Literals work at every level:
 ///
 /// ```swift
-/// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
+/// let parameters: ParameterValue = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
 /// ```
 ///
 /// Each serializer writes the cases in its own way; see ``URLRequestSerialization``. Inside a literal of parameters nil
 /// is ``null``, while in a dictionary of other values nil omits its key (``converting(_:)``). Where a function takes
-/// `Parameter?`, nil means that there are no parameters at all.
+/// `ParameterValue?`, nil means that there are no parameters at all.
 ///
 /// The counterpart of the `id` that AFNetworking 2.x accepts.
-public enum Parameter: Sendable, Hashable {
+public enum ParameterValue: Sendable, Hashable {
     /// No value: `field` without `=` in a query, `null` in JSON.
     case null
     /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` says otherwise.
@@ -35,21 +35,18 @@ public enum Parameter: Sendable, Hashable {
     /// A moment in time.
     case date(Date)
     /// Values in order.
-    case array([Parameter])
+    case array([ParameterValue])
     /// Unordered unique values. A query repeats the plain key for each; JSON and property lists, which have no sets,
     /// get an array. The values are sorted by their description, so that equal sets are sent as equal bytes.
-    case set(Set<Parameter>)
+    case set(Set<ParameterValue>)
     /// Values by key.
-    case dictionary([String: Parameter])
+    case dictionary([String: ParameterValue])
     /// Values by keys that are equal as Swift strings, such as `é` as one code point and as two. They are sent in the
     /// order of their code points. A property list keeps only one of them.
     case object(JSONObject)
 }
 
-/// Another name for ``Parameter``, for signatures that take a whole tree.
-public typealias Parameters = Parameter
-
-extension Parameter {
+extension ParameterValue {
     /// A text.
     public init(_ value: String) { self = .string(value) }
     /// A boolean.
@@ -63,11 +60,11 @@ extension Parameter {
     /// The absolute string of a URL.
     public init(_ value: URL) { self = .string(value.absoluteString) }
     /// Values in order.
-    public init(_ value: [Parameter]) { self = .array(value) }
+    public init(_ value: [ParameterValue]) { self = .array(value) }
     /// Values in no order.
-    public init(_ value: Set<Parameter>) { self = .set(value) }
+    public init(_ value: Set<ParameterValue>) { self = .set(value) }
     /// Values by key.
-    public init(_ value: [String: Parameter]) { self = .dictionary(value) }
+    public init(_ value: [String: ParameterValue]) { self = .dictionary(value) }
 
     /// A whole number of any width; ``unsignedInteger(_:)`` is used only past the range of `Int64`, and ``number(_:)``
     /// only past 64 bits, so that equal numbers make equal parameters.
@@ -94,7 +91,7 @@ extension Parameter {
     }
 
     /// A decimal number with all its digits. NaN is an error in JSON.
-    public init(_ value: Decimal) { self = JSONNumber(value).map { Parameter($0) } ?? .double(.nan) }
+    public init(_ value: Decimal) { self = JSONNumber(value).map { ParameterValue($0) } ?? .double(.nan) }
 
     /// A JSON tree, whose numbers keep their digits. ``JSONRequestSerializer`` sorts its keys.
     public init(_ value: JSON) {
@@ -103,61 +100,61 @@ extension Parameter {
         case .bool(let value): self = .bool(value)
         case .number(let value): self.init(value)
         case .string(let value): self = .string(value)
-        case .array(let values): self = .array(values.map { Parameter($0) })
+        case .array(let values): self = .array(values.map { ParameterValue($0) })
         case .object(let object):
-            let values = Dictionary(object.members.map { ($0.key, Parameter($0.value)) }, uniquingKeysWith: { $1 })
+            let values = Dictionary(object.members.map { ($0.key, ParameterValue($0.value)) }, uniquingKeysWith: { $1 })
             self = values.count == object.members.count ? .dictionary(values) : .object(object)
         }
     }
 
     /// The value of a key; nil if there is none, or this is not a dictionary.
-    public subscript(key: String) -> Parameter? {
+    public subscript(key: String) -> ParameterValue? {
         switch self {
         case .dictionary(let values): values[key]
-        case .object(let object): object[key].map { Parameter($0) }
+        case .object(let object): object[key].map { ParameterValue($0) }
         default: nil
         }
     }
 }
 
-extension Parameter: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
+extension ParameterValue: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
     /// A text.
     public init(stringLiteral value: String) { self = .string(value) }
 }
 
-extension Parameter: ExpressibleByIntegerLiteral {
+extension ParameterValue: ExpressibleByIntegerLiteral {
     /// A whole number.
     public init(integerLiteral value: Int64) { self = .integer(value) }
 }
 
-extension Parameter: ExpressibleByFloatLiteral {
+extension ParameterValue: ExpressibleByFloatLiteral {
     /// A number.
     public init(floatLiteral value: Double) { self = .double(value) }
 }
 
-extension Parameter: ExpressibleByBooleanLiteral {
+extension ParameterValue: ExpressibleByBooleanLiteral {
     /// True or false.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 }
 
-extension Parameter: ExpressibleByNilLiteral {
+extension ParameterValue: ExpressibleByNilLiteral {
     /// ``null``; its key is not omitted.
     public init(nilLiteral: ()) { self = .null }
 }
 
-extension Parameter: ExpressibleByArrayLiteral {
+extension ParameterValue: ExpressibleByArrayLiteral {
     /// Values in order.
-    public init(arrayLiteral elements: Parameter...) { self = .array(elements) }
+    public init(arrayLiteral elements: ParameterValue...) { self = .array(elements) }
 }
 
-extension Parameter: ExpressibleByDictionaryLiteral {
+extension ParameterValue: ExpressibleByDictionaryLiteral {
     /// A key that is written twice keeps its last value.
-    public init(dictionaryLiteral elements: (String, Parameter)...) {
+    public init(dictionaryLiteral elements: (String, ParameterValue)...) {
         self = .dictionary(Dictionary(elements, uniquingKeysWith: { _, last in last }))
     }
 }
 
-extension Parameter: Encodable {
+extension ParameterValue: Encodable {
     /// Encodes the plain value: a set as an array, data and dates by the encoder's strategies.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
@@ -179,20 +176,20 @@ extension Parameter: Encodable {
     }
 }
 
-extension Parameter: CustomStringConvertible {
+extension ParameterValue: CustomStringConvertible {
     /// The value in AFNetworking's query style: text unchanged, booleans as `1` or `0`, dates as `2013-01-01 00:00:00
     /// +0000`, bytes as Base64. Containers list their elements in a fixed order. Sets are sorted by this text. Nesting
     /// deeper than ``maximumDepth`` is shown as `…`.
     public var description: String { description(depth: 0) }
 
     private func description(depth: Int) -> String {
-        if depth > Parameter.maximumDepth { return "…" }
+        if depth > ParameterValue.maximumDepth { return "…" }
         switch self {
         case .null: return "<null>"
         case .bool(let value): return value ? "1" : "0"
         case .integer(let value): return String(value)
         case .unsignedInteger(let value): return String(value)
-        case .double(let value): return Parameter.text(of: value)
+        case .double(let value): return ParameterValue.text(of: value)
         case .number(let value): return value.text
         case .string(let value): return value
         case .data(let value): return value.base64EncodedString()
@@ -208,15 +205,15 @@ extension Parameter: CustomStringConvertible {
         }
     }
 
-    private static func description(of pairs: [(key: String, value: Parameter)], depth: Int) -> String {
+    private static func description(of pairs: [(key: String, value: ParameterValue)], depth: Int) -> String {
         "{" + pairs.map { "\($0.key) = \($0.value.description(depth: depth + 1));" }.joined() + "}"
     }
 
     /// The members of an object in the order in which they are sent.
-    static func sortedMembers(_ object: JSONObject) -> [(key: String, value: Parameter)] {
+    static func sortedMembers(_ object: JSONObject) -> [(key: String, value: ParameterValue)] {
         // `<` treats canonically equivalent keys as equal.
         object.members.sorted { $0.key.unicodeScalars.lexicographicallyPrecedes($1.key.unicodeScalars) }
-            .map { ($0.key, Parameter($0.value)) }
+            .map { ($0.key, ParameterValue($0.value)) }
     }
 
     /// The maximum nesting for all request serializers. Deeper trees are an error, as recursing into them would
@@ -230,7 +227,7 @@ extension Parameter: CustomStringConvertible {
     }
 
     /// The elements of a set in the order in which they are sent.
-    static func sorted(_ values: Set<Parameter>) -> [Parameter] {
+    static func sorted(_ values: Set<ParameterValue>) -> [ParameterValue] {
         // Two different elements can have the same description (`1` and "1"). Their kind then decides, as the order of
         // a set differs from run to run.
         values.map { (text: $0.description, value: $0) }
@@ -257,22 +254,22 @@ extension Parameter: CustomStringConvertible {
     }
 }
 
-extension Parameter {
+extension ParameterValue {
     /// Converts any value that parameters can express, as calls with `[String: Any?]` and `Encodable` parameters do.
     ///
     /// These are dictionaries with `String` keys, arrays, sets, strings, numbers, booleans, `Data`, `Date`, `URL`,
     /// Foundation's classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose
-    /// value is nil is omitted from its dictionary; `Parameter.null` or `NSNull()` sends a null. In an array nil
+    /// value is nil is omitted from its dictionary; `ParameterValue.null` or `NSNull()` sends a null. In an array nil
     /// becomes null, which keeps the positions of the others.
     ///
     /// - Returns: nil for nil.
     /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of a value that is none of
     ///   these, or that nests deeper than ``maximumDepth``; what `encode(to:)` of an `Encodable` value throws.
-    public static func converting(_ value: Any?) throws -> Parameter? {
+    public static func converting(_ value: Any?) throws -> ParameterValue? {
         try convert(value, at: [])
     }
 
-    private static func convert(_ value: Any?, at path: [String]) throws -> Parameter? {
+    private static func convert(_ value: Any?, at path: [String]) throws -> ParameterValue? {
         guard let value else { return nil }
         // Fast path, as the casts below are slow.
         if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
@@ -293,7 +290,7 @@ extension Parameter {
         case let values as Set<AnyHashable>:
             return .set(Set(try values.map { try convert($0.base, at: path + ["set"]) ?? .null }))
         case let value as any Encodable:
-            return try Parameter(encoding: value)
+            return try ParameterValue(encoding: value)
         case let value as any RawRepresentable:
             return try convert(value.rawValue, at: path)
         default:
@@ -304,11 +301,11 @@ extension Parameter {
         }
     }
 
-    private static func convert(_ values: [String: Any?], at path: [String]) throws -> Parameter {
+    private static func convert(_ values: [String: Any?], at path: [String]) throws -> ParameterValue {
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
         }
-        var converted = [String: Parameter](minimumCapacity: values.count)
+        var converted = [String: ParameterValue](minimumCapacity: values.count)
         for (key, value) in values {
             if path.count < maximumDepth, let value, let leaf = common(value) {
                 converted[key] = leaf
@@ -320,7 +317,7 @@ extension Parameter {
     }
 
     /// Fast path for the most common leaf types, which needs no search for conformances.
-    private static func common(_ value: Any) -> Parameter? {
+    private static func common(_ value: Any) -> ParameterValue? {
         let type = type(of: value)
         if type == String.self { return (value as? String).map { .string($0) } }
         if type == Int.self { return (value as? Int).map { .integer(Int64($0)) } }
@@ -330,35 +327,35 @@ extension Parameter {
     }
 
     /// The value if it is a leaf.
-    private static func scalar(_ value: Any) -> Parameter? {
+    private static func scalar(_ value: Any) -> ParameterValue? {
         switch value {
-        case let value as Parameter: value
+        case let value as ParameterValue: value
         case let value as String: .string(value)
         case let value as Bool: .bool(value)
-        case let value as any BinaryInteger: Parameter(value)
+        case let value as any BinaryInteger: ParameterValue(value)
         case let value as Double: .double(value)
-        case let value as Decimal: Parameter(value)
+        case let value as Decimal: ParameterValue(value)
         case let value as Data: .data(value)
         case let value as Date: .date(value)
-        case let value as URL: Parameter(value)
+        case let value as URL: ParameterValue(value)
         case let value as Substring: .string(String(value))
-        case let value as JSON: Parameter(value)
-        case let value as JSONNumber: Parameter(value)
+        case let value as JSON: ParameterValue(value)
+        case let value as JSONNumber: ParameterValue(value)
         case is NSNull: .null
         default: nil
         }
     }
 
     /// Distinguishes the kinds of `NSNumber`, any of which Swift casts to `Bool`, `Int` and `Double`.
-    private static func number(_ value: NSNumber) -> Parameter {
-        if let decimal = value as? NSDecimalNumber { return Parameter(decimal.decimalValue) }
+    private static func number(_ value: NSNumber) -> ParameterValue {
+        if let decimal = value as? NSDecimalNumber { return ParameterValue(decimal.decimalValue) }
         switch UInt8(bitPattern: value.objCType.pointee) {
         case UInt8(ascii: "f"), UInt8(ascii: "d"): return .double(value.doubleValue)
-        case UInt8(ascii: "Q"): return Parameter(value.uint64Value)
+        case UInt8(ascii: "Q"): return ParameterValue(value.uint64Value)
         // Booleans look like numbers of 8 bits, but there are only two instances.
         case _ where value === NSNumber(value: true): return true
         case _ where value === NSNumber(value: false): return false
-        default: return Parameter(value.int64Value)
+        default: return ParameterValue(value.int64Value)
         }
     }
 }

@@ -1,0 +1,76 @@
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// A manager has one decoder for all that it decodes.
+@Suite struct ManagerDecoderTests {
+    struct User: Codable, Hashable, Sendable { var firstName: String }
+
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        server.route("/user", .json(text: #"{"first_name": "Ada"}"#))
+        server.route("/refused", .json(text: #"{"first_name": "Ada"}"#, status: 409))
+        server.route("/other", .json(text: #"{"name": "Ada"}"#))
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.decoder.keyDecodingStrategy = .convertFromSnakeCase
+    }
+
+    private let ada = User(firstName: "Ada")
+
+    @Test func `an awaited value, a typed operation and an operation's value are decoded by it`() async throws {
+        let awaited: User = try await manager.get("user")
+        let typed = manager.operation(.get, "user", as: User.self)
+        manager.enqueue([typed])
+        let operation = manager.enqueue(try manager.makeOperation(.get, "user"))
+        let values = [awaited, try await typed.value(), try await operation.value(as: User.self)]
+        #expect(values == [ada, ada, ada])
+        #expect(operation.responseObject is [String: Any])
+    }
+
+    @Test func `a serializer without a decoder of its own takes it, alone and among others`() async throws {
+        for serializer in [
+            DecodableResponseSerializer<User>(),
+            CompoundResponseSerializer([XMLParserResponseSerializer(), DecodableResponseSerializer<User>()]),
+        ] as [any HTTPResponseSerialization] {
+            manager.responseSerializer = serializer
+            let operation = manager.enqueue(try manager.makeOperation(.get, "user"))
+            #expect(try await operation.value(as: User.self) == ada)
+            #expect(operation.responseObject as? User == ada)
+        }
+        manager.responseSerializer = DecodableResponseSerializer<User> { JSONDecoder() }
+        let operation = manager.enqueue(try manager.makeOperation(.get, "user"))
+        await #expect(throws: HTTPError.self) { try await operation.finished() }
+    }
+
+    @Test func `the body of an error is decoded by it, unless another one is given`() async throws {
+        let awaited = await #expect(throws: HTTPError.self) { let _: Bool = try await manager.get("refused") }
+        let operation = manager.enqueue(try manager.makeOperation(.get, "refused"))
+        let ofOperation = await #expect(throws: HTTPError.self) { try await operation.finished() }
+        for error in [awaited, ofOperation] {
+            let error = try #require(error)
+            #expect(try error.decoded(as: User.self) == ada)
+            #expect(throws: DecodingError.self) { try error.decoded(as: User.self, by: JSONDecoder()) }
+        }
+    }
+
+    @Test func `a copy of the manager has a decoder of its own with the same strategies`() async throws {
+        let copy = manager.makeCopy()
+        manager.decoder.keyDecodingStrategy = .useDefaultKeys
+        #expect(try await copy.get("user", as: User.self) == ada)
+        await #expect(throws: HTTPError.self) { try await manager.get("user", as: User.self) }
+    }
+
+    @Test func `a value that an operation does not have is an error that says what is missing`() async throws {
+        let operation = manager.enqueue(try manager.makeOperation(.get, "other"))
+        let error = await #expect(throws: HTTPError.self) { try await operation.value(as: User.self) }
+        #expect(error?.localizedDescription.contains(#"The key "firstName" is missing."#) == true)
+        #expect(error?.url?.path == "/other" && operation.error == nil)
+    }
+}

@@ -1,0 +1,104 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Operations that wait for each other in a circle are an error, not a hang.
+@Suite struct DependencyCycleTests {
+    let queue = RequestOperationQueue()
+    let server: TestServer
+
+    init() throws {
+        server = try TestServer()
+        server.route("/", .text("ok"))
+    }
+
+    private func blocks(_ count: Int) -> [ScheduledBlockOperation] { (0..<count).map { _ in ScheduledBlockOperation {} } }
+
+    private func expectCycle(_ members: [ScheduledOperation], sourceLocation: SourceLocation = #_sourceLocation) {
+        for member in members {
+            #expect(eventually { member.isFinished }, sourceLocation: sourceLocation)
+            #expect(
+                member.cancellationReason as? RequestOperationQueueError == .dependencyCycle(count: members.count),
+                sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test(arguments: [2, 3, 100]) func `the members of a circle are cancelled, and say why`(count: Int) {
+        let members = blocks(count)
+        for (index, member) in members.enumerated() { member.addDependency(members[(index + 1) % count]) }
+        queue.addOperations(members, waitUntilFinished: false)
+        expectCycle(members)
+        #expect(queue.queuedOperationCount == 0)
+    }
+
+    @Test func `a circle that a late dependency closes is found`() {
+        let members = blocks(3), gate = ScheduledBlockOperation {}
+        members[0].addDependency(gate)
+        members[1].addDependency(members[0])
+        members[2].addDependency(members[1])
+        queue.addOperations(members, waitUntilFinished: false)
+        members[0].addDependency(members[2])
+        expectCycle(members)
+    }
+
+    @Test func `requests fail with the reason, and what depends on them goes on`() async throws {
+        let operations = (0..<2).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/"))) }
+        operations[0].addDependency(operations[1])
+        operations[1].addDependency(operations[0])
+        let after = HTTPRequestOperation(request: URLRequest(url: server.url("/")))
+        after.addDependency(operations[0])
+        queue.addOperations(operations + [after], waitUntilFinished: false)
+        for operation in operations {
+            let error = await #expect(throws: URLError.self) { try await operation.finished() }
+            #expect(error?.code == .cancelled && "\(String(describing: error))".contains("circle"))
+        }
+        try await after.finished()
+        #expect(after.statusCode == 200 && server.requests.count == 1)
+    }
+
+    @Test func `two queues, and operations that are only awaited, make no difference`() async throws {
+        let pair = blocks(2)
+        pair[0].addDependency(pair[1])
+        pair[1].addDependency(pair[0])
+        queue.addOperation(pair[0])
+        RequestOperationQueue().addOperation(pair[1])
+        expectCycle(pair)
+        let operations = (0..<2).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/"))) }
+        operations[0].addDependency(operations[1])
+        operations[1].addDependency(operations[0])
+        await #expect(throws: URLError.self) { try await operations[0].finished() }
+    }
+
+    @Test func `what only waits beside a circle, or for one that has dissolved, is no member`() {
+        let members = blocks(3), gate = ScheduledBlockOperation {}
+        for member in members { member.addDependency(gate) }
+        members[0].addDependency(members[1])
+        members[1].addDependency(members[2])
+        members[2].addDependency(members[0])
+        members[2].removeDependency(members[0])
+        queue.addOperations(members, waitUntilFinished: false)
+        #expect(members.allSatisfy { !$0.isCancelled })
+        queue.addOperation(gate)
+        #expect(eventually { members.allSatisfy(\.isFinished) })
+        #expect(members.allSatisfy { $0.cancellationReason == nil })
+    }
+
+    @Test(arguments: [1, 2, 3]) func `long chains in any order take no long searches`(order: Int) {
+        let count = 20_000, members = blocks(count)
+        for index in 1..<count { members[index].addDependency(members[index - 1]) }
+        queue.isSuspended = true
+        var added = members
+        if order == 2 { added.reverse() }
+        if order == 3 {
+            var generator = SystemRandomNumberGenerator()
+            added.shuffle(using: &generator)
+        }
+        for member in added { queue.addOperation(member) }
+        queue.isSuspended = false
+        #expect(eventually { members.allSatisfy(\.isFinished) })
+        #expect(members.allSatisfy { $0.cancellationReason == nil })
+    }
+}
