@@ -1,6 +1,7 @@
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoyStorySupport
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -49,7 +50,7 @@ import Testing
     }
 
     private final class Kinds: Sendable {
-        let counts = Mutex<[String: Int]>([:])
+        let counts = Locked<[String: Int]>([:])
         func count(_ what: String) { counts.withLock { $0[what, default: 0] += 1 } }
     }
 
