@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "ConvoySession", targets: ["ConvoySession"]),
         .library(name: "ConvoyRealtime", targets: ["ConvoyRealtime"]),
         .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
+        .library(name: "ConvoyWorkflow", targets: ["ConvoyWorkflow"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // Empty without the trait `Images`.
         .library(name: "ConvoyImage", targets: ["ConvoyImage"]),
@@ -53,6 +54,9 @@ let package = Package(
         .systemLibrary(
             name: "CSQLite", pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"]), .yum(["sqlite-devel"]), .brew(["sqlite"])]),
+        .systemLibrary(
+            name: "CYAML", pkgConfig: "yaml-0.1",
+            providers: [.apt(["libyaml-dev"]), .yum(["libyaml-devel"]), .brew(["libyaml"])]),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
@@ -113,6 +117,14 @@ let package = Package(
                 "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime", "ConvoySession",
             ],
             swiftSettings: swiftSettings),
+        // Not part of the umbrella: a program that runs no manifests needs no libyaml.
+        .target(
+            name: "ConvoyWorkflow",
+            dependencies: [
+                "CXML2", "CYAML", "ConvoyCookies", "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations",
+                "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
         .target(
             name: "ConvoyImage",
@@ -121,7 +133,7 @@ let package = Package(
         .target(
             name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
-            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport"], swiftSettings: swiftSettings),
+            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyWorkflow"], swiftSettings: swiftSettings),
 
         // Programs to read. The tests run them; nobody else needs them.
         .executableTarget(
@@ -239,8 +251,15 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .testTarget(
+            name: "ConvoyWorkflowTests",
+            dependencies: [
+                "ConvoyWorkflow", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
             name: "ConvoyToolTests",
-            dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer", "ConvoyTestSupport"],
+            dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyWorkflow"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ExampleTests",

@@ -1,6 +1,6 @@
 #pragma once
 #if defined(__has_include) && !__has_include(<sqlite3.h>)
-#error "SQLite's headers are missing. Debian/Ubuntu: sudo apt-get install libcurl4-openssl-dev libssl-dev zlib1g-dev libbrotli-dev libzstd-dev libxml2-dev libpsl-dev libsqlite3-dev pkg-config   Fedora: sudo dnf install libcurl-devel openssl-devel zlib-devel brotli-devel libzstd-devel libxml2-devel libpsl-devel sqlite-devel"
+#error "SQLite's headers are missing. Debian/Ubuntu: sudo apt-get install libcurl4-openssl-dev libssl-dev zlib1g-dev libbrotli-dev libzstd-dev libxml2-dev libpsl-dev libsqlite3-dev libyaml-dev pkg-config   Fedora: sudo dnf install libcurl-devel openssl-devel zlib-devel brotli-devel libzstd-devel libxml2-devel libpsl-devel sqlite-devel libyaml-devel"
 #else
 #include <sqlite3.h>
 #endif

@@ -1,0 +1,158 @@
+import ConvoySerialization
+import Foundation
+
+/// A request to be written into a manifest.
+public struct RequestDraft: Sendable {
+    /// A body.
+    public enum Body: Sendable {
+        /// A JSON text.
+        case json(JSON)
+        /// The items of a form.
+        case form([(name: String, value: String)])
+        /// The parts of a multipart form.
+        case multipart([Part])
+        /// Text.
+        case text(String)
+        /// The file at a path.
+        case file(String)
+    }
+
+    /// A part of a multipart form.
+    public struct Part: Sendable {
+        /// Its name.
+        public var name: String
+        /// Its text, or the path of its file.
+        public var value: String
+        /// Whether it is a file.
+        public var isFile: Bool
+
+        /// A part.
+        public init(name: String, value: String, isFile: Bool) {
+            (self.name, self.value, self.isFile) = (name, value, isFile)
+        }
+    }
+
+    /// The method.
+    public var method: String
+    /// The URL.
+    public var url: String
+    /// Fields in their order.
+    public var headers: [(name: String, value: String)] = []
+    /// Items of the query besides those of the URL.
+    public var query: [(name: String, value: String)] = []
+    /// The body; nil for none.
+    public var body: Body?
+    /// A user and a password that are sent with the request.
+    public var login: (user: String, password: String)?
+    /// What is expected, by the keys of `expect`.
+    public var expectations = JSONObject()
+    /// Captures by name, such as `json:/token`.
+    public var captures: [(name: String, source: String)] = []
+    /// Further members, such as `insecure`.
+    public var others = JSONObject()
+
+    /// A draft of a request without a body.
+    public init(method: String, url: String) { (self.method, self.url) = (method, url) }
+
+    /// A value as it is written on a command line: a number, true, false, null or text.
+    public static func value(_ text: String) -> JSON { YAMLReader.plain(text) }
+
+    /// The request as a mapping of a manifest.
+    public var json: JSON {
+        var object = JSONObject()
+        let verb = method.lowercased()
+        if RequestReader.verbs.contains(verb), method == verb.uppercased() {
+            object.append(key: verb, value: Self.text(url))
+        } else {
+            object.append(key: "method", value: .string(method))
+            object.append(key: "url", value: Self.text(url))
+        }
+        if !query.isEmpty { object.append(key: "query", value: Self.mapping(query)) }
+        if !headers.isEmpty { object.append(key: "headers", value: Self.mapping(headers)) }
+        if let login {
+            object.append(key: "basic", value: ["user": Self.text(login.user), "password": Self.text(login.password)])
+        }
+        switch body {
+        case nil: break
+        case .json(let json)?: object.append(key: "json", value: Self.escaped(json))
+        case .form(let items)?: object.append(key: "form", value: Self.mapping(items))
+        case .text(let text)?: object.append(key: "text", value: Self.text(text))
+        case .file(let path)?: object.append(key: "file", value: Self.text(path))
+        case .multipart(let parts)?:
+            var members = JSONObject()
+            for part in parts { members[part.name] = part.isFile ? ["file": Self.text(part.value)] : Self.text(part.value) }
+            object.append(key: "multipart", value: .object(members))
+        }
+        if !expectations.members.isEmpty { object.append(key: "expect", value: .object(expectations)) }
+        if !captures.isEmpty { object.append(key: "capture", value: Self.mapping(captures.map { ($0.name, $0.source) })) }
+        for member in others.members { object.append(key: member.key, value: member.value) }
+        return .object(object)
+    }
+
+    /// The request as lines of YAML, below `requests:`.
+    public func yaml(name: String) -> String {
+        guard case .object(let object) = json else { return "" }
+        let lines = object.members.map { member -> String in
+            if member.key == "headers" || member.key == "capture", case .object(let inner) = member.value {
+                return (["    \(member.key):"] + inner.members.map { "      \(Self.key($0.key)): \(Self.scalar($0.value))" })
+                    .joined(separator: "\n")
+            }
+            return "    \(member.key): \(Self.scalar(member.value))"
+        }
+        return (["  \(name):"] + lines).joined(separator: "\n") + "\n"
+    }
+
+    /// A manifest with some requests.
+    public static func manifest(_ requests: [(name: String, draft: RequestDraft)]) -> String {
+        "version: 1\nrequests:\n" + requests.map { $0.draft.yaml(name: $0.name) }.joined()
+    }
+
+    // MARK: Text
+
+    /// A text in which `${` has no meaning.
+    private static func text(_ text: String) -> JSON { .string(text.replacing("${", with: "$${")) }
+
+    private static func escaped(_ json: JSON) -> JSON {
+        switch json {
+        case .string(let string): return text(string)
+        case .array(let values): return .array(values.map(escaped))
+        case .object(let object):
+            var result = JSONObject()
+            for member in object.members { result.append(key: member.key, value: escaped(member.value)) }
+            return .object(result)
+        default: return json
+        }
+    }
+
+    /// A mapping; values of one name become a list, or of a header one value.
+    private static func mapping(_ pairs: [(name: String, value: String)]) -> JSON {
+        var object = JSONObject()
+        for pair in pairs {
+            switch object[pair.name] {
+            case nil: object.append(key: pair.name, value: text(pair.value))
+            case .array(let values)?: object[pair.name] = .array(values + [text(pair.value)])
+            case let value?: object[pair.name] = .array([value, text(pair.value)])
+            }
+        }
+        return .object(object)
+    }
+
+    /// JSON, which is YAML, too; plain text without quotes.
+    private static func scalar(_ json: JSON) -> String {
+        guard case .string(let text) = json, isPlain(text) else { return json.description }
+        return text
+    }
+
+    private static func key(_ text: String) -> String { isPlain(text) ? text : JSON.string(text).description }
+
+    /// Whether YAML reads a text as it is.
+    private static func isPlain(_ text: String) -> Bool {
+        guard let first = text.unicodeScalars.first, first.properties.isAlphabetic || first == "/", text.utf8.count < 1000
+        else { return false }
+        guard text.unicodeScalars.allSatisfy({ $0.isASCII && $0.value >= 0x20 && !"#\"'{}[],".unicodeScalars.contains($0) })
+        else { return false }
+        guard !text.contains(": "), !text.hasSuffix(":"), !text.hasSuffix(" ") else { return false }
+        if case .string = YAMLReader.plain(text) { return true }
+        return false
+    }
+}

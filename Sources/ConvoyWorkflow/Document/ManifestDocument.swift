@@ -1,0 +1,198 @@
+import ConvoySerialization
+import Foundation
+
+/// The text of a manifest as one tree, whose values know where they are written.
+///
+/// A text that begins with `{` or `[` is JSON; everything else is YAML.
+final class ManifestDocument: Sendable {
+    /// Where a value and its key begin.
+    struct Mark: Sendable {
+        var value: Position
+        var key: Position?
+    }
+
+    /// A line and a column, from 1.
+    struct Position: Sendable, Equatable {
+        var line = 1
+        var column = 1
+    }
+
+    static let maximumDepth = 64
+    /// In bytes.
+    static let maximumLength = 16 << 20
+
+    let name: String
+    let json: JSON
+    /// The text of a JSON document, from which positions are found when they are needed.
+    private let text: Data?
+    /// The marks of a YAML document by the texts of pointers.
+    private let marks: [String: Mark]
+
+    init(parsing data: Data, name: String) throws(ManifestError) {
+        self.name = name
+        guard data.count <= Self.maximumLength else {
+            throw ManifestError(
+                file: name, line: 1, column: 1, message: "the manifest has more than \(Self.maximumLength >> 20) MiB")
+        }
+        if Self.isJSON(data) {
+            do throws(JSONSyntaxError) {
+                json = try JSON(parsing: data, maximumDepth: Self.maximumDepth, rejectsDuplicateKeys: true)
+            } catch {
+                throw ManifestError(
+                    file: name, line: error.position.line, column: error.position.column, message: error.reason)
+            }
+            (text, marks) = (data, [:])
+        } else {
+            do throws(YAMLProblem) {
+                (json, marks) = try YAMLReader.read(data, maximumDepth: Self.maximumDepth)
+            } catch {
+                throw ManifestError(
+                    file: name, line: error.position.line, column: error.position.column, message: error.message)
+            }
+            text = nil
+        }
+    }
+
+    var root: ManifestValue { ManifestValue(json: json, pointer: JSONPointer(), document: self) }
+
+    func position(of pointer: JSONPointer, key: Bool) -> Position {
+        if let text {
+            return JSONParser.position(of: pointer, key: key, in: text).map { Position(line: $0.line, column: $0.column) }
+                ?? Position()
+        }
+        guard let mark = marks[pointer.description] else { return Position() }
+        return key ? mark.key ?? mark.value : mark.value
+    }
+
+    static func isJSON(_ data: Data) -> Bool {
+        let start = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
+        let first = start.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
+        return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
+    }
+}
+
+/// A value of a manifest.
+struct ManifestValue: Sendable {
+    let json: JSON
+    let pointer: JSONPointer
+    let document: ManifestDocument
+
+    struct Member {
+        let key: String
+        let value: ManifestValue
+        /// A mistake at the key.
+        func problem(_ message: String) -> ManifestError { value.problem(message, atKey: true) }
+    }
+
+    var isNull: Bool { json == .null }
+
+    var line: Int { document.position(of: pointer, key: false).line }
+
+    func problem(_ message: String, atKey: Bool = false) -> ManifestError {
+        let position = document.position(of: pointer, key: atKey)
+        return ManifestError(file: document.name, line: position.line, column: position.column, message: message)
+    }
+
+    func child(_ json: JSON, _ token: String) -> ManifestValue {
+        ManifestValue(json: json, pointer: pointer.appending(token), document: document)
+    }
+
+    // MARK: Types
+
+    /// The members of an object, whatever their keys are.
+    func members(_ what: String) throws(ManifestError) -> [Member] {
+        guard case .object(let object) = json else { throw problem("\(what) must be a mapping, not \(typeName)") }
+        return object.members.map { Member(key: $0.key, value: child($0.value, $0.key)) }
+    }
+
+    /// The members of an object with known keys, without those that are null.
+    func fields(_ what: String, knowing keys: [String]) throws(ManifestError) -> [String: ManifestValue] {
+        var fields: [String: ManifestValue] = [:]
+        for member in try members(what) {
+            guard keys.contains(member.key) else {
+                throw member.problem(
+                    "unknown key \(quoted(member.key)) in \(what)\(Suggestion.text(for: member.key, among: keys))")
+            }
+            if !member.value.isNull { fields[member.key] = member.value }
+        }
+        return fields
+    }
+
+    func elements(_ what: String) throws(ManifestError) -> [ManifestValue] {
+        guard case .array(let values) = json else { throw problem("\(what) must be a list, not \(typeName)") }
+        return values.enumerated().map { child($1, "\($0)") }
+    }
+
+    func string(_ what: String) throws(ManifestError) -> String {
+        guard case .string(let text) = json else { throw problem("\(what) must be text, not \(typeName)") }
+        return text
+    }
+
+    func bool(_ what: String) throws(ManifestError) -> Bool {
+        guard case .bool(let value) = json else { throw problem("\(what) must be true or false, not \(typeName)") }
+        return value
+    }
+
+    func integer(_ what: String, in range: ClosedRange<Int>) throws(ManifestError) -> Int {
+        guard case .number(let number) = json, let value: Int = number.integer(), range.contains(value) else {
+            let limits =
+                range.upperBound == .max
+                ? "of at least \(range.lowerBound)" : "from \(range.lowerBound) to \(range.upperBound)"
+            throw problem("\(what) must be a whole number \(limits)")
+        }
+        return value
+    }
+
+    /// Seconds: a number, or text with a unit: `500ms`, `30s`, `5m`, `1h`.
+    func seconds(_ what: String) throws(ManifestError) -> Double {
+        var value: Double?
+        switch json {
+        case .number(let number): value = number.double
+        case .string(let text): value = Self.amount(text, units: ["ms": 0.001, "s": 1, "m": 60, "h": 3600])
+        default: break
+        }
+        guard let value, value >= 0, value <= 1e9 else {
+            throw problem("\(what) must be a number of seconds, or a time such as 500ms, 30s or 5m")
+        }
+        return value
+    }
+
+    /// Bytes: a whole number, or text with a unit: `500kB`, `50MB`, `1MiB`.
+    func bytes(_ what: String) throws(ManifestError) -> Int64 {
+        var value: Double?
+        switch json {
+        case .number(let number): value = number.double
+        case .string(let text): value = Self.amount(text.lowercased(), units: Self.byteUnits)
+        default: break
+        }
+        guard let value, value >= 0, value <= 1e15, value == value.rounded() else {
+            throw problem("\(what) must be a number of bytes, or a size such as 500kB, 50MB or 1MiB")
+        }
+        return Int64(value)
+    }
+
+    private static let byteUnits: [String: Double] = [
+        "b": 1, "k": 1e3, "kb": 1e3, "m": 1e6, "mb": 1e6, "g": 1e9, "gb": 1e9, "kib": 1024, "mib": 1_048_576,
+        "gib": 1_073_741_824,
+    ]
+
+    private static func amount(_ text: String, units: [String: Double]) -> Double? {
+        let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+        let unit = text[digits.endIndex...].drop { $0 == " " }
+        guard let number = Double(digits) else { return nil }
+        if unit.isEmpty { return number }
+        return units[String(unit)].map { ($0 * number * 1e6).rounded() / 1e6 }
+    }
+
+    /// What the value is, for messages.
+    var typeName: String {
+        switch json {
+        case .null: "nothing"
+        case .bool: "true or false"
+        case .number: "a number"
+        case .string: "text"
+        case .array: "a list"
+        case .object: "a mapping"
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import ConvoySerialization
+import Foundation
+
+/// A name with what follows it: `login.token`, `env.API`, `item.id`, `report.failed`.
+struct Reference: Sendable, Hashable, CustomStringConvertible {
+    /// The name before the first dot.
+    var root: String
+    /// The names behind it: keys of objects, or indices of lists.
+    var path: [String]
+
+    var description: String { ([root] + path).joined(separator: ".") }
+
+    /// A reference from its text; nil for anything else.
+    init?(_ text: some StringProtocol) {
+        let names = String(text).split(separator: "." as Character, omittingEmptySubsequences: false).map { String($0) }
+        guard let first = names.first, Self.isName(first), names.dropFirst().allSatisfy(Self.isPart) else { return nil }
+        (root, path) = (first, Array(names.dropFirst()))
+    }
+
+    /// Whether a text can be the name of a request, a capture or a variable.
+    static func isName(_ text: String) -> Bool {
+        guard let first = text.unicodeScalars.first, first == "_" || first.properties.isAlphabetic, first.isASCII else {
+            return false
+        }
+        return isPart(text)
+    }
+
+    private static func isPart(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.unicodeScalars.allSatisfy {
+                $0.isASCII && ($0 == "_" || $0 == "-" || $0.properties.isAlphabetic || (0x30...0x39).contains($0.value))
+            }
+    }
+}
+
+/// A value that a template or an expression is given.
+struct ScopedValue: Sendable {
+    var json: JSON
+    /// Whether it comes from a response, so that it may be anything.
+    var isHostile = false
+}
+
+/// A value that is not there, or cannot be used where it is wanted.
+struct EvaluationError: Error, Equatable {
+    var message: String
+}
+
+/// Where templates and expressions find their values.
+protocol Scope {
+    func value(of reference: Reference) throws(EvaluationError) -> ScopedValue
+}
+
+extension JSON {
+    /// The value behind some names; nil if there is none.
+    func value(at path: some Collection<String>) -> JSON? { self[JSONPointer(tokens: Array(path))] }
+
+    /// The value as part of a text.
+    var text: String {
+        switch self {
+        case .string(let text): text
+        case .null: ""
+        default: description
+        }
+    }
+
+    /// Whether it counts as true: everything but null, false, empty text and an empty list.
+    var isTrue: Bool {
+        switch self {
+        case .null, .bool(false): false
+        case .string(let text): !text.isEmpty
+        case .array(let values): !values.isEmpty
+        default: true
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import ConvoySerialization
+import Foundation
+
+/// Text with references: `reports/${item}`. `$${` stands for `${`.
+struct Template: Sendable {
+    enum Part: Sendable {
+        case literal(String)
+        case reference(Reference)
+    }
+
+    let parts: [Part]
+    /// Where it is written.
+    let source: ManifestValue
+
+    var references: [Reference] {
+        parts.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
+    }
+
+    /// The reference, if it is all of the text.
+    var wholeReference: Reference? {
+        guard parts.count == 1, case .reference(let reference)? = parts.first else { return nil }
+        return reference
+    }
+
+    /// The text, if there is no reference in it.
+    var literal: String? {
+        switch parts.count {
+        case 0: ""
+        case 1: if case .literal(let text) = parts[0] { text } else { nil }
+        default: nil
+        }
+    }
+
+    /// A template from a value that is text.
+    init(_ value: ManifestValue, _ what: String) throws(ManifestError) {
+        try self.init(try value.string(what), at: value)
+    }
+
+    init(_ text: String, at source: ManifestValue) throws(ManifestError) {
+        var parts: [Part] = [], literal = "", rest = text[...]
+        while let start = rest.range(of: "${") {
+            if rest[..<start.lowerBound].hasSuffix("$") {
+                literal += rest[..<start.lowerBound].dropLast() + "${"
+                rest = rest[start.upperBound...]
+                continue
+            }
+            literal += rest[..<start.lowerBound]
+            guard let end = rest[start.upperBound...].firstIndex(of: "}") else {
+                throw source.problem("a ${ without its }")
+            }
+            let name = rest[start.upperBound..<end].trimmingCharacters(in: .whitespaces)
+            guard let reference = Reference(name) else { throw source.problem("bad reference ${\(name)}") }
+            if !literal.isEmpty { parts.append(.literal(literal)) }
+            literal = ""
+            parts.append(.reference(reference))
+            rest = rest[rest.index(after: end)...]
+        }
+        literal += rest
+        if !literal.isEmpty { parts.append(.literal(literal)) }
+        (self.parts, self.source) = (parts, source)
+    }
+
+    /// The text with the values of the references.
+    ///
+    /// - Parameter escape: makes a value fit for where it is wanted.
+    func text(
+        in scope: some Scope,
+        _ escape: (ScopedValue, Reference) throws(EvaluationError) -> String = { value, _ in value.json.text }
+    ) throws(EvaluationError) -> String {
+        var text = ""
+        for part in parts {
+            switch part {
+            case .literal(let literal): text += literal
+            case .reference(let reference): text += try escape(try scope.value(of: reference), reference)
+            }
+        }
+        return text
+    }
+}
+
+/// A JSON tree whose texts are templates. A text that is one reference becomes its value, with its type.
+indirect enum TreeTemplate: Sendable {
+    case constant(JSON)
+    case text(Template)
+    case array([TreeTemplate])
+    case object([(key: String, value: TreeTemplate)])
+
+    init(_ value: ManifestValue) throws(ManifestError) {
+        switch value.json {
+        case .string(let text):
+            let template = try Template(text, at: value)
+            self = template.literal.map { .constant(.string($0)) } ?? .text(template)
+        case .array(let values):
+            var elements: [TreeTemplate] = []
+            for (index, element) in values.enumerated() {
+                elements.append(try TreeTemplate(value.child(element, "\(index)")))
+            }
+            self = .array(elements)
+        case .object(let object):
+            var members: [(key: String, value: TreeTemplate)] = []
+            for member in object.members {
+                members.append((member.key, try TreeTemplate(value.child(member.value, member.key))))
+            }
+            self = .object(members)
+        default: self = .constant(value.json)
+        }
+    }
+
+    /// All templates in it.
+    var templates: [Template] {
+        switch self {
+        case .constant: []
+        case .text(let template): [template]
+        case .array(let elements): elements.flatMap(\.templates)
+        case .object(let members): members.flatMap(\.value.templates)
+        }
+    }
+
+    func value(in scope: some Scope) throws(EvaluationError) -> ScopedValue {
+        switch self {
+        case .constant(let json): return ScopedValue(json: json)
+        case .text(let template):
+            if let reference = template.wholeReference { return try scope.value(of: reference) }
+            var isHostile = false
+            let text = try template.text(in: scope) { value, _ in
+                isHostile = isHostile || value.isHostile
+                return value.json.text
+            }
+            return ScopedValue(json: .string(text), isHostile: isHostile)
+        case .array(let elements):
+            var values: [JSON] = [], isHostile = false
+            for element in elements {
+                let value = try element.value(in: scope)
+                values.append(value.json)
+                isHostile = isHostile || value.isHostile
+            }
+            return ScopedValue(json: .array(values), isHostile: isHostile)
+        case .object(let members):
+            var object = JSONObject(), isHostile = false
+            for member in members {
+                let value = try member.value.value(in: scope)
+                object.append(key: member.key, value: value.json)
+                isHostile = isHostile || value.isHostile
+            }
+            return ScopedValue(json: .object(object), isHostile: isHostile)
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import ConvoySerialization
+import Foundation
+
+/// Decodes captures.
+enum CaptureReader {
+    private static let kinds = ["json", "xpath", "header", "cookie", "status", "url", "text"]
+
+    static func plan(of member: ManifestValue.Member) throws(ManifestError) -> CapturePlan {
+        guard Reference.isName(member.key) else { throw member.problem("bad name of a capture: \(quoted(member.key))") }
+        guard !["failed", "succeeded", "skipped"].contains(member.key) else {
+            throw member.problem("\(quoted(member.key)) has another meaning, and cannot be the name of a capture")
+        }
+        return CapturePlan(name: member.key, source: try source(of: member.value, "a capture"))
+    }
+
+    static func source(of value: ManifestValue, _ what: String) throws(ManifestError) -> CaptureSource {
+        if case .object = value.json {
+            let fields = try value.fields(what, knowing: kinds + ["group"])
+            let found = kinds.filter { fields[$0] != nil }
+            guard found.count == 1, let kind = found.first, let content = fields[kind] else {
+                throw value.problem("\(what) needs one of \(kinds.joined(separator: ", "))")
+            }
+            let group = try fields["group"].map { value throws(ManifestError) in try value.integer("group", in: 0...99) }
+            return try source(kind, try content.string(kind), group: group, at: content)
+        }
+        let text = try value.string(what)
+        let parts = text.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false).map {
+            String($0)
+        }
+        return try source(parts[0], parts.count > 1 ? parts[1] : nil, group: nil, at: value)
+    }
+
+    private static func source(
+        _ kind: String, _ content: String?, group: Int?, at value: ManifestValue
+    ) throws(ManifestError) -> CaptureSource {
+        switch (kind, content) {
+        case ("json", let pointer?):
+            guard let path = JSONPath(pointer) else {
+                throw value.problem("bad JSON Pointer \(quoted(pointer)): it begins with /, as in json:/items/0/id")
+            }
+            return .json(path)
+        case ("xpath", let expression?):
+            guard XPath.isValid(expression) else { throw value.problem("bad XPath \(quoted(expression))") }
+            return .xpath(expression)
+        case ("header", let name?) where !name.isEmpty: return .header(name)
+        case ("cookie", let name?) where !name.isEmpty: return .cookie(name)
+        case ("status", nil): return .status
+        case ("url", nil): return .url
+        case ("text", let pattern):
+            guard let pattern, !pattern.isEmpty else { return .text(pattern: nil, group: 0) }
+            let groups = try Pattern.groupCount(of: pattern, at: value)
+            let group = group ?? min(1, groups)
+            guard group <= groups else { throw value.problem("the expression has \(groups) groups, and no group \(group)") }
+            return .text(pattern: pattern, group: group)
+        case ("json", nil), ("xpath", nil), ("header", _), ("cookie", _):
+            throw value.problem("\(kind): needs something behind the colon")
+        default:
+            throw value.problem("unknown capture \(quoted(kind))\(Suggestion.text(for: kind, among: kinds))")
+        }
+    }
+}
+
+/// Decodes expectations.
+enum ExpectationReader {
+    static let keys = [
+        "status", "type", "header", "json", "bytes", "minBytes", "maxBytes", "maxTime", "checksum", "sha256", "md5",
+    ]
+
+    static func plan(of value: ManifestValue?) throws(ManifestError) -> ExpectationPlan {
+        var plan = ExpectationPlan()
+        guard let value else { return plan }
+        let fields = try value.fields("expect", knowing: keys)
+        plan.statuses = try fields["status"].map(statuses)
+        plan.type = try fields["type"].map { value throws(ManifestError) in
+            let text = try value.string("type").lowercased()
+            guard text.split(separator: "/" as Character).count == 2 else {
+                throw value.problem("type must be a media type, such as application/json")
+            }
+            return text
+        }
+        for member in try fields["header"]?.members("header") ?? [] { plan.headers.append(try header(member)) }
+        plan.json = try fields["json"].map(json) ?? []
+        if let bytes = fields["bytes"] {
+            plan.minimumBytes = try bytes.bytes("bytes")
+            plan.maximumBytes = plan.minimumBytes
+        }
+        if let bytes = fields["minBytes"] { plan.minimumBytes = try bytes.bytes("minBytes") }
+        if let bytes = fields["maxBytes"] { plan.maximumBytes = try bytes.bytes("maxBytes") }
+        plan.maximumTime = try fields["maxTime"].map { value throws(ManifestError) in try value.seconds("maxTime") }
+        if let value = fields["checksum"] {
+            let text = try value.string("checksum")
+            guard let equals = text.firstIndex(of: "=") else {
+                throw value.problem("checksum must be ALGORITHM=HEX: sha-256=…")
+            }
+            let algorithm = text[..<equals].lowercased()
+            let known = ["md5", "sha-1", "sha-224", "sha-256", "sha-384", "sha-512"]
+            guard known.contains(algorithm) else {
+                throw value.problem("unknown checksum \(quoted(algorithm))\(Suggestion.text(for: algorithm, among: known))")
+            }
+            plan.checksums.append(
+                (algorithm, try hexadecimal(String(text[text.index(after: equals)...]), algorithm, at: value)))
+        }
+        for (key, algorithm) in [("sha256", "sha-256"), ("md5", "md5")] {
+            guard let value = fields[key] else { continue }
+            plan.checksums.append((algorithm, try hexadecimal(try value.string(key), algorithm, at: value)))
+        }
+        return plan
+    }
+
+    private static func hexadecimal(
+        _ text: String, _ algorithm: String, at value: ManifestValue
+    ) throws(ManifestError) -> Template {
+        let template = try Template(text, at: value)
+        let lengths = ["md5": 32, "sha-1": 40, "sha-224": 56, "sha-256": 64, "sha-384": 96, "sha-512": 128]
+        if let text = template.literal {
+            guard text.count == lengths[algorithm], text.allSatisfy({ $0.isHexDigit }) else {
+                throw value.problem("a \(algorithm) has \(lengths[algorithm] ?? 0) hexadecimal digits")
+            }
+        }
+        return template
+    }
+
+    private static func statuses(_ value: ManifestValue) throws(ManifestError) -> [ClosedRange<Int>] {
+        guard case .array = value.json else { return [try status(value)] }
+        var ranges: [ClosedRange<Int>] = []
+        for element in try value.elements("status") { ranges.append(try status(element)) }
+        return ranges
+    }
+
+    private static func status(_ value: ManifestValue) throws(ManifestError) -> ClosedRange<Int> {
+        let problem = value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
+        switch value.json {
+        case .number(let number):
+            guard let code: Int = number.integer(), (100...599).contains(code) else { throw problem }
+            return code...code
+        case .string(let text):
+            let ends = text.split(separator: "-" as Character, omittingEmptySubsequences: false).map { Int($0) }
+            guard (1...2).contains(ends.count), let first = ends[0], let last = ends[ends.count - 1],
+                (100...599).contains(first), (first...599).contains(last)
+            else { throw problem }
+            return first...last
+        default: throw problem
+        }
+    }
+
+    private static func header(_ member: ManifestValue.Member) throws(ManifestError) -> HeaderExpectation {
+        var header = HeaderExpectation(name: member.key)
+        switch member.value.json {
+        case .object:
+            let fields = try member.value.fields("a header", knowing: ["equals", "exists", "matches"])
+            header.equals = try fields["equals"].map { value throws(ManifestError) in try Template(value, "equals") }
+            header.exists = try fields["exists"].map { value throws(ManifestError) in try value.bool("exists") }
+            header.pattern = try fields["matches"].map(pattern)
+        case .number(let number): header.equals = try Template(number.text, at: member.value)
+        default: header.equals = try Template(member.value, "a header")
+        }
+        return header
+    }
+
+    static func json(_ value: ManifestValue) throws(ManifestError) -> [JSONExpectation] {
+        var all: [JSONExpectation] = []
+        for member in try value.members("json") {
+            guard let path = JSONPath(member.key) else {
+                throw member.problem("bad JSON Pointer \(quoted(member.key)): it begins with /")
+            }
+            var expectation = JSONExpectation(path: path)
+            if case .object = member.value.json {
+                let fields = try member.value.fields("what a value must be", knowing: ["equals", "exists", "matches"])
+                expectation.equals = try fields["equals"].map { value throws(ManifestError) in try TreeTemplate(value) }
+                expectation.exists = try fields["exists"].map { value throws(ManifestError) in try value.bool("exists") }
+                expectation.pattern = try fields["matches"].map(pattern)
+            } else {
+                expectation.equals = try TreeTemplate(member.value)
+            }
+            all.append(expectation)
+        }
+        return all
+    }
+
+    static func events(of value: ManifestValue) throws(ManifestError) -> EventPlan {
+        let fields = try value.fields("events", knowing: ["type", "matches", "json", "for"])
+        return EventPlan(
+            type: try fields["type"].map { value throws(ManifestError) in try value.string("type") },
+            pattern: try fields["matches"].map(pattern), json: try fields["json"].map(json) ?? [],
+            limit: try fields["for"].map { value throws(ManifestError) in try value.seconds("for") } ?? 60)
+    }
+
+    private static func pattern(_ value: ManifestValue) throws(ManifestError) -> String {
+        let text = try value.string("matches")
+        _ = try Pattern.groupCount(of: text, at: value)
+        return text
+    }
+}

@@ -1,0 +1,151 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a manifest says of connections, by the names of the options of `convoy get`.
+struct ConnectionPlan: Sendable {
+    static let keys = [
+        "proxy", "noproxy", "resolve", "unix-socket", "http1.1", "max-redirs", "cacert", "pin", "cert", "key", "tls-min",
+        "insecure", "connect-timeout", "max-time", "limit-rate", "user",
+    ]
+
+    private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
+    private var maximumTime: Double?
+    private var credential: URLCredential?
+    private var rate: RateLimit?
+
+    /// Sets an operation up.
+    func apply(to operation: HTTPRequestOperation) {
+        if !changes.isEmpty {
+            operation.updateSettings { settings in
+                for change in changes { change(&settings.connectionConfiguration) }
+            }
+        }
+        if let maximumTime { operation.totalTimeout = maximumTime }
+        if let credential { operation.credential = credential }
+        if let rate { operation.receiveRateLimit = rate }
+    }
+
+    /// Adds what the fields say. Those of a request take the place of the defaults'.
+    mutating func read(_ fields: [String: ManifestValue]) throws(ManifestError) {
+        try readRoute(fields)
+        try readTrust(fields)
+        maximumTime =
+            try fields["max-time"].map { value throws(ManifestError) in try value.seconds("max-time") } ?? maximumTime
+        if let value = fields["connect-timeout"] {
+            let seconds = try value.seconds("connect-timeout")
+            changes.append { $0.timeoutIntervalForConnecting = seconds }
+        }
+        if let value = fields["limit-rate"] {
+            let bytes = try value.bytes("limit-rate")
+            guard bytes > 0 else { throw value.problem("limit-rate must be more than 0") }
+            rate = RateLimit(bytesPerSecond: bytes)
+        }
+        if let value = fields["user"] {
+            let parts = try value.string("user").split(
+                separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2 else { throw value.problem("user must be NAME:PASSWORD") }
+            credential = URLCredential(user: String(parts[0]), password: String(parts[1]), persistence: .forSession)
+        }
+    }
+
+    private mutating func readRoute(_ fields: [String: ManifestValue]) throws(ManifestError) {
+        if let value = fields["proxy"] {
+            let text = try value.string("proxy")
+            var exceptions: [String] = []
+            if let names = fields["noproxy"] {
+                exceptions = try names.string("noproxy").split(separator: "," as Character).map {
+                    $0.trimmingCharacters(in: .whitespaces)
+                }
+            }
+            let selection: ProxySelection
+            do throws(URLError) {
+                selection = text.isEmpty ? .none : .proxy(try Proxy(text), except: exceptions)
+            } catch {
+                throw value.problem("proxy: not the URL of a proxy")
+            }
+            changes.append { $0.proxy = selection }
+        } else if let value = fields["noproxy"] {
+            throw value.problem("noproxy needs proxy")
+        }
+        if let value = fields["resolve"] {
+            var addresses: [String: String] = [:]
+            for member in try value.members("resolve") {
+                let address = try member.value.string("an address")
+                guard IPAddress(address) != nil else {
+                    throw member.value.problem("resolve: \(quoted(address)) is no address")
+                }
+                addresses[member.key] = address.contains(":") ? "[\(address)]" : address
+            }
+            let overrides = addresses
+            changes.append { $0.addressOverrides.merge(overrides) { $1 } }
+        }
+        if let value = fields["unix-socket"] {
+            let path = try value.string("unix-socket")
+            changes.append { $0.unixSocket = path }
+        }
+        if let value = fields["http1.1"], try value.bool("http1.1") { changes.append { $0.usesHTTP2 = false } }
+        if let value = fields["max-redirs"] {
+            let count = try value.integer("max-redirs", in: 0...1000)
+            changes.append { $0.maximumRedirects = count }
+        }
+    }
+
+    private mutating func readTrust(_ fields: [String: ManifestValue]) throws(ManifestError) {
+        if let value = fields["cacert"] {
+            let file = URL(fileURLWithPath: try value.string("cacert"))
+            let authorities: CertificateAuthorities
+            do throws(CertificateError) {
+                authorities = .certificates(try Certificate.certificates(contentsOf: file))
+            } catch {
+                throw value.problem("cacert: \(error)")
+            }
+            changes.append { $0.securityPolicy.certificateAuthorities = authorities }
+        }
+        if let value = fields["pin"] {
+            let pin: PublicKeyPin
+            do throws(PublicKeyPinError) {
+                pin = try PublicKeyPin(try pinText(value))
+            } catch {
+                throw value.problem("pin: \(error)")
+            }
+            changes.append {
+                $0.securityPolicy.pinningMode = .publicKey
+                $0.securityPolicy.publicKeyPins.insert(pin)
+            }
+        }
+        if let value = fields["insecure"], try value.bool("insecure") {
+            changes.append {
+                $0.securityPolicy.allowInvalidCertificates = true
+                $0.securityPolicy.validatesDomainName = false
+            }
+        }
+        if let value = fields["tls-min"] {
+            switch value.json.text {
+            case "1.2": break
+            case "1.3": changes.append { $0.minimumTLSVersion = .tls13 }
+            default: throw value.problem("tls-min must be 1.2 or 1.3")
+            }
+        }
+        if let value = fields["cert"] {
+            let file = URL(fileURLWithPath: try value.string("cert"))
+            var key: URL?
+            if let path = fields["key"] { key = URL(fileURLWithPath: try path.string("key")) }
+            let identity = ClientIdentity(certificate: file, key: key)
+            do throws(ClientIdentityError) {
+                _ = try identity.certificates()
+            } catch {
+                throw value.problem("cert: \(error)")
+            }
+            changes.append { $0.clientIdentity = identity }
+        } else if let value = fields["key"] {
+            throw value.problem("key needs cert")
+        }
+    }
+
+    private func pinText(_ value: ManifestValue) throws(PublicKeyPinError) -> String {
+        if case .string(let text) = value.json { text } else { "" }
+    }
+}

@@ -1,0 +1,200 @@
+import ConvoySerialization
+import Foundation
+
+/// Decodes a manifest: the top level, the variables and the defaults. What a request says is read by ``RequestReader``.
+struct ManifestReader {
+    static let keys = ["version", "baseURL", "variables", "secrets", "defaults", "requests"]
+    static let defaultKeys =
+        ["timeout", "retry", "perHost", "perSecond", "jobs", "headers", "bearer", "basic", "onFailure"] + ConnectionPlan.keys
+
+    private let inputs: WorkflowInputs
+    private(set) var plan = WorkflowPlan()
+
+    init(_ inputs: WorkflowInputs) { self.inputs = inputs }
+
+    static func plan(of document: ManifestDocument, _ inputs: WorkflowInputs) throws(ManifestError) -> WorkflowPlan {
+        var reader = ManifestReader(inputs)
+        try reader.read(document.root)
+        try WorkflowGraph.check(&reader.plan)
+        return reader.plan
+    }
+
+    private mutating func read(_ root: ManifestValue) throws(ManifestError) {
+        let fields = try root.fields("the manifest", knowing: Self.keys)
+        if let version = fields["version"] {
+            guard case .number(let number) = version.json, number.text == "1" else {
+                throw version.problem("version must be 1")
+            }
+        }
+        guard let requests = fields["requests"] else { throw root.problem("the manifest has no \"requests\"") }
+        plan.environment = inputs.environment
+        try readVariables(fields["variables"], root)
+        let defaults =
+            try fields["defaults"].map { value throws(ManifestError) in
+                try value.fields("defaults", knowing: Self.defaultKeys)
+            } ?? [:]
+        try readLimits(defaults)
+        if let base = fields["baseURL"] {
+            let template = try Template(base, "baseURL")
+            try checkEarly(template)
+            let text = try evaluated(template)
+            guard let url = URL(string: text), let scheme = url.scheme?.lowercased(), ["http", "https"].contains(scheme),
+                url.host?.isEmpty == false
+            else { throw base.problem("baseURL must be an absolute http or https URL") }
+            plan.baseURL = url
+        }
+        let members = try requests.members("requests")
+        guard !members.isEmpty else { throw requests.problem("there are no requests") }
+        for member in members {
+            guard Reference.isName(member.key) else {
+                throw member.problem("bad name of a request: \(quoted(member.key)); it needs letters, digits, - and _")
+            }
+            guard !ReservedName.all.contains(member.key) else {
+                throw member.problem("\(quoted(member.key)) has another meaning, and cannot be the name of a request")
+            }
+            guard plan.variables[member.key] == nil else {
+                throw member.problem("\(quoted(member.key)) is the name of a variable, too")
+            }
+            plan.requests.append(try RequestReader.plan(of: member, defaults: defaults, hasBase: plan.baseURL != nil))
+        }
+        plan.secretMarks =
+            try fields["secrets"].map { value throws(ManifestError) in
+                var secrets: [(Reference, ManifestValue)] = []
+                for element in try value.elements("secrets") {
+                    let text = try element.string("a secret")
+                    let bare = text.hasPrefix("${") && text.hasSuffix("}") ? String(text.dropFirst(2).dropLast()) : text
+                    guard let reference = Reference(bare) else { throw element.problem("bad reference \(quoted(text))") }
+                    secrets.append((reference, element))
+                }
+                return secrets
+            } ?? []
+    }
+
+    private mutating func readLimits(_ defaults: [String: ManifestValue]) throws(ManifestError) {
+        plan.perHost = try defaults["perHost"].map { value throws(ManifestError) in try value.integer("perHost", in: 1...256)
+        }
+        plan.jobs = try defaults["jobs"].map { value throws(ManifestError) in try value.integer("jobs", in: 1...256) }
+        if let value = defaults["perSecond"] {
+            guard case .number(let number) = value.json, let rate = number.double, rate > 0, rate <= 1e6 else {
+                throw value.problem("perSecond must be a number of requests that is more than 0")
+            }
+            plan.perSecond = rate
+        }
+    }
+
+    // MARK: Variables
+
+    private mutating func readVariables(_ value: ManifestValue?, _ root: ManifestValue) throws(ManifestError) {
+        var trees: [String: (tree: TreeTemplate, value: ManifestValue)] = [:]
+        var names: [String] = []
+        for member in try value?.members("variables") ?? [] {
+            guard Reference.isName(member.key), !ReservedName.all.contains(member.key) else {
+                throw member.problem("bad name of a variable: \(quoted(member.key))")
+            }
+            names.append(member.key)
+            trees[member.key] = (try TreeTemplate(member.value), member.value)
+        }
+        for (name, text) in inputs.variables { plan.variables[name] = .string(text) }
+        for name in names where plan.variables[name] == nil {
+            var open: [String] = []
+            try evaluate(name, trees, &open)
+        }
+    }
+
+    private mutating func evaluate(
+        _ name: String, _ trees: [String: (tree: TreeTemplate, value: ManifestValue)], _ open: inout [String]
+    ) throws(ManifestError) {
+        guard plan.variables[name] == nil, let (tree, value) = trees[name] else { return }
+        guard !value.isNull else { throw value.problem("the variable \(quoted(name)) has no value; give it with --var") }
+        guard !open.contains(name) else {
+            throw value.problem("the variables need each other: \((open + [name]).joined(separator: " -> "))")
+        }
+        open.append(name)
+        defer { open.removeLast() }
+        for template in tree.templates {
+            for reference in template.references where trees[reference.root] != nil {
+                try evaluate(reference.root, trees, &open)
+            }
+            try checkEarly(template, also: Array(trees.keys))
+        }
+        do throws(EvaluationError) {
+            plan.variables[name] = try tree.value(in: plan.earlyScope).json
+        } catch {
+            throw value.problem(error.message)
+        }
+    }
+
+    /// Checks that a template needs only what is known before anything is sent.
+    private func checkEarly(_ template: Template, also names: [String] = []) throws(ManifestError) {
+        for reference in template.references where reference.root != "env" && plan.variables[reference.root] == nil {
+            let known = Array(plan.variables.keys) + names
+            throw template.source.problem(
+                "unknown variable ${\(reference)}\(Suggestion.text(for: reference.root, among: known))")
+        }
+    }
+
+    private func evaluated(_ template: Template) throws(ManifestError) -> String {
+        do throws(EvaluationError) {
+            return try template.text(in: plan.earlyScope)
+        } catch {
+            throw template.source.problem(error.message)
+        }
+    }
+}
+
+/// Names with a meaning of their own in references.
+enum ReservedName {
+    static let all: Set<String> = [
+        "env", "item", "index", "true", "false", "null", "and", "or", "not", "any", "all", "always",
+    ]
+    /// What every request has besides its captures.
+    static let ofRequests = ["status", "url", "failed", "succeeded", "skipped", "file", "bytes", "seconds"]
+}
+
+/// A manifest, checked.
+struct WorkflowPlan: Sendable {
+    var baseURL: URL?
+    var variables: [String: JSON] = [:]
+    var environment: [String: String] = [:]
+    var perHost: Int?
+    var perSecond: Double?
+    var jobs: Int?
+    var requests: [RequestPlan] = []
+    var secretMarks: [(Reference, ManifestValue)] = []
+    /// The values that are secret from the beginning.
+    var secretValues: [String] = []
+    /// The captures that are secret, by request.
+    var secretCaptures: [String: Set<String>] = [:]
+
+    /// Whether the value of a reference is marked as secret, or a part of one that is.
+    func isSecret(_ reference: Reference) -> Bool {
+        if let name = reference.path.first, secretCaptures[reference.root]?.contains(name) == true { return true }
+        return secretMarks.contains { mark, _ in mark.root == reference.root && reference.path.starts(with: mark.path) }
+    }
+
+    var earlyScope: EarlyScope { EarlyScope(variables: variables, environment: environment) }
+}
+
+/// What is known before anything is sent: variables and the environment.
+struct EarlyScope: Scope {
+    let variables: [String: JSON]
+    let environment: [String: String]
+
+    func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
+        if reference.root == "env" {
+            guard reference.path.count == 1, let value = environment[reference.path[0]] else {
+                throw EvaluationError(
+                    message: "the environment variable \(reference.path.joined(separator: ".")) is not set")
+            }
+            return ScopedValue(json: .string(value))
+        }
+        guard let value = variables[reference.root] else {
+            throw EvaluationError(message: "unknown variable ${\(reference)}")
+        }
+        guard let found = value.value(at: reference.path) else {
+            throw EvaluationError(
+                message: "the variable \(reference.root) has no \(quoted(reference.path.joined(separator: ".")))")
+        }
+        return ScopedValue(json: found)
+    }
+}

@@ -1,0 +1,183 @@
+import ConvoySerialization
+import Foundation
+
+/// Finds what the requests of a plan need of each other, and checks that all names are known and nothing waits for itself.
+enum WorkflowGraph {
+    static func check(_ plan: inout WorkflowPlan) throws(ManifestError) {
+        let known = Dictionary(plan.requests.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        for index in plan.requests.indices {
+            plan.requests[index].dependencies = try dependencies(of: plan.requests[index], plan, known)
+        }
+        try checkCycles(plan)
+        try checkOutputs(plan)
+        try readSecrets(&plan, known)
+    }
+
+    private static func dependencies(
+        of request: RequestPlan, _ plan: WorkflowPlan, _ known: [String: RequestPlan]
+    ) throws(ManifestError) -> [String] {
+        var found: [String] = []
+        func add(_ reference: Reference, at source: ManifestValue) throws(ManifestError) {
+            if let id = try check(reference, at: source, in: request, plan, known), !found.contains(id) { found.append(id) }
+        }
+        for template in request.templates + (request.forEach?.templates ?? []) {
+            for reference in template.references { try add(reference, at: template.source) }
+        }
+        let root = request.url.source.document.root
+        let own = root.child(.null, "requests").child(.null, request.id)
+        for reference in request.when?.references ?? [] {
+            guard reference.root != "item", reference.root != "index" else {
+                throw own.child(.null, "when").problem("when is evaluated before there are items")
+            }
+            try add(reference, at: own.child(.null, "when"))
+        }
+        let place = own.child(.null, "poll").child(.null, "until")
+        for reference in request.poll?.until.references ?? [] where !["status", "body", "header"].contains(reference.root) {
+            try add(reference, at: place)
+        }
+        for value in try after(of: request) {
+            let id = try value.string("an element of after")
+            guard known[id] != nil else {
+                throw value.problem(
+                    "after names \(quoted(id)), but there is no such request\(Suggestion.text(for: id, among: known.keys))")
+            }
+            if !found.contains(id) { found.append(id) }
+        }
+        return found
+    }
+
+    private static func after(of request: RequestPlan) throws(ManifestError) -> [ManifestValue] {
+        let pointer = JSONPointer(tokens: ["requests", request.id, "after"])
+        let document = request.url.source.document
+        guard let json = document.json[pointer], json != .null else { return [] }
+        let value = ManifestValue(json: json, pointer: pointer, document: document)
+        if case .string = json { return [value] }
+        return try value.elements("after")
+    }
+
+    /// Checks a reference.
+    ///
+    /// - Returns: the request that it needs; nil for a variable, or the like.
+    private static func check(
+        _ reference: Reference, at source: ManifestValue, in request: RequestPlan, _ plan: WorkflowPlan,
+        _ known: [String: RequestPlan]
+    ) throws(ManifestError) -> String? {
+        switch reference.root {
+        case "env":
+            guard let name = reference.path.first, reference.path.count == 1 else {
+                throw source.problem("bad reference ${\(reference)}: a variable of the environment is env.NAME")
+            }
+            guard plan.environment[name] != nil else {
+                let near = Suggestion.text(for: name, among: plan.environment.keys)
+                throw source.problem("the environment variable \(name) is not set\(near)")
+            }
+            return nil
+        case "item", "index":
+            guard request.forEach != nil else { throw source.problem("${\(reference)} needs forEach") }
+            let isInForEach = request.forEach?.templates.contains { $0.source.pointer == source.pointer } ?? false
+            guard !isInForEach else { throw source.problem("forEach cannot need its own items") }
+            return nil
+        default: break
+        }
+        if let value = plan.variables[reference.root] {
+            guard value.value(at: reference.path) != nil else {
+                throw source.problem(
+                    "the variable \(quoted(reference.root)) has no \(quoted(reference.path.joined(separator: ".")))")
+            }
+            return nil
+        }
+        guard let other = known[reference.root] else {
+            let names = Array(known.keys) + plan.variables.keys + ["env", "item"]
+            throw source.problem(
+                "${\(reference)}: there is no request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
+            )
+        }
+        let names = other.captures.map(\.name) + ReservedName.ofRequests
+        guard let name = reference.path.first else {
+            throw source.problem(
+                "${\(reference)} names a request; its values are \(names.map { "\(other.id).\($0)" }.joined(separator: ", "))"
+            )
+        }
+        guard names.contains(name) else {
+            throw source.problem(
+                "\(quoted(other.id)) captures no \(quoted(name))\(Suggestion.text(for: name, among: names))")
+        }
+        return other.id
+    }
+
+    // MARK: Cycles
+
+    private static func checkCycles(_ plan: WorkflowPlan) throws(ManifestError) {
+        var finished: Set<String> = []
+        let edges = Dictionary(plan.requests.map { ($0.id, $0.dependencies) }, uniquingKeysWith: { first, _ in first })
+        for request in plan.requests where !finished.contains(request.id) {
+            // Without recursion, as a chain may be long.
+            var path: [(id: String, next: Int)] = [(request.id, 0)]
+            var open: Set<String> = [request.id]
+            while let (id, next) = path.last {
+                let others = edges[id] ?? []
+                guard next < others.count else {
+                    finished.insert(id)
+                    open.remove(id)
+                    path.removeLast()
+                    continue
+                }
+                path[path.count - 1].next += 1
+                let other = others[next]
+                if open.contains(other) {
+                    let cycle = path.map(\.id).drop { $0 != other } + [other]
+                    let root = request.url.source.document.root
+                    let place = root.child(.null, "requests").child(.null, other)
+                    let names = cycle.map { quoted($0) }.joined(separator: " -> ")
+                    throw place.problem("the requests wait for each other in a cycle: \(names)", atKey: true)
+                }
+                guard !finished.contains(other) else { continue }
+                open.insert(other)
+                path.append((other, 0))
+            }
+        }
+    }
+
+    private static func checkOutputs(_ plan: WorkflowPlan) throws(ManifestError) {
+        var owners: [String: String] = [:]
+        for request in plan.requests {
+            guard let output = request.output, let text = output.literal, let path = OutputPath.normalized(text) else {
+                continue
+            }
+            guard request.forEach == nil else {
+                throw output.source.problem("all items have the same output; use ${item} or ${index}")
+            }
+            if let other = owners.updateValue(request.id, forKey: path) {
+                throw output.source.problem("\(quoted(other)) and \(quoted(request.id)) have the same output")
+            }
+        }
+    }
+
+    // MARK: Secrets
+
+    private static func readSecrets(_ plan: inout WorkflowPlan, _ known: [String: RequestPlan]) throws(ManifestError) {
+        for (reference, source) in plan.secretMarks {
+            if reference.root == "env" || plan.variables[reference.root] != nil {
+                do throws(EvaluationError) {
+                    plan.secretValues += SecretMask.texts(of: try plan.earlyScope.value(of: reference).json)
+                } catch {
+                    throw source.problem(error.message)
+                }
+                continue
+            }
+            guard let request = known[reference.root] else {
+                let names = Array(known.keys) + plan.variables.keys + ["env"]
+                throw source.problem(
+                    "there is no request or variable \(quoted(reference.root))\(Suggestion.text(for: reference.root, among: names))"
+                )
+            }
+            let names = request.captures.map(\.name)
+            guard let name = reference.path.first, names.contains(name) else {
+                let name = reference.path.first ?? ""
+                throw source.problem(
+                    "\(quoted(request.id)) captures no \(quoted(name))\(Suggestion.text(for: name, among: names))")
+            }
+            plan.secretCaptures[request.id, default: []].insert(name)
+        }
+    }
+}

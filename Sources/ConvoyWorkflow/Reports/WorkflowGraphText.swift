@@ -1,0 +1,52 @@
+import Foundation
+
+extension Workflow {
+    /// The formats of a graph.
+    public enum GraphFormat: String, Sendable, CaseIterable {
+        /// For Graphviz.
+        case dot
+        /// For Mermaid, which GitHub and GitLab show in Markdown.
+        case mermaid
+    }
+
+    /// The requests and what they depend on, as a graph.
+    public func graph(_ format: GraphFormat) -> String {
+        var lines: [String]
+        switch format {
+        case .dot:
+            lines = ["digraph {", "  rankdir=LR;", "  node [shape=box];"]
+            for request in plan.requests {
+                let shape = request.forEach == nil ? "" : ", peripheries=2"
+                lines.append("  \"\(request.id)\" [label=\"\(request.id)\\n\(Self.label(request))\"\(shape)];")
+            }
+            for request in plan.requests {
+                let style = request.when == nil ? "" : " [style=dashed]"
+                for id in request.dependencies { lines.append("  \"\(id)\" -> \"\(request.id)\"\(style);") }
+            }
+            lines.append("}")
+        case .mermaid:
+            lines = ["graph LR"]
+            for request in plan.requests {
+                let label = "\"\(request.id)<br>\(Self.label(request).replacing("\"", with: "#quot;"))\""
+                lines.append("  \(request.id)\(request.forEach == nil ? "[\(label)]" : "[[\(label)]]")")
+            }
+            for request in plan.requests {
+                for id in request.dependencies {
+                    lines.append("  \(id) \(request.when == nil ? "-->" : "-.->") \(request.id)")
+                }
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func label(_ request: RequestPlan) -> String {
+        var text = request.method + " "
+        for part in request.url.parts {
+            switch part {
+            case .literal(let literal): text += literal.prefix { $0 != "?" }
+            case .reference(let reference): text += "{\(reference)}"
+            }
+        }
+        return text.replacing("\\", with: "/").replacing("\"", with: "'")
+    }
+}

@@ -1,0 +1,109 @@
+import ConvoyCookies
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+
+/// A response that has come, with its body in memory or in a file.
+final class ReceivedResponse: Sendable {
+    /// Captures read no more of a file, in bytes.
+    static let maximumLength = 256 << 20
+
+    let status: Int?
+    let fields: [(name: String, value: String)]
+    /// After redirects.
+    let url: URL?
+    let file: URL?
+    let byteCount: Int64
+    /// From the begin of the operation to its end, in seconds.
+    let seconds: Double
+    private let cookies: CookieStore?
+    let version: String
+    private let body: Locked<Data?>
+    private let tree = Locked<JSON??>(nil)
+
+    init(
+        status: Int?, fields: [(name: String, value: String)], url: URL?, body: Data?, file: URL?, byteCount: Int64,
+        seconds: Double, cookies: CookieStore? = nil, version: String = "HTTP/1.1"
+    ) {
+        (self.status, self.fields, self.url, self.file) = (status, fields, url, file)
+        (self.byteCount, self.seconds, self.cookies) = (byteCount, seconds, cookies)
+        self.version = version
+        self.body = Locked(body)
+    }
+
+    /// The body; empty if there is none.
+    var data: Data {
+        if let data = body.withLock({ $0 }) { return data }
+        guard let file, byteCount <= Self.maximumLength, let data = try? Data(contentsOf: file, options: .mappedIfSafe)
+        else {
+            return Data()
+        }
+        body.withLock { $0 = data }
+        return data
+    }
+
+    /// The body as JSON; nil if it is not JSON.
+    var json: JSON? {
+        if let known = tree.withLock({ $0 }) { return known }
+        let parsed = try? JSON(parsing: data)
+        tree.withLock { $0 = .some(parsed) }
+        return parsed
+    }
+
+    /// The value of a field, with several joined; nil if there is none.
+    func field(_ name: String) -> String? {
+        let values = fields.filter { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }.map(\.value)
+        return values.isEmpty ? nil : values.joined(separator: ", ")
+    }
+
+    /// The media type, without parameters; nil if there is none.
+    var mediaType: String? {
+        field("Content-Type").map {
+            $0.prefix { $0 != ";" && $0 != "," }.trimmingCharacters(in: .whitespaces).lowercased()
+        }
+    }
+
+    var text: String {
+        let type = field("Content-Type") ?? ""
+        if let range = type.lowercased().range(of: "charset=") {
+            let name = type[range.upperBound...].prefix { $0 != ";" }.trimmingCharacters(
+                in: CharacterSet(charactersIn: " \""))
+            if name.lowercased() == "iso-8859-1", let text = String(data: data, encoding: .isoLatin1) { return text }
+        }
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    var isHTML: Bool {
+        if let type = mediaType { return type == "text/html" }
+        let start = String(decoding: data.prefix(256), as: UTF8.self).lowercased()
+        return start.contains("<!doctype html") || start.contains("<html")
+    }
+
+    /// The value of a capture; nil if it finds nothing.
+    func value(of source: CaptureSource) -> JSON? {
+        switch source {
+        case .status: return status.map { .number(JSONNumber($0)) }
+        case .url: return url.map { .string($0.absoluteString) }
+        case .header(let name): return field(name).map { .string($0) }
+        case .cookie(let name): return cookie(name).map { .string($0) }
+        case .json(let path): return json.flatMap { path.value(in: $0) }
+        case .text(let pattern, let group):
+            guard let pattern else { return .string(text) }
+            return Pattern.firstMatch(of: pattern, group: group, in: text).map { .string($0) }
+        case .xpath(let expression):
+            guard let values = XPath.values(of: expression, in: data, isHTML: isHTML), !values.isEmpty else { return nil }
+            return .array(values.map { .string($0) })
+        }
+    }
+
+    private func cookie(_ name: String) -> String? {
+        for field in fields.reversed() where ASCII.equalIgnoringCase(field.name.utf8, "set-cookie".utf8) {
+            let pair = field.value.prefix { $0 != ";" }
+            guard let equals = pair.firstIndex(of: "="), pair[..<equals].trimmingCharacters(in: .whitespaces) == name else {
+                continue
+            }
+            return pair[pair.index(after: equals)...].trimmingCharacters(in: .whitespaces)
+        }
+        return url.flatMap { cookies?.cookies(for: $0).first { $0.name == name }?.value }
+    }
+}

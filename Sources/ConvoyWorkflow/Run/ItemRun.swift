@@ -1,0 +1,285 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyRealtime
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// One item of a request, or a request without items: sends it, again where it polls or has pages, and takes what its
+/// responses have.
+final class ItemRun: Sendable {
+    let plan: RequestPlan
+    let run: WorkflowRun
+    private let scope: ItemScope
+    private let item: JSON?
+    private let ready: Date
+    private let index: Int?
+
+    /// Why an item ends without success.
+    struct Failure: Error {
+        var reasons: [(cause: RequestOutcome.Cause, text: String)]
+
+        init(_ cause: RequestOutcome.Cause, _ text: String) { reasons = [(cause, text)] }
+        init(_ reasons: [(cause: RequestOutcome.Cause, text: String)]) { self.reasons = reasons }
+    }
+
+    init(plan: RequestPlan, run: WorkflowRun, item: ScopedValue?, index: Int?, ready: Date) {
+        (self.plan, self.run, self.item, self.index, self.ready) = (plan, run, item?.json, index, ready)
+        scope = ItemScope(values: run.values, item: item, index: index)
+    }
+
+    /// A message without secrets, and of a length that can be read.
+    private func masked(_ text: String) -> String {
+        let masked = run.secrets.masked(text)
+        return masked.utf8.count > 2000 ? "\(masked.prefix(1000))…" : masked
+    }
+
+    private func makeOutcome() -> RequestOutcome {
+        var outcome = RequestOutcome(plan, item: item, index: index)
+        outcome.item = outcome.item.map(run.secrets.masked)
+        outcome.ready = ready
+        return outcome
+    }
+
+    /// Sends the item, unless it was kept from an earlier run.
+    func perform(resumes: Bool) async -> ItemResult {
+        var outcome = makeOutcome()
+        if let reason = run.refusal(of: plan) {
+            (outcome.state, outcome.cause, outcome.failures) = (.skipped, .cancelled, [reason])
+            run.report(.finished(outcome))
+            return ItemResult(outcome: outcome, item: item)
+        }
+        let key = journalKey
+        var digest: String?
+        if let journal = run.journal {
+            digest = self.digest
+            if resumes, let digest, let entry = await journal.entry(for: key, digest: digest), isThere(entry) {
+                return kept(entry)
+            }
+        }
+        run.report(.began(outcome))
+        outcome.began = Date()
+        let clock = ContinuousClock.now
+        var result = ItemResult(outcome: outcome, item: item)
+        do {
+            await RequestNode.complete(plan.templates.flatMap(\.references), in: run)
+            try await send(&result)
+        } catch let failure as Failure {
+            result.outcome.state = .failed
+            result.outcome.cause = failure.reasons.first?.cause
+            result.outcome.failures = failure.reasons.map { masked($0.text) }
+        } catch let error as EvaluationError {
+            (result.outcome.state, result.outcome.cause) = (.failed, .value)
+            result.outcome.failures = [masked(error.message)]
+        } catch {
+            result.outcome.state = .failed
+            let refusal = run.refusal(of: plan)
+            result.outcome.cause = refusal == nil ? .exchange(error) : .cancelled
+            result.outcome.failures = [masked(refusal ?? ErrorDescription.line(of: error as NSError))]
+        }
+        result.outcome.seconds = (ContinuousClock.now - clock).inSeconds
+        result.outcome.url = result.outcome.url.map { run.secrets.masked(Redaction.url($0)) }
+        let file = result.outcome.file
+        result.outcome.file = file.map(run.secrets.masked)
+        let secret = run.plan.secretCaptures[plan.id] ?? []
+        result.outcome.captures = plan.captures.compactMap { capture in
+            guard let value = result.captures[capture.name] else { return nil }
+            return (capture.name, secret.contains(capture.name) ? "\"***\"" : run.secrets.masked(value.description))
+        }
+        if result.outcome.state == .succeeded, let journal = run.journal, let digest, file == result.outcome.file {
+            let entry = Journal.Entry(
+                captures: storedCaptures(result.captures), status: result.outcome.status,
+                file: file.flatMap { Journal.File(path: $0) })
+            await journal.add(entry, for: key, digest: digest)
+        }
+        run.report(.finished(result.outcome))
+        return result
+    }
+
+    // MARK: The journal
+
+    private var journalKey: Journal.Key {
+        guard let item else { return Journal.Key(id: plan.id, item: "") }
+        let isSecret = plan.forEach?.templates.contains { $0.references.contains(where: run.plan.isSecret) } ?? false
+        // Of secrets not even a digest is stored, as it could be guessed from.
+        return Journal.Key(id: plan.id, item: isSecret ? "\(index ?? 0)" : Journal.digest(of: item.description))
+    }
+
+    /// The digest of everything that the item is made of, with `***` for secrets; nil if a value is not there.
+    private var digest: String? {
+        var scope = scope
+        scope.hidesSecrets = true
+        guard let built = try? builder(scope).build() else { return nil }
+        let captures = plan.captures.map { "\($0.name)=\($0.source)" }.joined(separator: "\n")
+        return Journal.digest(of: run.earlySecrets.masked(built.inputs) + "\n" + captures)
+    }
+
+    /// The captures without secrets, as a JSON object.
+    private func storedCaptures(_ captures: [String: JSON]) -> String {
+        let secret = run.plan.secretCaptures[plan.id] ?? []
+        var object = JSONObject()
+        for capture in plan.captures where !secret.contains(capture.name) {
+            guard let value = captures[capture.name] else { continue }
+            // What has a secret in it is not stored, and so taken from a response again.
+            object.append(key: capture.name, value: run.secrets.finds(in: value) ? "***" : value)
+        }
+        return JSON.object(object).description
+    }
+
+    /// Whether the file of an entry is as it was left.
+    private func isThere(_ entry: Journal.Entry) -> Bool {
+        // A capture that has a secret in it was not stored.
+        guard !entry.captures.contains("***"), let file = entry.file else {
+            return entry.file == nil && !entry.captures.contains("***")
+        }
+        return Journal.File(path: file.path) == file
+    }
+
+    private func kept(_ entry: Journal.Entry) -> ItemResult {
+        var outcome = makeOutcome()
+        outcome.state = .kept
+        outcome.status = entry.status
+        outcome.file = entry.file?.path
+        outcome.bytes = entry.file?.length ?? 0
+        var result = ItemResult(outcome: outcome, item: item)
+        if case .object(let object)? = try? JSON(parsing: Data(entry.captures.utf8)) {
+            for member in object.members { result.captures[member.key] = member.value }
+        }
+        run.report(.finished(outcome))
+        return result
+    }
+
+    // MARK: Sending
+
+    private func builder(_ scope: ItemScope) -> RequestBuilder {
+        RequestBuilder(plan: plan, baseURL: run.plan.baseURL, scope: scope, userAgent: run.options.userAgent)
+    }
+
+    private func send(_ result: inout ItemResult) async throws {
+        let built = try builder(scope).build()
+        let sender = RequestSender(plan: plan, run: run)
+        let file = try built.output.map { path throws(EvaluationError) in
+            try run.outputs.place(of: path, for: "\(plan.id) \(index ?? 0)")
+        }
+        if plan.events != nil {
+            let response = try await sender.waitForEvent(built.request, scope, &result.outcome)
+            return try take(response, into: &result)
+        }
+        var response = try await sender.send(built.request, to: file, scope, &result.outcome)
+        if let poll = plan.poll { response = try await self.poll(poll, built.request, response, sender, &result.outcome) }
+        do {
+            try take(response, into: &result)
+        } catch {
+            // A file that is not what it must be does not stay.
+            if let file = response.file { try? FileManager.default.removeItem(at: file) }
+            throw error
+        }
+        if let follow = plan.follow { try await self.follow(follow, from: response, sender, &result) }
+        if let file { result.outcome.file = file.relativePath }
+    }
+
+    /// Checks a response, and takes the captures out of it.
+    private func take(_ response: ReceivedResponse, into result: inout ItemResult) throws(Failure) {
+        if let received = run.options.received, let status = response.status {
+            received(
+                WorkflowResponse(version: response.version, status: status, fields: response.fields, body: response.data))
+        }
+        // First, so that nothing that is said of the response has a secret of it.
+        let (captures, missing) = self.captures(of: response)
+        let failures = ExpectationCheck.failures(plan.expectations, response, scope, run.secrets)
+        guard failures.isEmpty else { throw Failure(failures) }
+        guard missing.isEmpty else { throw Failure(missing.map { (.capture, $0) }) }
+        result.captures = captures
+    }
+
+    private func captures(of response: ReceivedResponse) -> (found: [String: JSON], missing: [String]) {
+        var found: [String: JSON] = [:], missing: [String] = []
+        let secret = run.plan.secretCaptures[plan.id] ?? []
+        for capture in plan.captures {
+            guard let value = response.value(of: capture.source) else {
+                missing.append("capture \(capture.name): nothing at \(capture.source.text)")
+                continue
+            }
+            if secret.contains(capture.name) { run.secrets.add(SecretMask.texts(of: value)) }
+            found[capture.name] = value
+        }
+        return (found, missing)
+    }
+
+    // MARK: Polling and pages
+
+    private func poll(
+        _ poll: PollPlan, _ request: URLRequest, _ first: ReceivedResponse, _ sender: RequestSender,
+        _ outcome: inout RequestOutcome
+    ) async throws -> ReceivedResponse {
+        let clock = ContinuousClock.now
+        var response = first
+        while true {
+            if try poll.until.value(in: ResponseScope(response: response, outer: scope)).isTrue { return response }
+            let passed = (ContinuousClock.now - clock).inSeconds
+            guard passed + poll.every <= poll.limit else {
+                let seen = response.status.map { "; the last status was \($0)" } ?? ""
+                throw Failure(.time, String(format: "poll: until is not true after %g s", poll.limit) + seen)
+            }
+            run.report(.waiting(outcome, "asks again in \(String(format: "%g", poll.every)) s"))
+            try await Task.sleep(for: .seconds(poll.every))
+            response = try await sender.send(request, to: nil, scope, &outcome)
+        }
+    }
+
+    private func follow(
+        _ source: CaptureSource, from first: ReceivedResponse, _ sender: RequestSender, _ result: inout ItemResult
+    ) async throws {
+        var joined: [String: [JSON]] = [:]
+        func join(_ captures: [String: JSON]) {
+            for (name, value) in captures {
+                if case .array(let values) = value {
+                    joined[name, default: []] += values
+                } else {
+                    joined[name, default: []].append(value)
+                }
+            }
+        }
+        join(result.captures)
+        var response = first, seen: Set<String> = [], pages = 1
+        while pages < plan.maximumPages, let value = response.value(of: source), let current = response.url {
+            guard case .string(let text) = value, !text.isEmpty else {
+                guard value == .null || value == .string("") else {
+                    throw Failure(.capture, "follow: \(source.text) is no text")
+                }
+                break
+            }
+            guard let next = URL(string: text, relativeTo: current)?.absoluteURL, let target = Target(next),
+                target == Target(current)
+            else {
+                throw Failure(.value, "follow: the next page \(quoted(text, isCut: false)) is not on the same server")
+            }
+            guard seen.insert(next.absoluteString).inserted else {
+                throw Failure(.value, "follow: the pages lead in a circle, at \(quoted(text, isCut: false))")
+            }
+            let built = try builder(scope).build(page: next)
+            response = try await sender.send(built.request, to: nil, scope, &result.outcome)
+            var page = result
+            try take(response, into: &page)
+            join(page.captures)
+            pages += 1
+        }
+        result.captures = joined.mapValues { .array($0) }
+    }
+}
+
+extension CaptureSource {
+    /// As it is written in a manifest.
+    var text: String {
+        switch self {
+        case .json(let path): "json:\(path)"
+        case .xpath(let expression): "xpath:\(expression)"
+        case .header(let name): "header:\(name)"
+        case .cookie(let name): "cookie:\(name)"
+        case .status: "status"
+        case .url: "url"
+        case .text(let pattern, _): pattern.map { "text:\($0)" } ?? "text"
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import ConvoyDatabase
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// Remembers which requests have succeeded, from which inputs, and what they have given. It has no secrets.
+///
+/// An SQLite database, so that a run that is killed at any moment leaves it whole.
+final class Journal: Sendable {
+    /// A request, and the item for which it was.
+    struct Key: Sendable {
+        var id: String
+        var item: String
+    }
+
+    /// What a request has given.
+    struct Entry: Sendable {
+        /// A JSON object.
+        var captures: String
+        var status: Int?
+        var file: File?
+    }
+
+    /// A file, as it was left.
+    struct File: Sendable, Equatable {
+        let path: String
+        let length: Int64
+        /// When it was last changed, in nanoseconds.
+        let time: Int64
+
+        init(path: String, length: Int64, time: Int64) { (self.path, self.length, self.time) = (path, length, time) }
+
+        /// The file at a path; nil if there is none.
+        init?(path: String) {
+            var information = stat()
+            guard stat(path, &information) == 0 else { return nil }
+            let time = Int64(information.st_mtim.tv_sec) * 1_000_000_000 + Int64(information.st_mtim.tv_nsec)
+            self.init(path: path, length: Int64(information.st_size), time: time)
+        }
+    }
+
+    private static let schema = DatabaseSchema(
+        applicationID: 0x434F_4E57,
+        steps: [
+            """
+            CREATE TABLE done (
+              id TEXT NOT NULL, item TEXT NOT NULL, digest TEXT NOT NULL, captures TEXT NOT NULL, status INTEGER,
+              file TEXT, length INTEGER, time INTEGER, PRIMARY KEY (id, item)) WITHOUT ROWID
+            """
+        ])
+
+    private let database: Locked<Database>
+    /// The calls block on the disk.
+    private let queue = DispatchQueue(label: "convoy.workflow.journal")
+
+    /// Opens a journal, or makes it.
+    ///
+    /// - Parameter keepsOld: whether what it has stays.
+    init(file: URL, keepsOld: Bool) throws(DatabaseError) {
+        let database = try Database(path: file.path, schema: Self.schema)
+        if !keepsOld { try database.execute("DELETE FROM done") }
+        self.database = Locked(database)
+    }
+
+    static func digest(of text: String) -> String {
+        (MessageDigest.sha256(Data(text.utf8)) ?? Data()).map { String(format: "%02x", $0) }.joined()
+    }
+
+    /// What a request has given, if it has succeeded from the same inputs.
+    func entry(for key: Key, digest: String) async -> Entry? {
+        await withCheckedContinuation { continuation in
+            queue.async { [self] in
+                continuation.resume(returning: database.withLock { Self.entry(for: key, digest, in: $0) })
+            }
+        }
+    }
+
+    /// Adds a success. One that cannot be written is sent again by the next run.
+    func add(_ entry: Entry, for key: Key, digest: String) async {
+        await withCheckedContinuation { continuation in
+            queue.async { [self] in
+                database.withLock { database in
+                    _ = try? database.run(
+                        "INSERT OR REPLACE INTO done VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                        [
+                            .text(key.id), .text(key.item), .text(digest), .text(entry.captures),
+                            entry.status.map { .integer(Int64($0)) } ?? .null, entry.file.map { .text($0.path) } ?? .null,
+                            entry.file.map { .integer($0.length) } ?? .null, entry.file.map { .integer($0.time) } ?? .null,
+                        ])
+                }
+                continuation.resume()
+            }
+        }
+    }
+
+    private static func entry(for key: Key, _ digest: String, in database: Database) -> Entry? {
+        var entry: Entry?
+        try? database.forEachRow(
+            "SELECT captures, status, file, length, time FROM done WHERE id = ? AND item = ? AND digest = ?",
+            [.text(key.id), .text(key.item), .text(digest)]
+        ) { row in
+            entry = Entry(captures: row.text(0), status: row.isNull(1) ? nil : Int(row.integer(1)))
+            if !row.isNull(2) { entry?.file = File(path: row.text(2), length: row.integer(3), time: row.integer(4)) }
+        }
+        return entry
+    }
+}

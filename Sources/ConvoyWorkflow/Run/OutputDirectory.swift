@@ -1,0 +1,57 @@
+import ConvoySupport
+import Foundation
+
+/// The directory of the outputs of a run.
+final class OutputDirectory: Sendable {
+    let directory: URL
+    let replaces: Bool
+    private let owners = Locked<[String: String]>([:])
+
+    init(_ directory: URL, replaces: Bool) { (self.directory, self.replaces) = (directory, replaces) }
+
+    /// The place of an output, with its directories made. No other request of the run may have it.
+    ///
+    /// - Parameter owner: the request and its item.
+    func place(of path: String, for owner: String) throws(EvaluationError) -> URL {
+        let first = owners.withLock { owners in
+            owners[path] = owners[path] ?? owner
+            return owners[path]
+        }
+        guard first == owner else {
+            throw EvaluationError(message: "another request has the same output: \(path)")
+        }
+        var place = directory
+        guard (try? FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)) != nil else {
+            throw EvaluationError(message: "cannot make the directory \(directory.relativePath)")
+        }
+        for component in path.split(separator: "/" as Character).dropLast() {
+            place.appendPathComponent(String(component), isDirectory: true)
+            if mkdir(place.path, 0o777) != 0, errno != EEXIST {
+                throw EvaluationError(message: "cannot make the directory \(place.relativePath): \(SystemError().text)")
+            }
+            var information = stat()
+            // A link may lead anywhere.
+            guard lstat(place.path, &information) == 0, information.st_mode & S_IFMT == S_IFDIR else {
+                throw EvaluationError(message: "\(place.relativePath) is not a directory, or is a link")
+            }
+        }
+        return file(path)
+    }
+
+    /// The URL of an output, which a message can show: without a `./` in front of it.
+    func file(_ path: String) -> URL {
+        directory.relativePath == "." ? URL(fileURLWithPath: path) : directory.appendingPathComponent(path)
+    }
+
+    /// Writes a body into its file, which is there as a whole or not at all.
+    func write(_ data: Data, to file: URL) throws(EvaluationError) {
+        do throws(FileWritingError) {
+            let writer = FileWriter(path: file.path, partialPath: file.path + ".part", replaces: replaces)
+            try writer.open()
+            try writer.write(Array(data))
+            try writer.commit()
+        } catch {
+            throw EvaluationError(message: "cannot write \(file.relativePath): \(error.cause.text)")
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyRealtime
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Sends the requests of an item as operations of the run's manager.
+struct RequestSender {
+    let plan: RequestPlan
+    let run: WorkflowRun
+
+    /// Sends a request, and waits for its end.
+    ///
+    /// - Throws: `ItemRun.Failure` if there is no response that can be looked at.
+    func send(
+        _ request: URLRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
+    ) async throws -> ReceivedResponse {
+        let isDownload = file != nil && request.httpMethod == "GET" && request.httpBody == nil
+        let operation: HTTPRequestOperation
+        let isTooLong = Locked(false)
+        if isDownload, let file {
+            let download = DownloadOperation(request: request, destination: file)
+            download.existingFilePolicy = run.outputs.replaces ? .replace : .fail
+            download.checksums = try checksums(scope)
+            operation = download
+        } else {
+            operation = HTTPRequestOperation(request: request)
+        }
+        setUp(operation)
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = plan.poll == nil ? acceptableStatuses : nil
+        // What is not what it must be does not become a file.
+        if isDownload, let type = plan.expectations.type { serializer.acceptableContentTypes = [type] }
+        operation.responseSerializer = serializer
+        if isDownload, let limit = plan.expectations.maximumBytes {
+            operation.downloadProgressHandler = { [weak operation] _, received, total in
+                guard max(received, total ?? 0) > limit else { return }
+                isTooLong.withLock { $0 = true }
+                operation?.cancel()
+            }
+        }
+        let clock = ContinuousClock.now
+        run.manager.enqueue(operation)
+        try? await operation.finished()
+        let seconds = (ContinuousClock.now - clock).inSeconds
+        note(operation, in: &outcome)
+        if isTooLong.withLock({ $0 }) {
+            throw ItemRun.Failure(
+                .expectation, "size: expected at most \(plan.expectations.maximumBytes ?? 0) bytes, got more")
+        }
+        if let error = operation.error { try check(error, of: operation) }
+        let hasFile = operation.error == nil && isDownload
+        let length =
+            hasFile ? file.flatMap { Journal.File(path: $0.path)?.length } ?? 0 : Int64(operation.responseData?.count ?? 0)
+        outcome.bytes += length
+        let response = ReceivedResponse(
+            status: operation.statusCode, fields: operation.responseHead?.fields ?? [],
+            url: operation.response?.url ?? operation.request.url, body: hasFile ? nil : operation.responseData ?? Data(),
+            file: hasFile ? file : nil, byteCount: length, seconds: seconds, cookies: operation.cookieStore,
+            version: operation.responseHead?.httpVersion ?? "HTTP/1.1")
+        if let file, !isDownload, isAcceptable(operation.statusCode) { try run.outputs.write(response.data, to: file) }
+        return response
+    }
+
+    /// Waits for a server-sent event that fits.
+    func waitForEvent(
+        _ request: URLRequest, _ scope: ItemScope, _ outcome: inout RequestOutcome
+    ) async throws -> ReceivedResponse {
+        guard let plan = plan.events else { throw EvaluationError(message: "no events") }
+        let source = EventSource(request: request)
+        setUp(source)
+        source.completionQueue = DispatchQueue(label: "convoy.workflow.events")
+        source.totalTimeout = plan.limit
+        let found = Locked<ServerSentEvent?>(nil)
+        source.eventHandler = { source, event in
+            guard found.withLock({ $0 }) == nil, Self.fits(event, plan, scope) else { return }
+            found.withLock { $0 = event }
+            source.close()
+        }
+        let clock = ContinuousClock.now
+        run.manager.enqueue(source)
+        try? await source.finished()
+        note(source, in: &outcome)
+        guard let event = found.withLock({ $0 }) else {
+            if let error = source.error as? URLError, error.code == .timedOut {
+                throw ItemRun.Failure(.time, String(format: "events: none that fits came in %g s", plan.limit))
+            }
+            if let error = source.error { try check(error, of: source) }
+            throw ItemRun.Failure(.time, "events: the server has ended the stream before one came that fits")
+        }
+        let data = Data(event.data.utf8)
+        return ReceivedResponse(
+            status: source.statusCode ?? 200, fields: source.responseHead?.fields ?? [], url: request.url, body: data,
+            file: nil,
+            byteCount: Int64(data.count), seconds: (ContinuousClock.now - clock).inSeconds)
+    }
+
+    private static func fits(_ event: ServerSentEvent, _ plan: EventPlan, _ scope: ItemScope) -> Bool {
+        if let type = plan.type, event.type != type { return false }
+        if let pattern = plan.pattern, !Pattern.matches(pattern, event.data) { return false }
+        guard !plan.json.isEmpty else { return true }
+        let data = Data(event.data.utf8)
+        let response = ReceivedResponse(
+            status: 200, fields: [], url: nil, body: data, file: nil, byteCount: Int64(data.count), seconds: 0)
+        var expectations = ExpectationPlan()
+        expectations.json = plan.json
+        return ExpectationCheck.failures(expectations, response, scope).isEmpty
+    }
+
+    // MARK: Settings
+
+    private func setUp(_ operation: HTTPRequestOperation) {
+        operation.settings = run.manager.settings
+        operation.collectsMetrics = run.options.collectsMetrics
+        operation.dependencyFailurePolicy = .run
+        if let policy = run.options.retryPolicy { operation.retryPolicy = policy }
+        run.options.configure?(operation, run.nextNumber())
+        plan.connection.apply(to: operation)
+        if let retry = plan.retry {
+            var policy = RetryPolicy(maximumRetryCount: retry.count)
+            policy.statusCodes.formUnion(retry.statuses)
+            operation.retryPolicy = retry.count > 0 ? policy : nil
+        }
+    }
+
+    private var acceptableStatuses: StatusCodeSet {
+        guard let ranges = plan.expectations.statuses else { return .successful }
+        return ranges.reduce(StatusCodeSet([])) { $0.union(StatusCodeSet($1)) }
+    }
+
+    private func isAcceptable(_ status: Int?) -> Bool { status.map { acceptableStatuses.contains($0) } ?? false }
+
+    private func checksums(_ scope: ItemScope) throws(EvaluationError) -> [Checksum] {
+        var checksums: [Checksum] = []
+        for (algorithm, template) in plan.expectations.checksums {
+            let text = try template.text(in: scope)
+            do throws(ChecksumError) {
+                checksums.append(try Checksum(parsing: "\(algorithm)=\(text)"))
+            } catch {
+                throw EvaluationError(message: "\(algorithm): \(error)")
+            }
+        }
+        return checksums
+    }
+
+    // MARK: The end
+
+    private func note(_ operation: HTTPRequestOperation, in outcome: inout RequestOutcome) {
+        outcome.requestCount += 1
+        outcome.retryCount += operation.retryCount
+        outcome.method = operation.request.httpMethod ?? "GET"
+        outcome.url = operation.request.url?.absoluteString
+        outcome.status = operation.statusCode ?? outcome.status
+        if let metrics = operation.metrics { outcome.metrics.append(metrics) }
+    }
+
+    /// Throws what makes a response useless. One with another status or type than is expected is looked at.
+    private func check(_ error: any Error, of operation: HTTPRequestOperation) throws {
+        if run.isCancelled || Task.isCancelled { throw ItemRun.Failure(.cancelled, "cancelled") }
+        if operation.statusCode != nil, (error as NSError).domain == URLResponseSerializationErrorDomain { return }
+        switch error {
+        case DownloadError.checksumMismatch(let expected, let actual):
+            throw ItemRun.Failure(
+                .checksum, "\(expected.algorithm): expected \(expected.hexadecimal), got \(actual.hexadecimal)")
+        case let error as DownloadError:
+            var text = ErrorDescription.line(of: error as NSError)
+            if case .fileExists(let file) = error { text = "file exists: \(file.relativePath)" }
+            throw ItemRun.Failure(.exchange(error), text)
+        default: throw ItemRun.Failure(.exchange(error), ErrorDescription.line(of: error as NSError))
+        }
+    }
+}

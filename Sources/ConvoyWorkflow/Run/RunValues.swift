@@ -1,0 +1,122 @@
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+
+/// What an item has given.
+struct ItemResult: Sendable {
+    var outcome: RequestOutcome
+    var item: JSON?
+    var captures: [String: JSON] = [:]
+}
+
+/// What a request has given.
+struct NodeResult: Sendable {
+    var items: [ItemResult] = []
+    var isList = false
+    var state = RequestOutcome.State.succeeded
+    /// Whether it counts as a success for those that depend on it.
+    var lets = true
+    /// The captures that are secret, and were not kept from the earlier run in which it succeeded.
+    var missing: Set<String> = []
+}
+
+/// The values of a run: what the requests have given so far.
+final class RunValues: Sendable {
+    let plan: WorkflowPlan
+    private let results = Locked<[String: NodeResult]>([:])
+
+    init(_ plan: WorkflowPlan) { self.plan = plan }
+
+    func set(_ result: NodeResult, of id: String) { results.withLock { $0[id] = result } }
+
+    func result(of id: String) -> NodeResult? { results.withLock { $0[id] } }
+
+    /// The value of a reference to a request.
+    func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
+        guard let result = result(of: reference.root), let name = reference.path.first else {
+            throw EvaluationError(message: "\(reference) has no value")
+        }
+        let value: JSON
+        switch name {
+        case "failed" where result.isList: value = Self.items(result) { $0 == .failed }
+        case "succeeded" where result.isList: value = Self.items(result) { $0 == .succeeded || $0 == .kept }
+        case "failed": value = .bool(result.state == .failed)
+        case "succeeded": value = .bool(result.state == .succeeded || result.state == .kept)
+        case "skipped": value = .bool(result.state == .skipped)
+        default:
+            if result.isList {
+                value = .array(result.items.map { Self.value(name, of: $0) ?? .null })
+            } else {
+                guard let item = result.items.first, let found = Self.value(name, of: item) else {
+                    let reason = result.state == .skipped ? "was not sent" : "failed"
+                    throw EvaluationError(message: "\(reference) has no value: \(quoted(reference.root)) \(reason)")
+                }
+                value = found
+            }
+        }
+        guard let found = value.value(at: reference.path.dropFirst()) else {
+            throw EvaluationError(message: "\(reference) is not there in what was captured")
+        }
+        return ScopedValue(json: found, isHostile: true)
+    }
+
+    private static func items(_ result: NodeResult, _ isWanted: (RequestOutcome.State) -> Bool) -> JSON {
+        .array(result.items.filter { isWanted($0.outcome.state) }.map { $0.item ?? .null })
+    }
+
+    private static func value(_ name: String, of item: ItemResult) -> JSON? {
+        if let value = item.captures[name] { return value }
+        switch name {
+        case "status": return item.outcome.status.map { .number(JSONNumber($0)) }
+        case "url": return item.outcome.url.map { .string($0) }
+        case "file": return item.outcome.file.map { .string($0) }
+        case "bytes": return .number(JSONNumber(item.outcome.bytes))
+        case "seconds": return JSONNumber(item.outcome.seconds).map { .number($0) }
+        default: return nil
+        }
+    }
+}
+
+/// The values for a request, or for one of its items.
+struct ItemScope: Scope {
+    let values: RunValues
+    var item: ScopedValue?
+    var index: Int?
+    /// Whether secrets are replaced, so that what is made of the values can be stored.
+    var hidesSecrets = false
+
+    func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
+        if hidesSecrets, values.plan.isSecret(reference) { return ScopedValue(json: "***") }
+        switch reference.root {
+        case "item":
+            guard let item, let found = item.json.value(at: reference.path) else {
+                throw EvaluationError(message: "\(reference) is not there")
+            }
+            return ScopedValue(json: found, isHostile: item.isHostile)
+        case "index": return ScopedValue(json: .number(JSONNumber(index ?? 0)))
+        default: break
+        }
+        if reference.root == "env" || values.plan.variables[reference.root] != nil {
+            return try values.plan.earlyScope.value(of: reference)
+        }
+        return try values.value(of: reference)
+    }
+}
+
+/// The values for `until`: the response that has just come, and what the request itself could use.
+struct ResponseScope: Scope {
+    let response: ReceivedResponse
+    let outer: ItemScope
+
+    func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
+        switch reference.root {
+        case "status" where reference.path.isEmpty:
+            return ScopedValue(json: response.status.map { .number(JSONNumber($0)) } ?? .null)
+        case "body": return ScopedValue(json: response.json?.value(at: reference.path) ?? .null, isHostile: true)
+        case "header":
+            return ScopedValue(
+                json: response.field(reference.path.joined(separator: ".")).map { .string($0) } ?? .null, isHostile: true)
+        default: return try outer.value(of: reference)
+        }
+    }
+}

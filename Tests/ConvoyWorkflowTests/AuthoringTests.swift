@@ -1,0 +1,108 @@
+import ConvoySerialization
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyWorkflow
+
+/// What prints manifests, or describes them.
+@Suite struct AuthoringTests {
+    private static let schema = ExampleWorkflowTests.folder.appendingPathComponent("manifest.schema.json")
+
+    @Test func `the schema in the repository is that of the code`() throws {
+        if ProcessInfo.processInfo.environment["CONVOY_RECORD"] == "1" {
+            try Data(ManifestSchema.text.utf8).write(to: Self.schema)
+        }
+        #expect(try String(contentsOf: Self.schema, encoding: .utf8) == ManifestSchema.text, "CONVOY_RECORD=1 writes it")
+    }
+
+    @Test func `the schema knows all keys, and no others`() throws {
+        let json = ManifestSchema.json
+        for (pointer, keys) in [
+            (JSONPointer(tokens: ["properties"]), ManifestReader.keys),
+            (JSONPointer(tokens: ["properties", "defaults", "properties"]), ManifestReader.defaultKeys),
+            (JSONPointer(tokens: ["$defs", "request", "properties"]), RequestReader.keys),
+            (JSONPointer(tokens: ["$defs", "expect", "properties"]), ExpectationReader.keys),
+        ] {
+            guard case .object(let object)? = json[pointer] else {
+                Issue.record("\(pointer)")
+                continue
+            }
+            #expect(Set(object.members.map(\.key)) == Set(keys))
+        }
+    }
+
+    private func yaml(_ command: String) throws -> String {
+        let draft = try CurlCommandLine.draft(command)
+        let text = RequestDraft.manifest([("request", draft)])
+        _ = try Workflow(parsing: Data(text.utf8), name: "m", inputs: WorkflowInputs(environment: [:]))
+        return text.replacing("version: 1\nrequests:\n  request:\n", with: "").replacing("    ", with: "")
+    }
+
+    @Test(arguments: [
+        ("curl https://a.test/x", "get: https://a.test/x\n"),
+        (
+            "curl 'https://a.test/x?a=b&c' -H 'Accept: a/b' -H \"X-Q: it's\" --compressed",
+            "get: https://a.test/x?a=b&c\nheaders:\n  Accept: a/b\n  X-Q: \"it's\"\n"
+        ),
+        ("curl -X PUT a.test -d 'a=b c&d=%26'", "put: http://a.test\nform: {\"a\":\"b c\",\"d\":\"&\"}\n"),
+        (
+            #"curl https://a.test -H 'content-type: application/json' --data-raw $'{"a":"it\'s ${x}"}'"#,
+            #"post: https://a.test\#njson: {"a":"it's $${x}"}\#n"#
+        ),
+        (
+            "curl https://a.test \\\n  --json '[1, 2]' -u 'ada:pw'",
+            "post: https://a.test\nbasic: {\"user\":\"ada\",\"password\":\"pw\"}\njson: [1,2]\n"
+        ),
+        (
+            "curl -F a=b -F f=@/dev/null https://a.test",
+            #"post: https://a.test\#nmultipart: {"a":"b","f":{"file":"/dev/null"}}\#n"#
+        ),
+        ("curl -G -d q=1 https://a.test/s -I -k -m 5", "head: https://a.test/s?q=1\ninsecure: true\nmax-time: 5\n"),
+        ("curl -XDELETE https://a.test -b 'a=b; c=d'", "delete: https://a.test\nheaders:\n  Cookie: a=b; c=d\n"),
+        (
+            "curl -d 'plain text' -H 'Content-Type: text/x' https://a.test",
+            "post: https://a.test\nheaders:\n  Content-Type: text/x\ntext: plain text\n"
+        ),
+    ]) func `a curl command is a request`(command: String, text: String) throws {
+        #expect(try yaml(command) == text)
+    }
+
+    @Test(arguments: [
+        ("curl", "no URL"), ("curl 'a", "a quote has no end"), ("curl a b", "more than one URL"),
+        ("curl --telnet-option a b", "a manifest has nothing for --telnet-option"), ("curl a -d", "-d has no value"),
+    ])
+    func `what is no request says why`(command: String, message: String) {
+        #expect(throws: CurlCommandLine.Problem(description: message)) { _ = try CurlCommandLine.draft(command) }
+    }
+
+    @Test func `an archive is a manifest`() throws {
+        let archive = """
+            {"log": {"entries": [
+              {"request": {"method": "GET", "url": "https://a.test/list?q=1#x", "headers": [{"name": "Host", "value": "a.test"}, {"name": ":path", "value": "/"}, {"name": "Accept", "value": "*/*"}, {"name": "Cookie", "value": "a=b"}]}, "response": {"status": 200}},
+              {"request": {"method": "POST", "url": "https://a.test/list", "headers": [], "postData": {"mimeType": "application/json", "text": "{\\"a\\": 1}"}}, "response": {"status": 404}},
+              {"request": {"method": "GET", "url": "https://a.test/list", "headers": []}, "response": {"status": 301}},
+              {"request": {"method": "CONNECT", "url": "a.test:443", "headers": []}}]}}
+            """
+        let drafts = try #require(ArchiveReader.drafts(Data(archive.utf8)))
+        let text = RequestDraft.manifest(drafts)
+        #expect(
+            text == """
+                version: 1
+                requests:
+                  get-list:
+                    get: https://a.test/list?q=1
+                    headers:
+                      Accept: "*/*"
+                  post-list:
+                    post: https://a.test/list
+                    json: {"a":1}
+                    expect: {"status":404}
+                  get-list-2:
+                    get: https://a.test/list
+
+                """)
+        #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == ["get-list", "post-list", "get-list-2"])
+        #expect(ArchiveReader.drafts(Data("{}".utf8)) == nil)
+    }
+}

@@ -1,0 +1,82 @@
+import ConvoySerialization
+import Foundation
+import Testing
+
+@testable import ConvoyWorkflow
+
+@Suite struct DocumentTests {
+    private func tree(_ text: String) throws -> JSON { try ManifestDocument(parsing: Data(text.utf8), name: "m").json }
+
+    private func problem(_ text: String) -> String? {
+        do throws(ManifestError) {
+            _ = try ManifestDocument(parsing: Data(text.utf8), name: "m")
+            return nil
+        } catch {
+            return error.description
+        }
+    }
+
+    @Test func `YAML has the core schema of version 1.2`() throws {
+        let json = try tree(
+            """
+            words: [no, on, yes, off, y, 1:30, 2024-01-02, 0b1, .inf, 1_000, "1", 'true', -, +]
+            nulls: [null, ~, Null, ]
+            empty:
+            bools: [true, False, TRUE]
+            numbers: [1, -2, +3, 1.5, .5, 1e3, 0o17, 0xFF, 007, 1.]
+            text: |
+              one
+              two
+            folded: >-
+              one
+              two
+            """)
+        #expect(
+            json[["words"]] == [
+                "no", "on", "yes", "off", "y", "1:30", "2024-01-02", "0b1", ".inf", "1_000", "1", "true", "-", "+",
+            ])
+        #expect(json[["nulls"]] == [nil, nil, nil])
+        #expect(json[["empty"]] == JSON.null)
+        #expect(json[["bools"]] == [true, false, true])
+        #expect(json[["numbers"]] == [1, -2, 3, 1.5, 0.5, 1000, 15, 255, 7, 1])
+        #expect(json[["text"]] == "one\ntwo\n")
+        #expect(json[["folded"]] == "one two")
+    }
+
+    @Test func `JSON and YAML of the same manifest are the same tree`() throws {
+        let yaml = try tree("a:\n  - b: 1\n    c: [x, {d: null}]\n  - text\n\"\": e\n")
+        #expect(yaml == (try tree(#"{"a": [{"b": 1, "c": ["x", {"d": null}]}, "text"], "": "e"}"#)))
+    }
+
+    @Test func `what Python and PyYAML disagree about in JSON is read by the JSON reader`() throws {
+        #expect(try tree(#"["\ud83d\ude00", "\u007f"]"#) == ["😀", "\u{7F}"])
+        #expect(problem("[1,]")?.hasPrefix("m:1:4: ") == true)
+    }
+
+    @Test(arguments: [
+        ("a: &x 1\nb: *x", "m:1:4: anchors are not allowed"), ("b: *x", "m:1:4: aliases are not allowed"),
+        ("a: 1\nb: 2\na: 3", #"m:3:1: duplicate key "a""#), (#"{"a": 1, "a": 2}"#, "m:1:10: duplicate key"),
+        ("a: !!int 3", "m:1:4: tags are not allowed"), ("a: 1\n---\nb: 2", "m:2:1: a second document"),
+        ("", "m:1:1: the manifest is empty"), ("# nothing\n", "m:1:1: the manifest is empty"),
+        ("a: [1\nb: 2", "m:2:"), ("a:\n\t- b", "m:2:1: found character that cannot start any token"),
+        ("? [a]\n: b", "m:1:3: a key must be text"), ("? {a: b}\n: c", "m:1:3: a key must be text"),
+        (String(repeating: "[", count: 100), "m:1:65: nested too deeply"),
+        ("a: \(String(repeating: "[", count: 100))", "m:1:67: nested too deeply"),
+    ])
+    func `what is refused says where it is`(text: String, message: String) {
+        #expect(problem(text)?.hasPrefix(message) == true, "\(problem(text) ?? "nothing")")
+    }
+
+    @Test func `bytes that are not UTF-8 are refused with their position`() {
+        let data = Data("a: 1\nb: ".utf8) + [0xFF, 0xFE]
+        #expect(throws: ManifestError(file: "m", line: 2, column: 4, message: "invalid leading UTF-8 octet")) {
+            _ = try ManifestDocument(parsing: data, name: "m")
+        }
+    }
+
+    @Test func `an unquoted reference in a flow mapping is explained`() {
+        let text = problem("requests:\n  a:\n    get: x\n    json: {user: ${user}}\n") ?? ""
+        #expect(text.hasPrefix("m:4:"))
+        #expect(text.hasSuffix("inside { } or [ ] a ${…} must be in quotes: \"${…}\""))
+    }
+}

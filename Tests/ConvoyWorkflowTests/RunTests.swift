@@ -1,0 +1,338 @@
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyWorkflow
+
+@Suite struct RunTests {
+    let bench: WorkflowBench
+    var server: TestServer { bench.server }
+
+    init() throws { bench = try WorkflowBench() }
+
+    @Test func `a token of one request goes with the next`() async throws {
+        server.route("POST", "/login", .json(text: #"{"token": "t 1", "user": {"name": "Ada"}}"#))
+        server.echo(at: "/me")
+        let finished = try await bench.run(
+            """
+            variables: {user: ada}
+            requests:
+              me:
+                get: me
+                bearer: ${login.token}
+                headers: {X-Name: "${login.name}"}
+                query: {user: "${user}", of: "${login.user.name}"}
+              login:
+                post: login
+                json: {user: "${user}", n: 1}
+                capture: {token: "json:/token", user: "json:/user", name: "json:/user/name"}
+            """)
+        #expect(finished.states == ["login": "succeeded", "me": "succeeded"])
+        #expect(finished.log == ["began login", "finished login", "began me", "finished me"])
+        let requests = server.requests
+        try #require(requests.count == 2)
+        #expect(requests[0].text == #"{"user":"ada","n":1}"#)
+        #expect(requests[1].headers["Authorization"] == "Bearer t 1")
+        #expect(requests[1].headers["X-Name"] == "Ada")
+        #expect(requests[1].target == "/me?user=ada&of=Ada")
+    }
+
+    @Test func `each kind of capture finds its value`() async throws {
+        server.route(
+            "/page",
+            .bytes(Data(#"<html><body><a href="/one">1<a href="/two">2<p>code 4711-x"#.utf8), type: "text/html")
+                .header("ETag", "\"e\"").header("Set-Cookie", "session=s1; Path=/"))
+        server.redirect("/old", to: "/page")
+        server.route("/xml", .bytes(Data("<r xmlns:a='urn:a'><a:v>7</a:v></r>".utf8), type: "application/xml"))
+        server.echo(at: "/echo")
+        let finished = try await bench.run(
+            """
+            requests:
+              page:
+                get: old
+                capture:
+                  links: "xpath://a/@href"
+                  count: "xpath:count(//a)"
+                  tag: header:etag
+                  code: "text:code ([0-9]+)"
+                  all: {text: "code [0-9]+-x", group: 0}
+                  cookie: cookie:session
+                  status: status
+                  url: url
+              xml: {get: xml, capture: {v: "xpath:/r/a:v"}}
+              echo:
+                post: echo
+                json: {links: "${page.links}", tag: "${page.tag}", code: "${page.code}", all: "${page.all}", cookie: "${page.cookie}", status: "${page.status}", url: "${page.url}", v: "${xml.v}", count: "${page.count}"}
+            """)
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        let text = try #require(server.requests.last { $0.path == "/echo" }?.text)
+        #expect(
+            text
+                == #"{"links":["/one","/two"],"tag":"\"e\"","code":"4711","all":"code 4711-x","cookie":"s1","status":200,"url":"\#(server.url("/page").absoluteString)","v":["7"],"count":["2"]}"#
+        )
+    }
+
+    @Test func `a capture that finds nothing fails the request, and what depends on it is skipped`() async throws {
+        server.route("/a", .json(["x": 1]))
+        let finished = try await bench.run(
+            """
+            requests:
+              a: {get: a, capture: {t: "json:/token", h: "header:X-No"}}
+              b: {get: "b/${a.t}"}
+              c: {get: a}
+            """)
+        #expect(finished.states == ["a": "failed", "b": "skipped", "c": "succeeded"])
+        #expect(try finished.failure("a") == "capture t: nothing at json:/token | capture h: nothing at header:X-No")
+        #expect(try finished.failure("b") == #"not sent, because "a" failed"#)
+    }
+
+    @Test func `all expectations that fail are reported, with what was seen`() async throws {
+        server.route("/a", .json(text: #"{"state":"bad","n":3,"list":["x","yy"]}"#, status: 500).header("X-A", "b"))
+        let finished = try await bench.run(
+            """
+            requests:
+              a:
+                get: a
+                expect:
+                  status: [200-204, 301]
+                  type: text/html
+                  header: {X-A: c, X-B: {exists: true}, x-a: {matches: "^z"}}
+                  json: {/state: good, /n: 4, /list/*: {matches: "^.$"}, /no: {exists: true}, /n: {equals: 3}}
+                  maxBytes: 5
+            """.replacing("/n: {equals: 3}", with: "/list/0: {equals: x}"))
+        let failures = try finished.outcome("a").failures
+        #expect(failures.first?.hasPrefix("status: expected 200-204, 301, got 500, with ") == true)
+        #expect(
+            Array(failures.dropFirst())
+                == [
+                    "type: expected text/html, got application/json", #"header X-A: expected "c", got "b""#,
+                    "header X-B: expected one, got none", #"header x-a: expected one that matches "^z", got "b""#,
+                    "size: expected at most 5 bytes, got 39", #"json /state: expected "good", got "bad""#,
+                    "json /n: expected 4, got 3", #"json /list/* [1]: expected one that matches "^.$", got "yy""#,
+                    "json /no: expected a value, got none",
+                ])
+    }
+
+    @Test func `an expected status is a success`() async throws {
+        server.route("/a", .json(["error": "gone"], status: 410))
+        let finished = try await bench.run("requests: {a: {get: a, expect: {status: 410, json: {/error: gone}}}}")
+        #expect(finished.states == ["a": "succeeded"])
+    }
+
+    @Test func `forEach runs for each item, and its values are lists in their order`() async throws {
+        server.route("/list", .json(["items": [["id": 1], ["id": 2], ["id": 3]]]))
+        server.route("/item/*") { request in
+            request.path.hasSuffix("2") ? .status(404) : .json(["name": "n\(request.path.suffix(1))"])
+        }
+        server.echo(at: "/end")
+        let finished = try await bench.run(
+            """
+            requests:
+              list: {get: list, capture: {ids: "json:/items/*/id"}}
+              each: {forEach: "${list.ids}", get: "item/${item}", parallel: 2, query: {i: "${index}"}, capture: {name: json:/name}}
+              end: {post: end, when: any(each.failed), json: {failed: "${each.failed}", names: "${each.name}", states: "${each.status}"}}
+              no: {get: end, when: not any(each.failed)}
+            """)
+        #expect(
+            finished.states == [
+                "list": "succeeded", "each[1]": "succeeded", "each[2]": "failed", "each[3]": "succeeded", "end": "succeeded",
+                "no": "skipped",
+            ])
+        #expect(
+            server.requests.last { $0.path == "/end" }?.text
+                == #"{"failed":[2],"names":["n1",null,"n3"],"states":[200,404,200]}"#)
+        #expect(try finished.failure("no") == "not sent, because its when is not true")
+    }
+
+    @Test func `an empty list is a success`() async throws {
+        server.route("/list", .json(["items": [Int]()]))
+        server.route("/x", .text("x"))
+        let finished = try await bench.run(
+            """
+            requests:
+              list: {get: list, capture: {ids: "json:/items"}}
+              each: {forEach: "${list.ids}", get: "item/${item}"}
+              x: {get: x, after: each}
+            """)
+        #expect(finished.states == ["list": "succeeded", "x": "succeeded"])
+    }
+
+    @Test func `a teardown runs whatever failed, and a stop skips the rest`() async throws {
+        server.route("/bad", .status(500))
+        server.route("/down", .text("x"))
+        let finished = try await bench.run(
+            """
+            requests:
+              bad: {get: bad, onFailure: stop}
+              late: {get: down, after: slow}
+              slow: {get: down, after: bad, when: always()}
+              down: {delete: down, after: [bad, late], when: always()}
+            """)
+        #expect(finished.states == ["bad": "failed", "late": "skipped", "slow": "succeeded", "down": "succeeded"])
+    }
+
+    @Test func `with onFailure continue the others run`() async throws {
+        server.route("/bad", .status(500))
+        server.route("/x", .text("x"))
+        let finished = try await bench.run(
+            "requests: {bad: {get: bad, onFailure: continue}, x: {get: x, after: bad}}")
+        #expect(finished.states == ["bad": "failed", "x": "succeeded"])
+    }
+
+    @Test func `a job is polled until it is done`() async throws {
+        server.route("POST", "/jobs", .json(["id": 7], status: 202))
+        server.route(
+            "/jobs/7",
+            inTurn: [
+                .json(["state": "queued"], status: 202), .json(["state": "running"]),
+                .json(["state": "done", "url": "/file"]),
+            ])
+        server.route("/file", .pattern(count: 100_000))
+        let finished = try await bench.run(
+            """
+            requests:
+              start: {post: jobs, expect: {status: 202}, capture: {id: json:/id}}
+              job:
+                get: jobs/${start.id}
+                poll: {until: status == 200 and body.state == 'done', every: 10ms, for: 30}
+                capture: {url: json:/url}
+              file: {get: "${job.url}", output: out/file.bin}
+            """)
+        #expect(
+            finished.states == ["start": "succeeded", "job": "succeeded", "file": "succeeded"],
+            "\(finished.result.failures.map(\.failures))")
+        #expect(try finished.outcome("job").requestCount == 3)
+        #expect(
+            try Data(contentsOf: bench.directory.url.appendingPathComponent("out/file.bin"))
+                == PatternBytes.data(count: 100_000))
+    }
+
+    @Test func `a poll ends after its time`() async throws {
+        server.route("/job", .status(202))
+        let finished = try await bench.run(
+            "requests: {job: {get: job, poll: {until: status == 200, every: 20ms, for: 100ms}}}")
+        #expect(try finished.failure("job") == "poll: until is not true after 0.1 s; the last status was 202")
+    }
+
+    @Test func `pages are followed, and their captures joined`() async throws {
+        server.route("/items") { request in
+            let page = Int(request.target.last.map(String.init) ?? "") ?? 1
+            let next = page < 3 ? "\"/items?page=\(page + 1)\"" : "null"
+            return .json(text: "{\"ids\": [\(page * 10), \(page * 10 + 1)], \"next\": \(next)}")
+        }
+        server.echo(at: "/end")
+        let finished = try await bench.run(
+            """
+            requests:
+              items: {get: items, follow: json:/next, capture: {ids: "json:/ids", next: "json:/ids/0"}}
+              two: {get: items, follow: json:/next, pages: 2, capture: {ids: "json:/ids"}}
+              end: {post: end, json: {all: "${items.ids}", first: "${items.next}", two: "${two.ids}"}}
+            """)
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        #expect(
+            server.requests.last { $0.path == "/end" }?.text
+                == #"{"all":[10,11,20,21,30,31],"first":[10,20,30],"two":[10,11,20,21]}"#)
+    }
+
+    @Test func `pages lead neither in a circle nor to another server`() async throws {
+        server.route("/circle", .text(#"{"next": "/circle?a"}"#))
+        server.route("/away", .text(#"{"next": "http://127.0.0.2:1/"}"#))
+        let finished = try await bench.run(
+            "requests: {circle: {get: circle, follow: json:/next}, away: {get: away, follow: json:/next}}")
+        #expect(try finished.failure("circle") == #"follow: the pages lead in a circle, at "/circle?a""#)
+        #expect(try finished.failure("away") == #"follow: the next page "http://127.0.0.2:1/" is not on the same server"#)
+    }
+
+    @Test func `an event that fits is waited for`() async throws {
+        let text =
+            "event: note\ndata: {\"n\": 1}\n\ndata: {\"state\": \"no\"}\n\ndata: {\"state\": \"ready\", \"id\": 5}\n\n"
+        server.route("/events", .bytes(Data(text.utf8), type: "text/event-stream"))
+        server.route("/got/5", .text("x"))
+        let finished = try await bench.run(
+            """
+            requests:
+              event: {get: events, events: {type: message, json: {/state: ready}, for: 20}, capture: {id: json:/id}}
+              got: {get: "got/${event.id}"}
+            """)
+        #expect(
+            finished.states == ["event": "succeeded", "got": "succeeded"], "\(finished.result.failures.map(\.failures))")
+    }
+
+    @Test func `bodies are sent as they are given`() async throws {
+        server.echo(at: "/echo")
+        let file = bench.directory.url.appendingPathComponent("up.bin")
+        try PatternBytes.data(count: 5000).write(to: file)
+        let finished = try await bench.run(
+            """
+            requests:
+              form: {post: echo, form: {a: "x y&z", b: [1, 2], c: null}}
+              text: {put: echo, after: form, text: "hällo", headers: {Content-Type: text/x}}
+              file: {put: echo, after: text, file: "\(file.path)"}
+              parts: {post: echo, after: file, multipart: {a: b, f: {file: "\(file.path)", name: n.bin, type: image/x}}}
+              basic: {method: OPTIONS, url: echo, after: parts, basic: {user: u, password: "p:w"}}
+            """)
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        let requests = server.requests
+        try #require(requests.count == 5)
+        #expect(requests[0].text == "a=x%20y%26z&b=1&b=2")
+        #expect(requests[1].text == "hällo")
+        #expect(requests[1].headers["Content-Type"] == "text/x")
+        #expect(requests[2].body == PatternBytes.data(count: 5000))
+        #expect(requests[3].text.contains("name=\"f\"; filename=\"n.bin\""))
+        #expect(requests[4].headers["Authorization"] == "Basic \(Data("u:p:w".utf8).base64EncodedString())")
+        #expect(requests[4].method == "OPTIONS")
+    }
+
+    @Test func `a failed checksum leaves no file`() async throws {
+        server.route("/f", .pattern(count: 1000))
+        let digest = MessageDigest.sha256(PatternBytes.data(count: 1000))?.map { String(format: "%02x", $0) }.joined() ?? ""
+        let finished = try await bench.run(
+            """
+            requests:
+              good: {get: f, output: good, expect: {sha256: "\(digest)", maxBytes: 1kB}}
+              bad: {get: f, output: bad, expect: {sha256: "\(String(repeating: "0", count: 64))"}}
+              long: {get: f, output: long, expect: {maxBytes: 999}}
+              type: {get: f, output: type, expect: {type: text/html}}
+              post: {post: f, output: post, expect: {sha256: "\(digest)"}}
+            """)
+        #expect(
+            finished.states == [
+                "good": "succeeded", "bad": "failed", "long": "failed", "type": "failed", "post": "succeeded",
+            ], "\(finished.result.failures.map(\.failures))")
+        #expect(
+            try finished.failure("bad").hasPrefix("SHA-256: expected 0000")
+                || finished.failure("bad").hasPrefix("sha-256: expected 0000"))
+        let names = try FileManager.default.contentsOfDirectory(atPath: bench.directory.url.path).filter {
+            !$0.contains(".convoy")
+        }.sorted()
+        #expect(names == ["good", "post"])
+    }
+
+    @Test func `a request is tried again as it says`() async throws {
+        server.route("/flaky", inTurn: [.status(503), .text("x")])
+        server.route("/teapot", inTurn: [.status(418), .text("x")])
+        let finished = try await bench.run(
+            "requests: {a: {get: flaky, retry: 2}, b: {get: teapot, retry: {count: 1, on: [418]}}, c: {get: teapot}}")
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        #expect(try finished.outcome("a").retryCount == 1)
+    }
+
+    @Test func `a cancelled run ends`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))
+        var options = WorkflowRun.Options()
+        options.directory = bench.directory.url
+        let run = try WorkflowRun(
+            try bench.workflow(
+                "requests: {a: {get: held}, b: {get: held, after: a}, c: {get: held, after: b, when: always()}}"),
+            options: options)
+        let task = Task { await run.run() }
+        try await waitUntil("the request") { server.requests.count == 1 }
+        run.cancel()
+        let result = await task.value
+        #expect(result.outcomes.map(\.state) == [.failed, .skipped, .skipped])
+        gate.open()
+    }
+}
