@@ -60,6 +60,9 @@ enum Tool {
         case .demo: return try DemoCommand.run(options, display)
         case .get: return try GetCommand.run(options)
         case .run: return try RunCommand.run(options)
+        case .check: return try CheckCommand.run(options, display)
+        case .send: return try SendCommand.run(options)
+        case .importing: return try ImportCommand.run(options, display)
         case .events: return try EventsCommand.run(options)
         case .completion:
             display.say(try Completion.script(options))

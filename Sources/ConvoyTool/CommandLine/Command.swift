@@ -1,9 +1,9 @@
 /// The commands of the program.
 enum Command: String, CaseIterable, Sendable {
-    case get, run, events, demo, help, completion, manual
+    case get, run, check, send, importing = "import", events, demo, help, completion, manual
 
     /// Those that send requests.
-    static let transferring: Set<Command> = [.get, .run, .events]
+    static let transferring: Set<Command> = [.get, .run, .send, .events]
     /// Those whose responses have an end, and go to files.
     static let fetching: Set<Command> = [.get, .run]
 
@@ -13,6 +13,9 @@ enum Command: String, CaseIterable, Sendable {
         case .demo: "show a chain, a batch and a pause, with a server of its own"
         case .get: "download URLs, and go on where an earlier run ended"
         case .run: "run requests that depend on each other, from a manifest"
+        case .check: "find the mistakes of a manifest, and send nothing"
+        case .send: "send one request by hand, and print the response"
+        case .importing: "print a manifest from a curl command or a HAR file"
         case .events: "print the events of a stream as they come"
         case .help: "print the help of a command or a topic: convoy help get files"
         case .completion: "print what makes a shell complete the command line"
@@ -25,7 +28,10 @@ enum Command: String, CaseIterable, Sendable {
         switch self {
         case .demo, .manual: ""
         case .get: " [OPTION]... URL..."
-        case .run: " [OPTION]... MANIFEST.json"
+        case .run: " [OPTION]... MANIFEST"
+        case .check: " [OPTION]... MANIFEST..."
+        case .send: " [OPTION]... METHOD URL [ITEM]..."
+        case .importing: " curl COMMAND | har FILE"
         case .events: " [OPTION]... URL"
         case .help: " [COMMAND [TOPIC]]"
         case .completion: " bash|zsh|fish"
@@ -35,11 +41,12 @@ enum Command: String, CaseIterable, Sendable {
 
 /// What the options of a command are about. Each has a page of help.
 enum Topic: String, CaseIterable, Sendable {
-    case files, speed, requests, network, trust, output
+    case workflow, files, speed, requests, network, trust, output
 
     /// What its options are about, in a few words for the help.
     var title: String {
         switch self {
+        case .workflow: "values, parts, reports"
         case .files: "names, lists, checksums"
         case .speed: "jobs, rates, time limits"
         case .requests: "headers, cookies, logins"

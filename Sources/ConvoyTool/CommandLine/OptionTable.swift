@@ -1,7 +1,7 @@
 /// All options of all commands. The parser, the help, the completions, the manual page and the configuration are made
 /// from this table.
 enum OptionTable {
-    static let all = files + speed + requests + network + trust + output
+    static let all = workflow + files + speed + requests + network + trust + output
 
     /// The options of a command, in the order of the help.
     static func options(of command: Command) -> [ToolOption] { all.filter { $0.commands.contains(command) } }
@@ -10,7 +10,7 @@ enum OptionTable {
     /// has one at most.
     static let alternatives: [Set<String>] = [
         ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
-        ["insecure", "crl-file"], ["quiet", "verbose"],
+        ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"],
         ["output", "remote-header-name"],
     ]
 
@@ -18,6 +18,63 @@ enum OptionTable {
     static func alternatives(to name: String) -> Set<String> {
         Set(alternatives.filter { $0.contains(name) }.joined()).subtracting([name])
     }
+
+    private static let workflow: [ToolOption] = [
+        .value(
+            "var", nil, "NAME=VALUE", in: .workflow, of: [.run, .check], repeats: true, once: true,
+            "the value of a variable of the manifest"),
+        .value(
+            "env-file", nil, "FILE", completes: .file, in: .workflow, of: [.run, .check], repeats: true, once: true,
+            "take variables of the environment from FILE",
+            "A line has NAME=VALUE, with or without export and quotes. They win over those that are there."),
+        .value(
+            "only", nil, "ID", in: .workflow, of: [.run], repeats: true, once: true,
+            "run this request, and those that it needs", "Several may have commas between them."),
+        .flag(
+            "keep-going", nil, in: .workflow, of: [.run], once: true, "after a failure, run all that can be run (default)"),
+        .flag(
+            "fail-fast", nil, in: .workflow, of: [.run], once: true, "after a failure, begin nothing more",
+            "But requests with a when, such as always(), are run. What onFailure says in the manifest wins."),
+        .flag(
+            "resume", nil, in: .workflow, of: [.run], once: true, "do not send again what has succeeded before",
+            """
+            If it would be sent with the same values, and its file is as it was left. A request is sent again if another \
+            one needs a secret that it captures, as secrets are not in the journal.
+            """),
+        .value(
+            "data", nil, "FILE.csv", completes: .file, in: .workflow, of: [.run], once: true,
+            "run once for each row; the first row names variables"),
+        .value(
+            "graph", nil, "FORMAT", completes: .oneOf(["dot", "mermaid"]), in: .workflow, of: [.run], once: true,
+            "print what depends on what, and send nothing"),
+        .value(
+            "report", nil, "junit=FILE|tap", in: .workflow, of: [.run], repeats: true, once: true,
+            "write a report as JUnit's XML, or print one as TAP"),
+        .value(
+            "timeline", nil, "FILE.html", completes: .file, in: .workflow, of: [.run], once: true,
+            "write a page with the graph and a waterfall"),
+        .flag("form", nil, in: .workflow, of: [.send], once: true, "send the items as a form, not as JSON"),
+        .flag(
+            "multipart", nil, in: .workflow, of: [.send], once: true, "send the items as a form with parts",
+            "NAME@FILE is a part with a file."),
+        .value(
+            "body", nil, "FILE", completes: .file, in: .workflow, of: [.send], once: true,
+            "send FILE as the body, or - for standard input"),
+        .flag("head", nil, in: .workflow, of: [.send], once: true, "print the head of the response, and not its body"),
+        .value(
+            "expect", nil, "KEY=VALUE", in: .workflow, of: [.send], repeats: true, once: true,
+            "fail unless the response is so: status=200",
+            "The keys of expect in a manifest that take one value: status, type, bytes, minBytes, maxBytes, sha256, maxTime."
+        ),
+        .value(
+            "capture", nil, "NAME=SOURCE", in: .workflow, of: [.send], repeats: true, once: true,
+            "print this value only: token=json:/token",
+            "The sources are those of a manifest. Of several, each is a line NAME=VALUE that a shell can read."),
+        .value(
+            "save", nil, "FILE.yaml", completes: .file, in: .workflow, of: [.send], once: true,
+            "add the request to a manifest, and make it if need be"),
+        .flag("curl", nil, in: .workflow, of: [.send], once: true, "print a curl command in place of sending"),
+    ]
 
     private static let files: [ToolOption] = [
         .value(
@@ -104,20 +161,20 @@ enum OptionTable {
             "wait", nil, "SECONDS", in: .speed, of: Command.fetching, "between two starts at one host: 2, or 2-5 at random",
             "Skipped files do not count."),
         .value(
-            "retry", nil, "N", in: .speed, of: Command.fetching, "try again N times (default: 3), 0 to 1000",
+            "retry", nil, "N", in: .speed, of: [.get, .run, .send], "try again N times (default: 3), 0 to 1000",
             """
             After an error that may pass: a timeout, a lost connection, or the status 408, 429, 500, 502, 503 or 504; with \
             a number also if the host cannot be found or connected to. The waits grow from half a second to a minute, and \
             Retry-After is respected. Requests that may have been carried out are repeated only if that does no harm.
             """),
         .value(
-            "retry-on", nil, "STATUS", in: .speed, of: Command.fetching, repeats: true,
+            "retry-on", nil, "STATUS", in: .speed, of: [.get, .run, .send], repeats: true,
             "try again after this status, too: 404,409"),
         .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.fetching, "begin no other try after this time"),
         .value("max-time", "m", "SECONDS", in: .speed, "longest time of each, with all its tries"),
         .value("connect-timeout", nil, "SECONDS", in: .speed, "longest time until there is a connection"),
         .value(
-            "timeout", nil, "SECONDS", in: .speed, of: Command.fetching, "longest time without a byte (default: 60)",
+            "timeout", nil, "SECONDS", in: .speed, of: [.get, .run, .send], "longest time without a byte (default: 60)",
             "0 stands for no end."),
         .value(
             "read-timeout", nil, "SECONDS", in: .speed, of: [.events], "connect again after this time without a byte",
@@ -126,9 +183,10 @@ enum OptionTable {
 
     private static let requests: [ToolOption] = [
         .value(
-            "header", "H", "'NAME: VALUE'", in: .requests, of: [.get, .events], repeats: true, "send this header",
+            "header", "H", "'NAME: VALUE'", in: .requests, of: [.get, .send, .events], repeats: true, "send this header",
             "Values of the same name are joined. On a redirect to another origin only Accept and User-Agent are kept."),
-        .value("user-agent", "A", "TEXT", in: .requests, of: [.get, .events], "send this User-Agent; overrides --header"),
+        .value(
+            "user-agent", "A", "TEXT", in: .requests, of: [.get, .send, .events], "send this User-Agent; overrides --header"),
         .value(
             "cookie-jar", nil, "FILE", completes: .file, in: .requests,
             "read cookies from FILE, and write them back",

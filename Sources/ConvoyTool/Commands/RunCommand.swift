@@ -1,5 +1,6 @@
 import Convoy
 import ConvoySupport
+import ConvoyWorkflow
 import Foundation
 
 /// `convoy run`: runs the requests of a manifest.
@@ -8,12 +9,16 @@ enum RunCommand {
         guard let file = options.arguments.first, options.arguments.count == 1 else {
             throw options.usage(options.arguments.isEmpty ? "no manifest" : "more than one manifest")
         }
-        let display = try Display(options, printsBodies: false)
-        let speed = try SpeedOptions(options)
-        let timeout = try options.seconds("timeout")
         let name = file == "-" ? "standard input" : file
         let contents = try InputFile.contents(
             of: file, called: "the manifest \(Printable.line(name))", limit: DownloadList.maximumLength)
+        if Workflow.isManifest(contents) { return try WorkflowCommand.run(contents, name: name, options) }
+        if let option = WorkflowCommand.options.first(where: options.has) {
+            throw options.usage("--\(option) needs a manifest whose requests have names, as in convoy help run manifest")
+        }
+        let display = try Display(options, printsBodies: false)
+        let speed = try SpeedOptions(options)
+        let timeout = try options.seconds("timeout")
         let manifest = try Manifest(contents, name: name, timeout: timeout)
         let directory = options.value("directory") ?? "."
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }

@@ -38,10 +38,11 @@ enum Completion {
         switch command {
         case .completion: Shell.allCases.map(\.rawValue)
         case .help: commands
-        case .get, .run, .events, .demo, .manual: nil
+        case .importing: ["curl", "har"]
+        case .get, .run, .check, .send, .events, .demo, .manual: nil
         }
     }
 
     /// Whether the arguments of a command are files. Those of `get` are URLs.
-    static func takesFiles(_ command: Command) -> Bool { command == .run }
+    static func takesFiles(_ command: Command) -> Bool { command == .run || command == .check }
 }

@@ -61,6 +61,9 @@ enum ZshCompletion {
         case .get: lines.append("            '*:URL:_urls'")
         case .events: lines.append("            '1:URL:_urls'")
         case .run: lines.append("            '1:manifest:_files'")
+        case .send: lines.append("            '1:method:(GET HEAD POST PUT PATCH DELETE)' '2:URL:_urls' '*:item:_files'")
+        case .importing: lines.append("            '1:what:(curl har)' '*:file:_files'")
+        case .check: lines.append("            '*:manifest:_files'")
         case .help:
             lines.append("            '1: :_convoy_commands' '2: :{ _convoy_topics $line[1] }'")
         case .completion:

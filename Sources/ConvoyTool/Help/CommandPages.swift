@@ -4,6 +4,9 @@ enum CommandPages {
         switch command {
         case .get: get
         case .run: run
+        case .check: check
+        case .send: send
+        case .importing: importing
         case .events: events
         case .demo: demo
         case .help: help
@@ -29,7 +32,39 @@ enum CommandPages {
             Runs the requests of a manifest (- for standard input); those that do not depend on each other, at the same \
             time. Nothing is sent if there is a mistake in it, or a file is there and -f is not given.
             """,
-            options: ["directory", "force", "jobs", "user", "json", "dry-run"])
+            options: ["var", "resume", "directory", "force", "jobs", "dry-run"])
+    }
+
+    private static var check: [String] {
+        [Help.usage(of: .check), ""]
+            + HelpLayout.wrapped(
+                """
+                Finds mistakes in manifests (- for standard input): unknown names, values of wrong types, requests that wait \
+                for each other, variables that are not set. Each is a line with the file, the line and the column.
+                """)
+            + [""] + help(.check)
+            + [""] + exitStatus("0 there are no mistakes; 1 a file could not be read; 2 there is one, or usage.")
+    }
+
+    private static var send: [String] {
+        transferring(
+            .send,
+            """
+            Sends a request. An ITEM is NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE for the query, or Header:Value. \
+            Items are sent as JSON. On a terminal, the head is printed, too, and JSON is indented.
+            """,
+            options: ["form", "body", "expect", "capture", "save", "user"])
+    }
+
+    private static var importing: [String] {
+        [Help.usage(of: .importing), ""]
+            + HelpLayout.wrapped(
+                """
+                Prints a manifest with the request of a curl command, as browsers copy it (in quotes, or - for standard \
+                input), or with all requests of an HTTP Archive.
+                """)
+            + [""] + help(.importing)
+            + [""] + exitStatus("0 it was printed; 1 the file could not be read; 2 usage, or there is nothing for it.")
     }
 
     private static var events: [String] {

@@ -85,29 +85,33 @@ extension Guide {
 
     private static let manifestParts: [Part] = [
         .example([
-            #"{"baseURL": "https://api.example.com/v1/","#,
-            #" "requests": ["#,
-            #"   {"id": "login", "method": "POST", "url": "login","#,
-            #"    "parameters": {"user": "ada"}},"#,
-            #"   {"id": "report", "url": "report.pdf", "dependsOn": ["login"],"#,
-            #"    "output": "report.pdf"}]}"#,
+            "baseURL: https://api.example.com/v1/",
+            "requests:",
+            "  login:",
+            "    post: login",
+            "    json: {user: ada, password: \"${env.PASSWORD}\"}",
+            "    capture: {token: \"json:/token\"}",
+            "  report:",
+            "    get: report.pdf",
+            "    bearer: ${login.token}",
+            "    output: report.pdf",
         ]),
         .text(
             """
-            A request has an id and a url; method (GET by default), headers, parameters, dependsOn and output as needed. \
-            Parameters are the query of a GET, HEAD or DELETE; otherwise they are a form, or JSON if the header \
-            Content-Type is application/json.
+            In YAML or JSON. A value of another request, such as ${login.token}, makes a request wait for it; after: [ID] \
+            does so without a value. Without when, a request is sent if all that it waits for succeeded.
             """),
         .text(
             """
-            The body of the response goes to output, a path below --directory; without one it is discarded. With one, \
-            the server is asked not to compress it. A request is not sent if one that it depends on failed, or could not \
-            write its file. The cookies that servers set go with the requests that follow.
+            The keys are described in the article Workflows. A manifest in JSON whose requests are a list, with id, url, \
+            method, headers, parameters, dependsOn and output, is run, too; its requests pass no values.
             """),
     ]
 
     private static var configurationParts: [Part] {
-        let left = OptionTable.all.filter { !$0.isConfigurable && !$0.commands.isDisjoint(with: Command.transferring) }
+        let left = OptionTable.all.filter {
+            !$0.isConfigurable && $0.topic != .workflow && !$0.commands.isDisjoint(with: Command.transferring)
+        }
         let names = left.map { "--\($0.name)" }.joined(separator: ", ")
         return [
             .text(
@@ -125,7 +129,7 @@ extension Guide {
                 string or an array of strings. A file or directory may begin with ~/. What is on the command line wins; \
                 --no-config leaves the file alone.
                 """),
-            .text("These are about one run, and cannot be there: \(names)."),
+            .text("These are about one run, and cannot be there: \(names), and those of the topic workflow."),
             .text(
                 "The file must belong to you or to root, and nobody else may be able to write to it: it may switch off trust."
             ),

@@ -46,8 +46,7 @@ enum Help {
             + [
                 "", "Examples:",
                 "  convoy get https://example.com/disk.iso",
-                "  convoy get -d pictures -c -i list.txt",
-                "  convoy run requests.json",
+                "  convoy run smoke.yaml",
             ]
     }
 

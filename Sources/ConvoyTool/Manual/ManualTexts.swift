@@ -14,7 +14,9 @@ enum ManualTexts {
             """)
         page.paragraph(
             """
-            convoy run runs the requests of a manifest: some wait for others, and those that do not run at the same time.
+            convoy run runs the requests of a manifest: some wait for others, whose values they take, and those that do not \
+            run at the same time. convoy check only looks for mistakes in it, convoy send sends one request by hand, and \
+            convoy import prints the manifest for a curl command or an HTTP Archive.
             """)
     }
 
@@ -58,6 +60,13 @@ enum ManualTexts {
                 "The URLs of a run that was interrupted, where there were too many for a line that goes on."
             ),
             ("NAME.part", "An output of a manifest while it is being written."),
+            (
+                ".MANIFEST.convoyrun",
+                """
+                In the directory of the outputs: which requests of a manifest have succeeded, for --resume. It has no \
+                secrets, and can be removed.
+                """
+            ),
         ]
         for row in rows { page.term(Roff.italic(row.name), row.text) }
     }

@@ -60,6 +60,15 @@ struct SpeedOptions {
         manager.operationQueue = queue
     }
 
+    /// Sets the limits that are given for one host.
+    func applyHostLimits(to manager: HTTPRequestOperationManager) {
+        if let wait {
+            let middle = (wait.lowerBound + wait.upperBound) / 2
+            manager.maximumStartRatePerHost = StartRate(perSecond: 1 / middle, spread: wait.upperBound / middle - 1)
+        }
+        if let jobsPerHost { manager.maxConcurrentOperationCountPerHost = jobsPerHost }
+    }
+
     func apply(to configuration: inout ConnectionConfiguration) {
         configuration.timeoutIntervalForConnecting = connectTimeout
         if let limitOfEach { configuration.receiveRateLimits.append(RateLimit(bytesPerSecond: limitOfEach)) }

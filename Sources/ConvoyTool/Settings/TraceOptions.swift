@@ -111,12 +111,22 @@ struct RequestArchive {
         self.file = file
     }
 
+    private static func write(_ log: HARLog, to file: URL) throws {
+        guard let mask = Display.archiveFilter.withLock({ $0 }) else { return try log.write(to: file) }
+        let bytes = Array(mask(try log.data()))
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(file.path, with: bytes)
+        } catch {
+            throw error.error(path: file.path)
+        }
+    }
+
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
         let done = DispatchSemaphore(value: 0)
         let written = Locked<(any Error)?>(nil)
         recorder.log { log in
             do {
-                try log.write(to: UserPath.url(file))
+                try Self.write(log, to: UserPath.url(file))
             } catch {
                 written.withLock { $0 = error }
             }

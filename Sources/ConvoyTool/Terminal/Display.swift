@@ -99,15 +99,38 @@ final class Display: Sendable {
     }
 
     /// Writes a line of a trace on standard error.
-    func remark(_ line: String) { write(line, to: STDERR_FILENO) }
+    func remark(_ line: String) {
+        let isHeld = heldRemarks.withLock { held in
+            held?.append(line)
+            return held != nil
+        }
+        if !isHeld { write(line, to: STDERR_FILENO) }
+    }
+
+    /// Keeps lines of traces back: a secret in them may not be known yet.
+    func holdRemarks() { heldRemarks.withLock { $0 = $0 ?? [] } }
+
+    /// Writes the lines that were kept back, and those that come from now on.
+    func releaseRemarks() {
+        let held = heldRemarks.withLock { held in held.take() }
+        for line in held ?? [] { write(line, to: STDERR_FILENO) }
+    }
+
+    private let heldRemarks = Mutex<[String]?>(nil)
 
     /// Writes a line for programs, on standard output.
-    func emit(_ line: String) { write(line, to: STDOUT_FILENO) }
+    func emit(_ line: String) { write(line, to: STDOUT_FILENO, isFiltered: false) }
 
-    private func write(_ line: String, to descriptor: Int32) {
-        // What another encoding makes of these bytes could be a sequence that the terminal obeys.
-        let isSafe = Self.hasUnicode || !terminals.contains(descriptor) || line.utf8.allSatisfy { $0 < 0x80 }
-        let line = (isSafe ? line : Printable.ascii(line)) + "\n"
+    /// Replaces secrets that only the command knows, in lines for people. Those for programs are made without them.
+    static let filter = Mutex<(@Sendable (String) -> String)?>(nil)
+
+    /// The same for a file in JSON.
+    static let archiveFilter = Mutex<(@Sendable (Data) -> Data)?>(nil)
+
+    private func write(_ text: String, to descriptor: Int32, isFiltered: Bool = true) {
+        let masked = isFiltered ? Self.filter.withLock { $0 }?(text) ?? text : text
+        let isSafe = Self.hasUnicode || !terminals.contains(descriptor) || masked.utf8.allSatisfy { $0 < 0x80 }
+        let line = (isSafe ? masked : Printable.ascii(masked)) + "\n"
         change { screen in
             guard terminals.contains(descriptor) else { return put(line, to: descriptor, &screen) }
             let erasing = screen.changing.erase()

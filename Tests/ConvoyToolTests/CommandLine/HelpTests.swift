@@ -1,4 +1,5 @@
 import ConvoyTestSupport
+import ConvoyWorkflow
 import Foundation
 import Testing
 
@@ -33,7 +34,7 @@ import Testing
     @Test(arguments: Command.transferring) func `the page of a command leads to all others`(_ command: Command) throws {
         let page = try Help.page([command.rawValue])
         let subjects = Help.subjects(of: command)
-        #expect(subjects.count == (command == .events ? 6 : 8))
+        #expect(subjects.count == [.get: 8, .run: 9, .send: 7, .events: 6][command])
         for subject in subjects { #expect(page.contains("  \(subject.left) ") && page.contains(subject.right)) }
         #expect(page.contains("convoy \(command.rawValue) --help TOPIC"))
         #expect(page.contains("~/.config/convoy/config.json"))
@@ -54,7 +55,8 @@ import Testing
 
     @Test func `a command or topic that is not there gets a list of those that are`() throws {
         #expect { try Help.page(["fly"]) } throws: { error in
-            ErrorText.line(for: error) == "unknown command 'fly'; there are get, run, events, demo, help, completion, manual"
+            ErrorText.line(for: error)
+                == "unknown command 'fly'; there are get, run, check, send, import, events, demo, help, completion, manual"
         }
         #expect { try Help.page(["run", "lists"]) } throws: { error in
             let line = ErrorText.line(for: error)
@@ -102,9 +104,10 @@ import Testing
     }
 
     @Test func `the example of a manifest is one`() throws {
-        let manifest = try Manifest(example(of: .manifest), name: "manifest", timeout: nil)
-        #expect(manifest.requests.map(\.id) == ["login", "report"])
-        #expect(manifest.requests.last?.dependsOn == ["login"])
+        let inputs = WorkflowInputs(environment: ["PASSWORD": "p"])
+        let workflow = try Workflow(parsing: example(of: .manifest), name: "manifest", inputs: inputs)
+        #expect(workflow.requestIDs == ["login", "report"])
+        #expect(workflow.only(["report"])?.requestIDs == ["login", "report"])
     }
 
     @Test func `the example of a configuration is one`() throws {

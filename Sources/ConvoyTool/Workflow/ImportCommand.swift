@@ -1,0 +1,36 @@
+import ConvoyWorkflow
+import Foundation
+
+/// `convoy import`: prints a manifest from a curl command, or from an HTTP Archive.
+enum ImportCommand {
+    static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
+        switch options.arguments.first {
+        case "curl":
+            let words = options.arguments.dropFirst()
+            guard !words.isEmpty else {
+                throw options.usage("no curl command; put it in quotes, or use - for standard input")
+            }
+            var text = words.count == 1 ? words[1] : words.map(SendItems.shellQuoted).joined(separator: " ")
+            if text == "-" {
+                let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
+                text = String(decoding: data, as: UTF8.self)
+            }
+            let draft: RequestDraft
+            do throws(CurlCommandLine.Problem) {
+                draft = try CurlCommandLine.draft(text)
+            } catch {
+                throw .usage("import curl: \(Printable.line(error.description))")
+            }
+            display.emit(String(RequestDraft.manifest([("request", draft)]).dropLast()))
+        case "har":
+            guard options.arguments.count == 2 else { throw options.usage("import har takes a file") }
+            let file = options.arguments[1]
+            let data = try InputFile.contents(of: file, called: Printable.line(file), limit: DownloadList.maximumLength)
+            guard let drafts = ArchiveReader.drafts(data) else { throw .usage("\(Printable.line(file)) is no HTTP Archive") }
+            guard !drafts.isEmpty else { throw .usage("\(Printable.line(file)) has no requests") }
+            display.emit(String(RequestDraft.manifest(drafts).dropLast()))
+        default: throw options.usage("import takes curl or har")
+        }
+        return .success
+    }
+}

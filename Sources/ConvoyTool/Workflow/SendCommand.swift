@@ -1,0 +1,292 @@
+import Convoy
+import ConvoySupport
+import ConvoyWorkflow
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// `convoy send`: one request by hand, as a manifest would send it.
+enum SendCommand {
+    static func run(_ options: Options) throws(ToolError) -> ExitStatus {
+        guard options.arguments.count >= 2 else { throw options.usage(options.arguments.isEmpty ? "no method" : "no URL") }
+        let captures = try pairs(of: "capture", options)
+        let display = try Display(options, printsBodies: true)
+        var draft = try SendItems.draft(options)
+        for (key, value) in try pairs(of: "expect", options) { draft.expectations[key] = RequestDraft.value(value) }
+        draft.captures = captures.map { ($0.0, $0.1) }
+        let text = RequestDraft.manifest([("request", draft)])
+        let workflow: Workflow
+        do throws(ManifestError) {
+            workflow = try Workflow(parsing: Data(text.utf8), name: "the request")
+        } catch {
+            throw .usage(Printable.line(error.message))
+        }
+        if let file = options.value("save") { try SavedRequest.append(draft, to: file, display) }
+        return try run(workflow, prints: captures.map(\.0), display, options)
+    }
+
+    private static func pairs(of name: String, _ options: Options) throws(ToolError) -> [(String, String)] {
+        var pairs: [(String, String)] = []
+        for text in options.all(name) {
+            guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
+                throw options.usage("--\(name) takes NAME=VALUE")
+            }
+            pairs.append((String(text[..<equals]), String(text[text.index(after: equals)...])))
+        }
+        return pairs
+    }
+
+    private static func run(
+        _ workflow: Workflow, prints captures: [String], _ display: Display, _ options: Options
+    ) throws(ToolError) -> ExitStatus {
+        let speed = try SpeedOptions(options)
+        let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
+        let url = try DownloadURL.parse(options.arguments[1])
+        // Last, as they may ask for a password and a passphrase.
+        var login = LoginOptions(options)
+        try login.adopt(url, options)
+        try login.ask(options)
+        let trust = try TrustOptions(options)
+        let settings = TransferSettings(
+            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
+            trace: try TraceOptions(options, display, count: 1))
+        let timeout = try options.seconds("timeout")
+        if let warning = trust.warning { display.complain(warning) }
+        let response = Mutex<WorkflowResponse?>(nil), command = Mutex<String?>(nil)
+        var run = WorkflowRun.Options()
+        run.received = { received in response.withLock { $0 = received } }
+        let onlyPrints = options.has("curl")
+        run.configure = { operation, number in
+            try? settings.apply(to: operation, url, operation.connectionConfiguration, number: number, heard: { _ in })
+            settings.speed.apply(to: operation)
+            if let timeout { operation.idleTimeout = timeout }
+            guard onlyPrints else { return }
+            command.withLock { $0 = operation.curlCommand(includingSecrets: Shown.secrets) }
+            operation.cancel()
+        }
+        let made: WorkflowRun
+        do {
+            made = try WorkflowRun(workflow, options: run)
+        } catch {
+            throw .failure(ErrorText.line(for: error))
+        }
+        let result = WorkflowCommand.wait(for: made)
+        settings.trace.finish()
+        if let text = command.withLock({ $0 }) {
+            display.emit(Printable.line(text))
+            return .success
+        }
+        let outcome = result.outcomes.first
+        if captures.isEmpty, let response = response.withLock({ $0 }) {
+            try ResponsePrinter(display: display, options: options).print(response)
+        } else {
+            printCaptures(outcome, display)
+        }
+        for failure in outcome?.failures ?? [] where Interruption.shared.status == nil {
+            display.complain(Printable.line(failure), isMarked: true)
+        }
+        let status = Interruption.shared.status ?? ExitStatus(failures: [outcome?.kind].compactMap(\.self))
+        return settings.finish(status, display)
+    }
+
+    private static func printCaptures(_ outcome: RequestOutcome?, _ display: Display) {
+        guard let outcome else { return }
+        for (name, value) in outcome.captures {
+            let json = try? JSON(parsing: Data(value.utf8))
+            let text = if case .string(let text)? = json { text } else { value }
+            display.emit(outcome.captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))")
+        }
+    }
+}
+
+/// The arguments of `convoy send`.
+enum SendItems {
+    private enum Kind { case text, json, file, query, header }
+
+    static func draft(_ options: Options) throws(ToolError) -> RequestDraft {
+        let method = options.arguments[0].uppercased()
+        let url = try DownloadURL.parse(options.arguments[1])
+        var draft = RequestDraft(method: method, url: url.absoluteString)
+        var object = JSONObject(), pairs: [(name: String, value: String)] = [], parts: [RequestDraft.Part] = []
+        for argument in options.arguments.dropFirst(2) {
+            guard let (name, kind, value) = item(argument) else {
+                throw options.usage(
+                    "'\(Printable.line(argument))' is none of NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE, Header:Value")
+            }
+            switch kind {
+            case .header: draft.headers.append((name, value))
+            case .query: draft.query.append((name, value))
+            case .text:
+                object[name] = .string(value)
+                pairs.append((name, value))
+                parts.append(RequestDraft.Part(name: name, value: value, isFile: false))
+            case .json:
+                guard let json = try? JSON(parsing: Data(value.utf8)) else {
+                    throw options.usage("'\(Printable.line(argument))': not JSON")
+                }
+                object[name] = json
+                pairs.append((name, json.description))
+                parts.append(RequestDraft.Part(name: name, value: json.description, isFile: false))
+            case .file where options.has("multipart"):
+                parts.append(RequestDraft.Part(name: name, value: value, isFile: true))
+            case .file:
+                let data = try InputFile.contents(
+                    of: value, called: Printable.line(value), limit: DownloadList.maximumLength)
+                let text = String(decoding: data, as: UTF8.self)
+                object[name] = .string(text)
+                pairs.append((name, text))
+            }
+        }
+        for header in options.all("header") {
+            guard let colon = header.firstIndex(of: ":") else { throw options.usage("--header takes NAME: VALUE") }
+            draft.headers.append(
+                (String(header[..<colon]), header[header.index(after: colon)...].trimmingCharacters(in: .whitespaces)))
+        }
+        if let agent = options.value("user-agent") { draft.headers.append(("User-Agent", agent)) }
+        if !draft.headers.contains(where: { $0.name.lowercased() == "user-agent" }) {
+            draft.headers.append(("User-Agent", Program.userAgent))
+        }
+        draft.body = try body(object, pairs, parts, options)
+        return draft
+    }
+
+    private static func body(
+        _ object: JSONObject, _ pairs: [(name: String, value: String)], _ parts: [RequestDraft.Part], _ options: Options
+    ) throws(ToolError) -> RequestDraft.Body? {
+        if let file = options.value("body") {
+            guard parts.isEmpty else { throw options.usage("--body and items of a body do not go together") }
+            if file != "-" { return .file(file) }
+            let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
+            guard let text = String(validating: data, as: UTF8.self) else {
+                throw options.usage("standard input is not text; give a file")
+            }
+            return .text(text)
+        }
+        guard !parts.isEmpty else { return nil }
+        if options.has("multipart") { return .multipart(parts) }
+        return options.has("form") ? .form(pairs) : .json(.object(object))
+    }
+
+    /// The name, the kind and the value of an item: at its first separator.
+    private static func item(_ text: String) -> (String, Kind, String)? {
+        guard let index = text.firstIndex(where: { ":=@".contains($0) }), index > text.startIndex else { return nil }
+        let name = String(text[..<index]), rest = text[index...]
+        for (separator, kind) in [(":=", Kind.json), ("==", .query), ("=", .text), ("@", .file), (":", .header)]
+        where rest.hasPrefix(separator) {
+            return (name, kind, String(rest.dropFirst(separator.count)))
+        }
+        return nil
+    }
+
+    static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
+}
+
+/// Adds a request to a manifest in a file.
+enum SavedRequest {
+    static func append(_ draft: RequestDraft, to path: String, _ display: Display) throws(ToolError) {
+        var text = "", names: [String] = []
+        if FileManager.default.fileExists(atPath: path) {
+            let data = try InputFile.contents(
+                of: path, called: "the manifest \(Printable.line(path))", limit: DownloadList.maximumLength)
+            text = String(decoding: data, as: UTF8.self)
+            do throws(ManifestError) {
+                names = try Workflow(parsing: data, name: path).requestIDs
+            } catch {
+                throw .usage(Printable.line(error.description))
+            }
+        }
+        let last = URL(string: draft.url)?.path.split(separator: "/").last.map(String.init) ?? "root"
+        let letters = last.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "-" }
+        let base = "\(draft.method.lowercased())-\(String(letters))"
+        let name = ([base] + (2...10_000).map { "\(base)-\($0)" }).first { !names.contains($0) } ?? base
+        if text.isEmpty { text = "version: 1\nrequests:\n" }
+        if !text.hasSuffix("\n") { text += "\n" }
+        text += draft.yaml(name: name)
+        do throws(ManifestError) {
+            // It must end with its requests, in block style.
+            guard try Workflow(parsing: Data(text.utf8), name: path).requestIDs == names + [name] else {
+                throw ManifestError(file: path, line: 1, column: 1, message: "the requests must be the last of the manifest")
+            }
+        } catch {
+            throw .usage("--save: cannot add a request: \(Printable.line(error.description))")
+        }
+        do {
+            try Data(text.utf8).write(to: UserPath.url(path), options: .atomic)
+        } catch {
+            throw .disk("cannot write \(Printable.line(path)): \(ErrorText.line(for: error))")
+        }
+        display.say("\(Printable.line(path)): \(name)")
+    }
+}
+
+/// Prints a response: on a terminal with its head, and JSON indented and in colour; elsewhere the body as it is.
+struct ResponsePrinter {
+    let display: Display
+    let options: Options
+
+    func print(_ response: WorkflowResponse) throws(ToolError) {
+        let isTerminal = display.terminals.contains(STDOUT_FILENO), printsOnlyHead = options.has("head")
+        if isTerminal || printsOnlyHead {
+            let phrase = HTTPURLResponse.localizedString(forStatusCode: response.status)
+            display.emit(Printable.line("\(response.version) \(response.status) \(phrase)"))
+            for field in response.fields {
+                display.emit(Printable.line("\(field.name): \(Shown.value(field.name, field.value))"))
+            }
+            if printsOnlyHead { return }
+            display.emit("")
+        }
+        guard isTerminal else {
+            do {
+                try FileHandle.standardOutput.write(contentsOf: response.body)
+                return
+            } catch {
+                throw .disk("cannot write standard output: \(ErrorText.line(for: error))")
+            }
+        }
+        if let json = try? JSON(parsing: response.body) {
+            for line in JSONPrinter.lines(of: json, display) { display.emit(line) }
+        } else if let text = String(validating: response.body, as: UTF8.self), !text.unicodeScalars.contains("\0") {
+            for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
+                display.emit(Printable.line(String(line)))
+            }
+        } else {
+            display.emit(
+                "(\(Amounts.bytes(Int64(response.body.count))) that are not text; they can go into a file or a pipe)")
+        }
+    }
+}
+
+/// Lays out JSON for people.
+enum JSONPrinter {
+    static func lines(of json: JSON, _ display: Display) -> [String] {
+        var lines: [String] = []
+        add(json, indent: 0, head: "", tail: "", to: &lines, display)
+        return lines
+    }
+
+    private static func add(
+        _ json: JSON, indent: Int, head: String, tail: String, to lines: inout [String], _ display: Display
+    ) {
+        let space = String(repeating: "  ", count: indent)
+        switch json {
+        case .object(let object) where !object.members.isEmpty:
+            lines.append("\(space)\(head){")
+            for (index, member) in object.members.enumerated() {
+                let key = display.paint(JSONLine.quoted(member.key), .cyan)
+                add(
+                    member.value, indent: indent + 1, head: "\(key): ", tail: index + 1 < object.members.count ? "," : "",
+                    to: &lines, display)
+            }
+            lines.append("\(space)}\(tail)")
+        case .array(let values) where !values.isEmpty:
+            lines.append("\(space)\(head)[")
+            for (index, value) in values.enumerated() {
+                add(value, indent: indent + 1, head: "", tail: index + 1 < values.count ? "," : "", to: &lines, display)
+            }
+            lines.append("\(space)]\(tail)")
+        case .string(let text): lines.append("\(space)\(head)\(display.paint(JSONLine.quoted(text), .green))\(tail)")
+        default: lines.append("\(space)\(head)\(display.paint(json.description, .yellow))\(tail)")
+        }
+    }
+}

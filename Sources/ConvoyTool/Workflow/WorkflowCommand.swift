@@ -1,0 +1,240 @@
+import Convoy
+import ConvoySupport
+import ConvoyWorkflow
+import Foundation
+import Synchronization
+
+/// `convoy run` with a manifest whose requests have names, and pass values to each other.
+enum WorkflowCommand {
+    /// What a run needs of the options, made once for all rows of `--data`.
+    private struct Setting: Sendable {
+        let display: Display
+        let reports: ReportOptions
+        let directory: String
+        let replaces: Bool
+        let isPreview: Bool
+        let resumes: Bool
+        let stops: Bool
+        let printsJSON: Bool
+        let timeline: String?
+        let journal: String?
+    }
+
+    /// The options that only manifests of this form have.
+    static let options = [
+        "var", "env-file", "only", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
+    ]
+
+    /// Reads a manifest with the values of the options.
+    static func workflow(
+        _ contents: Data, name: String, _ inputs: WorkflowInputs, _ options: Options
+    ) throws(ToolError) -> Workflow {
+        let workflow: Workflow
+        do throws(ManifestError) {
+            workflow = try Workflow(parsing: contents, name: name, inputs: inputs)
+        } catch {
+            throw .usage(Printable.line(error.description))
+        }
+        let ids = options.all("only").flatMap { $0.split(separator: ",").map(String.init) }
+        guard !ids.isEmpty else { return workflow }
+        if let unknown = ids.first(where: { !workflow.requestIDs.contains($0) }) {
+            throw options.usage("--only: there is no request \"\(Printable.line(unknown))\" in \(Printable.line(name))")
+        }
+        return workflow.only(ids) ?? workflow
+    }
+
+    static func run(_ contents: Data, name: String, _ options: Options) throws(ToolError) -> ExitStatus {
+        let display = try Display(options, printsBodies: false)
+        let reports = try ReportOptions(options)
+        let inputs = try WorkflowOptions.inputs(options)
+        let rows = try WorkflowOptions.rows(options)
+        var workflows: [Workflow] = []
+        for row in rows {
+            var inputs = inputs
+            inputs.variables.merge(row) { given, _ in given }
+            workflows.append(try workflow(contents, name: name, inputs, options))
+        }
+        if let text = options.value("graph") {
+            guard let format = Workflow.GraphFormat(rawValue: text) else {
+                throw options.usage("--graph takes dot or mermaid")
+            }
+            display.emit(workflows[0].graph(format))
+            return .success
+        }
+        for path in [reports.junit, options.value("timeline")].compactMap(\.self) {
+            guard access(PathText.directory(of: path), W_OK | X_OK) == 0 else {
+                throw .disk("cannot write \(Printable.line(path)): \(SystemError().text)")
+            }
+        }
+        let directory = options.value("directory") ?? "."
+        guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
+        // Beside the outputs, so that another directory is another run. From standard input there is nothing to come back to.
+        let journal =
+            name == "standard input" || options.has("dry-run")
+            ? nil : PathText.join(directory, ".\(PathText.name(of: name)).convoyrun")
+        if options.has("resume"), journal == nil { throw options.usage("--resume needs a manifest in a file") }
+        let setting = Setting(
+            display: display, reports: reports, directory: directory, replaces: options.has("force"),
+            isPreview: options.has("dry-run"), resumes: options.has("resume"), stops: options.has("fail-fast"),
+            printsJSON: options.has("json"), timeline: options.value("timeline"), journal: journal)
+        return try run(workflows, setting, options)
+    }
+
+    private static func run(_ workflows: [Workflow], _ setting: Setting, _ options: Options) throws(ToolError) -> ExitStatus
+    {
+        let display = setting.display
+        let speed = try SpeedOptions(options)
+        let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
+        // Last, as they may ask for a password and a passphrase.
+        var login = LoginOptions(options)
+        for workflow in workflows { if let base = workflow.baseURL { try login.adopt(base, options) } }
+        try login.ask(options)
+        let trust = try TrustOptions(options)
+        let settings = TransferSettings(
+            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
+            trace: try TraceOptions(options, display, count: 2))
+        if let warning = trust.warning, !setting.isPreview { display.complain(warning) }
+        let timeout = try options.seconds("timeout")
+        let masks = Mutex<[SecretMask]>([])
+        Display.filter.withLock { $0 = { text in masks.withLock { $0 }.reduce(text) { $1.masked($0) } } }
+        Display.archiveFilter.withLock { $0 = { data in masks.withLock { $0 }.reduce(data) { $1.masked(json: $0) } } }
+        defer {
+            Display.filter.withLock { $0 = nil }
+            Display.archiveFilter.withLock { $0 = nil }
+        }
+        var kinds: [FailureKind] = []
+        for (index, workflow) in workflows.enumerated() where Interruption.shared.status == nil {
+            let row = workflows.count > 1 ? index + 1 : nil
+            let item = try prepare(workflow, setting, settings, row: row, timeout: timeout)
+            masks.withLock { $0.append(item.run.secrets) }
+            if setting.isPreview {
+                if index > 0 { display.say("") }
+                display.say(preview(of: item.run))
+                continue
+            }
+            if let file = item.run.existingOutputs.first { throw FileProblem.exists(file.relativePath) }
+            if row != nil { display.say("row \(index + 1) of \(workflows.count)") }
+            let result = wait(for: item.run)
+            settings.trace.finish()
+            display.releaseRemarks()
+            item.board.end(result)
+            kinds += result.failures.compactMap(\.kind)
+            try write(result, of: workflow, item.run, setting, row: row)
+            if setting.stops, !result.failures.isEmpty { break }
+        }
+        if setting.isPreview { return .success }
+        // What a stop has cancelled says nothing new.
+        let causes = kinds.filter { $0 != .cancelled }
+        let status = Interruption.shared.status ?? ExitStatus(failures: causes.isEmpty ? kinds : causes)
+        return settings.finish(status, display)
+    }
+
+    private static func preview(of run: WorkflowRun) -> String {
+        let requests = run.preview().map { text in
+            text.split(separator: "\n", omittingEmptySubsequences: false).map { Printable.line(String($0)) }
+        }
+        return requests.map { $0.joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    private struct Prepared: Sendable {
+        let run: WorkflowRun
+        let board: WorkflowBoard
+    }
+
+    private static func prepare(
+        _ workflow: Workflow, _ setting: Setting, _ settings: TransferSettings, row: Int?, timeout: Double?
+    ) throws(ToolError) -> Prepared {
+        var run = WorkflowRun.Options()
+        run.directory = UserPath.url(setting.directory, isDirectory: true)
+        run.replacesFiles = setting.replaces
+        run.stopsAfterFailure = setting.stops
+        run.jobs = settings.speed.jobs
+        run.resumes = setting.resumes
+        run.userAgent = Program.userAgent
+        run.collectsMetrics = setting.timeline != nil
+        if let journal = setting.journal {
+            if !setting.isPreview { try Directories.prepare(setting.directory) }
+            run.journal = UserPath.url(numbered(journal, row))
+        }
+        run.configure = { operation, number in
+            guard let url = operation.request.url else { return }
+            try? settings.apply(to: operation, url, operation.connectionConfiguration, number: number, heard: { _ in })
+            settings.speed.apply(to: operation)
+            // What the manifest says wins; 60 seconds are the default of all requests.
+            if let timeout, operation.request.timeoutInterval == 60 { operation.idleTimeout = timeout }
+        }
+        let board = WorkflowBoard(
+            setting.display, workflow, printsJSON: setting.printsJSON, printsNothing: setting.reports.printsTAP)
+        do {
+            let made = try WorkflowRun(workflow, options: run) { board.take($0) }
+            settings.speed.applyHostLimits(to: made.manager)
+            return Prepared(run: made, board: board)
+        } catch {
+            throw .disk("\(Printable.line(setting.journal ?? "")): \(ErrorText.line(for: error))")
+        }
+    }
+
+    /// Runs a workflow on this thread, which is none of Swift's pool.
+    static func wait(for run: WorkflowRun) -> WorkflowResult {
+        let isOver = DispatchSemaphore(value: 0)
+        let result = Mutex(WorkflowResult())
+        Interruption.shared.onInterrupt { run.cancel() }
+        Task {
+            let ended = await run.run()
+            result.withLock { $0 = ended }
+            isOver.signal()
+        }
+        isOver.wait()
+        return result.withLock { $0 }
+    }
+
+    private static func write(
+        _ result: WorkflowResult, of workflow: Workflow, _ run: WorkflowRun, _ setting: Setting, row: Int?
+    ) throws(ToolError) {
+        if setting.reports.printsTAP { setting.display.emit(String(result.tap(name: workflow.name).dropLast())) }
+        if let path = setting.reports.junit {
+            try write(result.junit(name: workflow.name), to: numbered(path, row))
+        }
+        if let path = setting.timeline {
+            try write(result.timeline(of: workflow), to: numbered(path, row))
+        }
+    }
+
+    /// The path for a row of `--data`: `report.xml` is `report-2.xml` for the second.
+    private static func numbered(_ path: String, _ row: Int?) -> String {
+        guard let row else { return path }
+        let name = PathText.name(of: path)
+        guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return "\(path)-\(row)" }
+        return PathText.join(PathText.directory(of: path), "\(name[..<dot])-\(row)\(name[dot...])")
+    }
+
+    private static func write(_ text: String, to path: String) throws(ToolError) {
+        do {
+            try Data(text.utf8).write(to: UserPath.url(path), options: .atomic)
+        } catch {
+            throw .disk("cannot write \(Printable.line(path)): \(ErrorText.line(for: error))")
+        }
+    }
+}
+
+/// `convoy check`: finds the mistakes of a manifest, and sends nothing.
+enum CheckCommand {
+    static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
+        guard !options.arguments.isEmpty else { throw options.usage("no manifest") }
+        let inputs = try WorkflowOptions.inputs(options)
+        for file in options.arguments {
+            let name = file == "-" ? "standard input" : file
+            let contents = try InputFile.contents(
+                of: file, called: "the manifest \(Printable.line(name))", limit: DownloadList.maximumLength)
+            let count: Int
+            if Workflow.isManifest(contents) {
+                count = try WorkflowCommand.workflow(contents, name: name, inputs, options).requestIDs.count
+            } else {
+                count = try Manifest(contents, name: name, timeout: nil).requests.count
+            }
+            display.say("\(Printable.line(name)): \(count == 1 ? "1 request" : "\(count) requests"), no mistakes")
+        }
+        return .success
+    }
+}

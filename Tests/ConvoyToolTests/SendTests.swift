@@ -1,0 +1,105 @@
+import ConvoyTestServer
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// `convoy send` and `convoy import`.
+@Suite(.serialized) struct SendTests {
+    let server: TestServer
+    let scratch: Scratch
+
+    init() throws {
+        server = try TestServer()
+        scratch = try Scratch()
+        server.route("/api", .json(text: #"{"token":"t 1","n":5}"#))
+        server.route("/bin", .bytes(Data([0, 1, 2, 0xFF])))
+    }
+
+    private func send(_ arguments: String...) async throws -> ToolProcess.Result {
+        let url = server.url("/api").absoluteString
+        return try await ToolProcess.run(["send"] + arguments.map { $0.replacing("URL", with: url) }, in: scratch.url)
+    }
+
+    @Test func `items are sent as JSON, and the body is printed`() async throws {
+        let result = try await send("post", "URL", "name=ada", "age:=36", "tags:=[\"a\"]", "q==a b", "X-Trace:1")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(result.output == #"{"token":"t 1","n":5}"#)
+        let request = try #require(server.requests.first)
+        #expect(request.text == #"{"name":"ada","age":36,"tags":["a"]}"#)
+        #expect(request.target == "/api?q=a%20b")
+        #expect(request.headers["X-Trace"] == "1")
+        #expect(request.headers["Content-Type"] == "application/json")
+        #expect(request.headers["User-Agent"] == Program.userAgent)
+    }
+
+    @Test func `forms, parts and files are sent`() async throws {
+        try scratch.write("in a file", to: "f.txt")
+        #expect(try await send("--form", "POST", "URL", "a=b c", "f@f.txt").status == 0)
+        #expect(try await send("--multipart", "POST", "URL", "a=b", "f@f.txt").status == 0)
+        #expect(try await send("--body", "f.txt", "PUT", "URL").status == 0)
+        let requests = server.requests
+        try #require(requests.count == 3)
+        #expect(requests[0].text == "a=b%20c&f=in%20a%20file")
+        #expect(requests[1].text.contains("filename=\"f.txt\"") && requests[1].text.contains("in a file"))
+        #expect(requests[2].text == "in a file" && requests[2].method == "PUT")
+    }
+
+    @Test func `a captured value is all that is printed`() async throws {
+        let one = try await send("--capture", "token=json:/token", "GET", "URL")
+        #expect(one.output == "t 1\n")
+        let two = try await send("--capture", "token=json:/token", "--capture", "n=json:/n", "GET", "URL")
+        #expect(two.output == "token='t 1'\nn='5'\n")
+        let none = try await send("--capture", "x=json:/x", "GET", "URL")
+        #expect(none.status == 1 && none.errorLines == ["convoy: capture x: nothing at json:/x"])
+    }
+
+    @Test func `what is expected decides the status`() async throws {
+        #expect(try await send("--expect", "status=200", "--expect", "type=application/json", "GET", "URL").status == 0)
+        let other = try await send("--expect", "status=404", "GET", "URL")
+        #expect(other.status == 7)
+        #expect(other.errorLines.first?.hasPrefix("convoy: status: expected 404, got 200") == true)
+        let wrong = try await send("--expect", "statis=404", "GET", "URL")
+        #expect(wrong.status == 2 && wrong.errors.contains("did you mean \"status\"?"))
+    }
+
+    @Test func `a request is saved as a part of a manifest`() async throws {
+        for _ in 0..<2 { #expect(try await send("--save", "m.yaml", "POST", "URL", "a=${x}").status == 0) }
+        let check = try await ToolProcess.run(["check", "m.yaml"], in: scratch.url)
+        #expect(check.outputLines == ["m.yaml: 2 requests, no mistakes"])
+        #expect(try scratch.text("m.yaml").contains("  post-api-2:\n    post: http://"))
+        server.forgetRequests()
+        #expect(try await ToolProcess.run(["run", "m.yaml"], in: scratch.url).status == 0)
+        #expect(server.requests.map(\.text) == [#"{"a":"${x}"}"#, #"{"a":"${x}"}"#])
+    }
+
+    @Test func `--curl and --head print what they say`() async throws {
+        let curl = try await send("--curl", "POST", "URL", "a=b")
+        #expect(
+            curl.status == 0 && curl.output.hasPrefix("curl ") && curl.output.contains(#"{"a":"b"}"#),
+            "\(curl.output)\(curl.errors)")
+        #expect(server.requests.isEmpty)
+        let head = try await send("--head", "GET", "URL")
+        #expect(head.outputLines.first?.hasPrefix("HTTP/1.1 200") == true && !head.output.contains("token"))
+    }
+
+    @Test func `a terminal shows the head and indented JSON, and no binary`() async throws {
+        let url = server.url.absoluteString
+        let json = try await ToolProcess(["send", "GET", "\(url)/api"], in: scratch.url, columns: 80).finished()
+        #expect(json.output.contains("HTTP/1.1 200") && json.output.contains("\"n\"") && json.output.contains("  "))
+        let binary = try await ToolProcess(["send", "GET", "\(url)/bin"], in: scratch.url, columns: 80).finished()
+        #expect(binary.output.contains("(4 B that are not text; they can go into a file or a pipe)"))
+    }
+
+    @Test func `imports print manifests`() async throws {
+        let curl = try await ToolProcess.run(["import", "curl", "curl -H 'Accept: a/b' https://a.test/x"], in: scratch.url)
+        #expect(
+            curl.output == "version: 1\nrequests:\n  request:\n    get: https://a.test/x\n    headers:\n      Accept: a/b\n")
+        let wrong = try await ToolProcess.run(["import", "curl", "curl"], in: scratch.url)
+        #expect(wrong.status == 2 && wrong.errorLines == ["convoy: import curl: no URL"])
+        try scratch.write(
+            #"{"log":{"entries":[{"request":{"method":"GET","url":"https://a.test/y","headers":[]}}]}}"#, to: "a.har")
+        let har = try await ToolProcess.run(["import", "har", "a.har"], in: scratch.url)
+        #expect(har.output == "version: 1\nrequests:\n  get-y:\n    get: https://a.test/y\n")
+    }
+}

@@ -1,0 +1,194 @@
+import ConvoyTestServer
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// `convoy run` and `convoy check` with manifests whose requests have names.
+@Suite(.serialized) struct WorkflowTests {
+    let server: TestServer
+    let scratch: Scratch
+
+    init() throws {
+        server = try TestServer()
+        scratch = try Scratch()
+    }
+
+    private func run(_ text: String, _ arguments: String..., before: [String] = ["run"]) async throws -> ToolProcess.Result {
+        try scratch.write("baseURL: \(server.url.absoluteString)\n\(text)", to: "m.yaml")
+        return try await ToolProcess.run(before + arguments + ["m.yaml"], in: scratch.url)
+    }
+
+    private let chain = """
+        variables: {user: ada}
+        requests:
+          login: {post: login, json: {user: "${user}"}, capture: {token: "json:/token"}}
+          me: {get: me, bearer: "${login.token}", output: me.json}
+        """
+
+    private func serveChain() {
+        server.route("POST", "/login", .json(["token": "t1"]))
+        server.route("/me", .json(["name": "ada"]))
+    }
+
+    @Test func `the requests of a manifest are run`() async throws {
+        serveChain()
+        let result = try await run(chain, "--var", "user=bob")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(result.outputLines.count == 3)
+        #expect(result.outputLines.first?.hasPrefix("login: 200, ") == true)
+        #expect(result.outputLines.last?.hasPrefix("2 succeeded, in ") == true)
+        #expect(server.requests.first?.text == #"{"user":"bob"}"#)
+        #expect(try scratch.text("me.json") == #"{"name":"ada"}"#)
+        let again = try await run(chain)
+        #expect(again.status == 8)
+        #expect(again.errorLines == ["convoy: file exists: me.json; see --force"])
+    }
+
+    @Test func `with --resume nothing is sent twice`() async throws {
+        serveChain()
+        #expect(try await run(chain).status == 0)
+        server.forgetRequests()
+        let result = try await run(chain, "--resume")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(server.requests.isEmpty)
+        #expect(result.outputLines.last?.hasPrefix("0 succeeded, 2 before, in ") == true)
+    }
+
+    @Test func `a failure has its line in the manifest, and its exit status`() async throws {
+        server.route("/bad", .text("no", status: 500))
+        let result = try await run("requests:\n  bad: {get: bad, expect: {type: a/b}}\n  late: {get: bad, after: bad}\n")
+        #expect(result.status == 7)
+        #expect(
+            result.errorLines == [
+                #"convoy: m.yaml:3: bad: status: expected 200-299, got 500, with "no""#,
+                "convoy: m.yaml:3: bad: type: expected a/b, got text/plain",
+            ])
+        #expect(result.outputLines.first == #"late: not sent, because "bad" failed"#)
+        #expect(result.outputLines.last?.hasPrefix("0 succeeded, 1 skipped, 1 failed, in ") == true)
+    }
+
+    @Test func `a mistake is reported before anything is sent`() async throws {
+        let text = "requests:\n  a: {get: a}\n  b: {get: b, afer: a}\n"
+        for before in [["run"], ["check"]] {
+            let result = try await run(text, before: before)
+            #expect(result.status == 2)
+            #expect(result.errorLines == [#"convoy: m.yaml:4:15: unknown key "afer" in "b" (did you mean "after"?)"#])
+        }
+        #expect(server.requests.isEmpty)
+        let good = try await run("requests: {a: {get: a}}", before: ["check"])
+        #expect(good.status == 0)
+        #expect(good.outputLines == ["m.yaml: 1 request, no mistakes"])
+    }
+
+    @Test func `--dry-run and --graph send nothing`() async throws {
+        let manifest =
+            "secrets: [env.PW]\n" + chain.replacing("{user: \"${user}\"}", with: "{user: \"${user}\", pw: \"${env.PW}\"}")
+        try scratch.write("PW=geheim\nexport OTHER='x'\n# c\n", to: "env")
+        let preview = try await run(manifest, "--env-file", "env", "--dry-run")
+        #expect(preview.status == 0, "\(preview.errors)")
+        let text = server.url.absoluteString, base = text.hasSuffix("/") ? text : text + "/"
+        #expect(
+            preview.outputLines == [
+                "# login", "POST \(base)login", "Content-Type: application/json", #"{"user":"ada","pw":"***"}"#,
+                "# me, after login", "GET \(base)me", "Authorization: Bearer ${login.token}", "# into me.json",
+            ])
+        #expect(!preview.output.contains("geheim"))
+        let dot = try await run(chain, "--graph", "dot")
+        #expect(dot.outputLines.contains(#"  "login" -> "me";"#))
+        let mermaid = try await run(chain, "--graph", "mermaid")
+        #expect(
+            mermaid.outputLines == [
+                "graph LR", #"  login["login<br>POST login"]"#, #"  me["me<br>GET me"]"#, "  login --> me",
+            ])
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `--only runs a request with those that it needs`() async throws {
+        serveChain()
+        server.route("/x", .text("x"))
+        let result = try await run(chain + "\n  x: {get: x}\n  y: {get: x, after: x}", "--only", "me,x")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(Set(server.requests.map(\.path)) == ["/login", "/me", "/x"])
+        let unknown = try await run(chain, "--only", "mee")
+        #expect(unknown.status == 2)
+        #expect(unknown.errorLines.first?.contains(#"--only: there is no request "mee" in m.yaml"#) == true)
+    }
+
+    @Test func `--data runs once for each row`() async throws {
+        server.route("/u/*", .text("x"))
+        try scratch.write("name,n\r\n\"a,b\",1\r\n\"c\"\"d\",2\r\n", to: "rows.csv")
+        let result = try await run(
+            "variables: {name: null, n: null}\nrequests: {u: {get: u/x, query: {q: \"${name}\", n: \"${n}\"}}}", "--data",
+            "rows.csv")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(server.requests.map(\.target) == ["/u/x?q=a%2Cb&n=1", "/u/x?q=c%22d&n=2"])
+    }
+
+    @Test func `reports are written`() async throws {
+        server.route("/ok", .text("x"))
+        server.route("/bad", .status(404))
+        let text = "requests: {ok: {get: ok}, bad: {get: bad}, late: {get: ok, after: bad}}"
+        let result = try await run(
+            text, "--report", "tap", "--report", "junit=r.xml", "--timeline", "t.html", "--har", "h.har")
+        #expect(result.status == 7)
+        #expect(result.outputLines.prefix(3) == ["TAP version 13", "1..3", "ok 1 - ok"])
+        #expect(result.outputLines.contains("not ok 2 - bad"))
+        #expect(result.outputLines.last == #"ok 3 - late # SKIP not sent, because "bad" failed"#)
+        let xml = try scratch.text("r.xml")
+        #expect(xml.contains(#"tests="3" failures="1" skipped="1""#))
+        #expect(xml.contains(#"<failure message="status: expected 200-299, got 404">"#))
+        let page = try scratch.text("t.html")
+        #expect(page.contains("<svg") && page.contains("class=\"wait\"") && !page.contains("http-equiv"))
+        #expect(try scratch.text("h.har").contains("\"status\":404") || scratch.text("h.har").contains("\"status\" : 404"))
+    }
+
+    @Test func `secrets are in no output of the program`() async throws {
+        let token = "t\"k/n", password = "pass wörd"
+        let body = String(decoding: try JSONEncoder().encode(["token": token]), as: UTF8.self)
+        server.route("POST", "/login", .json(text: body).header("X-First", token))
+        server.route("/echo/*") { request in
+            .json(["echo": [request.target, request.text, token, password]], status: 500).header("X-Echo", token)
+        }
+        let text = """
+            secrets: [env.PASSWORD, login.token]
+            requests:
+              login: {post: login, json: {password: "${env.PASSWORD}"}, capture: {token: "json:/token"}}
+              echo: {post: "echo/${login.token}?q=${env.PASSWORD}", text: "${env.PASSWORD}", headers: {X-Own: "${login.token}"}}
+            """
+        try scratch.write("PASSWORD=\(password)", to: "env")
+        let result = try await run(
+            text, "--env-file", "env", "-v", "--json", "--har", "h.har", "--report", "junit=r.xml", "--timeline", "t.html")
+        #expect(result.status == 7, "\(result.errors)")
+        var texts = [result.output, result.errors]
+        for name in ["h.har", "r.xml", "t.html", ".m.yaml.convoyrun", ".m.yaml.convoyrun-wal"] {
+            texts.append(String(decoding: (try? scratch.data(name)) ?? Data(), as: UTF8.self))
+        }
+        for text in texts {
+            for form in [token, password, "t%22k%2Fn", "pass%20w%C3%B6rd", #"t\"k/n"#] {
+                #expect(!text.contains(form), "\(form) in \(text)")
+            }
+        }
+        #expect(result.errors.contains("X-Own: ***"))
+    }
+
+    @Test func `the options of other manifests stay theirs`() async throws {
+        try scratch.write(#"{"requests": []}"#, to: "old.json")
+        let result = try await ToolProcess.run(["run", "--var", "a=b", "old.json"], in: scratch.url)
+        #expect(result.status == 2)
+        #expect(result.errorLines.first?.contains("--var needs a manifest whose requests have names") == true)
+    }
+
+    @Test func `an interruption ends the run`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))
+        try scratch.write(
+            "baseURL: \(server.url.absoluteString)\nrequests: {a: {get: held}, b: {get: held, after: a}}", to: "m.yaml")
+        let tool = try ToolProcess(["run", "m.yaml"], in: scratch.url)
+        _ = try await server.waitForRequests(count: 1)
+        tool.send(signal: SIGINT)
+        let result = try await tool.finished()
+        #expect([130, -SIGINT].contains(result.status), "\(result.status)")
+        gate.open()
+    }
+}
