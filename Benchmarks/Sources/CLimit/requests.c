@@ -7,6 +7,7 @@
 // The state of one transfer, with its body in memory, as a user would have it.
 typedef struct {
     CURL *easy;
+    struct curl_slist *fields;
     long received;
     char body[64];
 } slot;
@@ -19,6 +20,18 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context) {
     return length;
 }
 
+static struct curl_slist *field_list(const char *lines) {
+    struct curl_slist *list = 0;
+    const char *end;
+    for (; lines && (end = strchr(lines, '\n')); lines = end + 1) {
+        char *line = strndup(lines, end - lines);
+        if (!line) break;
+        list = curl_slist_append(list, line);
+        free(line);
+    }
+    return list;
+}
+
 static CURL *make_handle(const limit_plan *plan, slot *s) {
     CURL *easy = curl_easy_init();
     if (!easy) return 0;
@@ -27,6 +40,8 @@ static CURL *make_handle(const limit_plan *plan, slot *s) {
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, s);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, s);
+    s->fields = field_list(plan->fields);
+    if (s->fields) curl_easy_setopt(easy, CURLOPT_HTTPHEADER, s->fields);
     if (plan->authority) curl_easy_setopt(easy, CURLOPT_CAINFO, plan->authority);
     if (plan->http2) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
@@ -38,6 +53,11 @@ static CURL *make_handle(const limit_plan *plan, slot *s) {
         curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     }
     return easy;
+}
+
+static void clean_up(slot *s) {
+    curl_easy_cleanup(s->easy);
+    curl_slist_free_all(s->fields);
 }
 
 // Whether a finished transfer has the expected result.
@@ -92,7 +112,7 @@ int limit_requests(const limit_plan *plan, limit_result *result) {
     result->seconds = (limit_nanoseconds() - start) / 1e9;
     result->cpu_seconds = limit_cpu_seconds() - cpu;
     result->failed = failed;
-    for (int i = 0; i < plan->in_flight; i++) curl_easy_cleanup(slots[i].easy);
+    for (int i = 0; i < plan->in_flight; i++) clean_up(&slots[i]);
     free(slots);
     limit_loop_close(&loop);
     return 0;
@@ -125,8 +145,8 @@ int limit_transfers(const limit_plan *plan, limit_result *result) {
     result->cpu_seconds = limit_cpu_seconds() - cpu;
     result->failed = failed;
     result->grown_kilobytes = limit_memory("VmHWM") - before;
-    for (long i = 0; i < plan->requests; i++) curl_easy_cleanup(slots[i].easy);
-    curl_easy_cleanup(warm.easy);
+    for (long i = 0; i < plan->requests; i++) clean_up(&slots[i]);
+    clean_up(&warm);
     free(slots);
     limit_loop_close(&loop);
     return 0;

@@ -15,6 +15,8 @@ typedef struct {
     int http2;
     // What each response must have; otherwise it counts as failed.
     long expected_bytes;
+    // Header fields that every request has besides libcurl's own, as lines that each end in '\n'; or NULL.
+    const char *fields;
 } limit_plan;
 
 // The result.

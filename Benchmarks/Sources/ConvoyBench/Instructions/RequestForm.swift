@@ -12,7 +12,7 @@ struct RequestForm: Sendable {
     let run: @Sendable (Context, Int) throws -> Void
 
     static let all: [RequestForm] = [
-        limit,
+        limit, limitWithFields,
         byHandler("get", #"get("small") with handlers"#) { $0.get("small", success: $1.success, failure: $1.failure) },
         byHandler("query", "with a query in its text") {
             $0.get("small?page=2&sort=name", success: $1.success, failure: $1.failure)
@@ -65,6 +65,17 @@ struct RequestForm: Sendable {
     private static let limit = RequestForm(name: Trial.cLoop, summary: "the C loop") { context, count in
         _ = try LimitLoop.run(
             RequestPlan(path: "small", fullCount: count, inFlight: 1, expectedBytes: 11), context, limit_requests)
+    }
+
+    /// The same with the header fields of Convoy's requests, which libcurl writes byte by byte.
+    private static let limitWithFields = RequestForm(
+        name: "limit-fields", summary: "the C loop with Convoy's header fields"
+    ) { context, count in
+        var plan = RequestPlan(path: "small", fullCount: count, inFlight: 1, expectedBytes: 11)
+        let request = try HTTPRequestSerializer().request(method: .get, url: context.url, parameters: nil, headers: [:])
+        plan.fields = request.allHTTPHeaderFields ?? [:]
+        plan.fields["Accept-Encoding"] = plan.fields["Accept-Encoding"] ?? "gzip, br, zstd"
+        _ = try LimitLoop.run(plan, context, limit_requests)
     }
 
     private static let task = RequestForm(name: "task", summary: "a data task of a session") { context, count in

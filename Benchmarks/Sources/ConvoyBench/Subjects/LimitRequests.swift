@@ -30,7 +30,11 @@ enum LimitLoop {
                 raw.in_flight = Int32(plan.inFlight)
                 raw.http2 = plan.usesHTTP2 ? 1 : 0
                 raw.expected_bytes = plan.expectedBytes
-                return loop(&raw, &result)
+                guard !plan.fields.isEmpty else { return loop(&raw, &result) }
+                return plan.fields.map { "\($0): \($1)\n" }.sorted().joined().withCString { fields in
+                    raw.fields = fields
+                    return loop(&raw, &result)
+                }
             }
         }
         guard code == 0 else { throw BenchError("the C loop could not be set up") }

@@ -9,6 +9,8 @@ struct RequestPlan: Sendable {
     /// Whether it is over TLS; always with HTTP/2.
     var isSecure = false
     var expectedBytes: Int
+    /// Header fields of the C loop's requests.
+    var fields: [String: String] = [:]
 
     /// The number of measured requests.
     func requests(_ context: Context) -> Int { context.count(fullCount) }
