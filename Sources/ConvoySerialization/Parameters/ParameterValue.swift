@@ -305,6 +305,16 @@ extension ParameterValue {
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
         }
+        if path.count < maximumDepth {
+            // Usually all are leaves, and then no key has to be hashed again.
+            var areLeaves = true
+            let leaves = values.mapValues { value in
+                if areLeaves, let leaf = value.flatMap(common) { return leaf }
+                areLeaves = false
+                return .null
+            }
+            if areLeaves { return .dictionary(leaves) }
+        }
         var converted = [String: ParameterValue](minimumCapacity: values.count)
         for (key, value) in values {
             if path.count < maximumDepth, let value, let leaf = common(value) {
