@@ -66,16 +66,13 @@ final class Session: TaskSession {
     /// Makes a task from a new operation. In an invalid session the task fails.
     @discardableResult
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> TaskRecord {
-        let identifier = registry.withLock { registry in
+        let (identifier, entered) = registry.withLock { registry in
             registry.lastIdentifier += 1
-            return registry.lastIdentifier
+            guard registry.phase == .open else { return (registry.lastIdentifier, false) }
+            registry.entries[registry.lastIdentifier] = Entry(operation: operation)
+            return (registry.lastIdentifier, true)
         }
         let record = TaskRecord(identifier, kind, of: self)
-        let entered = registry.withLock { registry in
-            guard registry.phase == .open else { return false }
-            registry.entries[identifier] = Entry(operation: operation)
-            return true
-        }
         if !entered { operation.fail(with: SessionError.invalidated) }
         if !headers.isEmpty || cachePolicy != .useProtocolCachePolicy {
             operation.changeRequest { request in
@@ -111,6 +108,10 @@ final class Session: TaskSession {
         }
     }
 
+    func post(_ notification: TaskNotification, of task: SessionTask) {
+        if TaskNotification.isObserved { post(notification.name, of: task, [:]) }
+    }
+
     func post(_ name: Notification.Name, of task: SessionTask, _ userInfo: [String: any Sendable]) {
         handlerQueue.async { NotificationCenter.default.post(name: name, object: task, userInfo: userInfo) }
     }
@@ -130,8 +131,10 @@ final class Session: TaskSession {
             let error = operation.error
             if let metrics = operation.metrics { handlers.get(\.didCollectMetrics)?(task, metrics) }
             handlers.get(\.didComplete)?(task, error)
-            NotificationCenter.default.post(
-                name: .networkingTaskDidComplete, object: task, userInfo: Self.userInfo(of: task, error))
+            if TaskNotification.isObserved {
+                NotificationCenter.default.post(
+                    name: TaskNotification.complete.name, object: task, userInfo: Self.userInfo(of: task, error))
+            }
             let isOver: @Sendable () -> Void = { [self] in remove(record.identifier) }
             guard let download = operation as? DownloadOperation, let place = download.destination, files.contains(place),
                 !record.keepsPartialFile, error != nil, operation.isCancelled || download.resumeData == nil

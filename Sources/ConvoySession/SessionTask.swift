@@ -29,7 +29,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
         // No effect if this session or another queue has it already.
         record.session.enqueue(operation)
         operation.resume()
-        if isChange, !operation.isCancelled { record.session.post(.networkingTaskDidResume, of: self, [:]) }
+        if isChange, !operation.isCancelled { record.session.post(.resume, of: self) }
     }
 
     /// Stops the transfer and keeps the received bytes; a task that has not started waits for ``resume()``. No effect
@@ -37,7 +37,7 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     public final func suspend() {
         guard !operation.isPaused, !operation.isFinished, !operation.isCancelled else { return }
         operation.pause()
-        if operation.isPaused { record.session.post(.networkingTaskDidSuspend, of: self, [:]) }
+        if operation.isPaused { record.session.post(.suspend, of: self) }
     }
 
     /// Ends the task with `URLError.cancelled`, even if it has not started. No effect if it has ended.

@@ -6,6 +6,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// Calls a session's handlers for a task, on the session's serial queue.
 final class TaskDelegate: OperationDelegate {
@@ -173,15 +174,19 @@ extension Notification.Name {
     /// Posted when a task was resumed; `object` is the task. Like all of these, posted to `NotificationCenter.default`
     /// on the session's handler queue.
     ///
-    /// The raw values are those of AFNetworking.
-    public static let networkingTaskDidResume = Notification.Name("com.alamofire.networking.task.resume")
+    /// The raw values are those of AFNetworking. Sessions post this one, ``networkingTaskDidSuspend`` and
+    /// ``networkingTaskDidComplete`` from when the program reads one of the three names for the first time, as every observer
+    /// does that names what it observes. Before that they post none of them: an observer of all names, or one that spells
+    /// the text itself, has to read one of the names first.
+    public static var networkingTaskDidResume: Notification.Name { TaskNotification.resume.read() }
 
-    /// Posted when a task was suspended; `object` is the task.
-    public static let networkingTaskDidSuspend = Notification.Name("com.alamofire.networking.task.suspend")
+    /// Posted when a task was suspended; `object` is the task. See ``networkingTaskDidResume`` for when sessions begin to
+    /// post it.
+    public static var networkingTaskDidSuspend: Notification.Name { TaskNotification.suspend.read() }
 
     /// Posted when a task has ended and its own handlers have run; `object` is the task, and `userInfo` has the members
-    /// of ``TaskNotificationKey``.
-    public static let networkingTaskDidComplete = Notification.Name("com.alamofire.networking.task.complete")
+    /// of ``TaskNotificationKey``. See ``networkingTaskDidResume`` for when sessions begin to post it.
+    public static var networkingTaskDidComplete: Notification.Name { TaskNotification.complete.read() }
 
     /// Posted when a session has become invalid; `object` is its manager, unless that was released.
     public static let networkingSessionDidInvalidate = Notification.Name("com.alamofire.networking.session.invalidate")
@@ -194,6 +199,27 @@ extension Notification.Name {
     /// Posted when the file of a download was moved to its destination; `object` is the task.
     public static let networkingDownloadTaskDidMoveFile = Notification.Name(
         "com.alamofire.networking.session.download.file-manager-succeed")
+}
+
+/// The notifications that every task has. Two posts take a tenth of all instructions of a small task, with or without an
+/// observer, so nothing is posted before the program has read one of the names.
+enum TaskNotification: String {
+    case resume = "com.alamofire.networking.task.resume"
+    case suspend = "com.alamofire.networking.task.suspend"
+    case complete = "com.alamofire.networking.task.complete"
+
+    private static let mayBeObserved = Atomic<Bool>(false)
+
+    /// Whether one may be observed.
+    static var isObserved: Bool { mayBeObserved.load(ordering: .relaxed) }
+
+    var name: Notification.Name { Notification.Name(rawValue) }
+
+    /// The name, for one who may observe it.
+    fileprivate func read() -> Notification.Name {
+        Self.mayBeObserved.store(true, ordering: .sequentiallyConsistent)
+        return name
+    }
 }
 
 /// The keys of the `userInfo` of task notifications.

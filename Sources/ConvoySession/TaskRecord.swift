@@ -12,8 +12,8 @@ protocol TaskSession: AnyObject, Sendable {
     var handlerQueue: DispatchQueue { get }
     /// Adds an operation to the session's queue, unless it is in a queue.
     func enqueue(_ operation: HTTPRequestOperation)
-    /// Posts a notification of a task.
-    func post(_ name: Notification.Name, of task: SessionTask, _ userInfo: [String: any Sendable])
+    /// Posts a notification of a task, if one may be observed.
+    func post(_ notification: TaskNotification, of task: SessionTask)
     /// Called when the record is released, and with it the task.
     func forget(_ identifier: Int)
 }
@@ -85,8 +85,8 @@ final class TaskRecord: Sendable {
 
     /// The task of the operation.
     func task(of operation: HTTPRequestOperation) -> SessionTask {
-        let kind = kind
-        if let task = state.withLock({ $0.task }) { return task }
+        let (kind, task) = state.withLock { ($0.kind, $0.task) }
+        if let task { return task }
         let made: SessionTask =
             switch kind {
             case .data: SessionDataTask(self, of: operation)
@@ -95,11 +95,11 @@ final class TaskRecord: Sendable {
             }
         // The first caller's task wins. The other one must be released outside the lock, because that may release the
         // record.
-        let task = state.withLock { state -> SessionTask? in
-            if state.task == nil { state.task = made }
-            return state.task
+        return state.withLock { state in
+            if let task = state.task { return task }
+            state.task = made
+            return made
         }
-        return task ?? made
     }
 
     // MARK: Bytes
