@@ -1,7 +1,7 @@
 import Foundation
 
-/// A base URL to which most relative references need only be appended.
-package struct PlainBase: Sendable {
+/// A base URL to which most relative references need only be appended. An object, as each reference keeps it.
+package final class PlainBase: Sendable {
     /// The directory of the base URL: its text ends in a slash.
     package let address: HTTPAddress
     /// Where the authority ends in the text.

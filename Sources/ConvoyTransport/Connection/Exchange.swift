@@ -8,6 +8,7 @@ import Foundation
 /// It is replaced as a whole when another exchange begins: with each redirect, when the same request begins anew, and
 /// when a stored response replaces the network's. Nothing of the earlier one remains, except for what an initializer
 /// takes over.
+@dynamicMemberLookup
 struct Exchange: ~Copyable {
     /// The request as it is sent.
     var request: TransferRequest
@@ -15,14 +16,10 @@ struct Exchange: ~Copyable {
     var address: HTTPAddress?
     /// The header of the request, against which the response is checked; nil until it is made.
     var header: RequestHeader?
-    /// The way to the server; nil for the direct one.
-    var route: Route?
     /// The TLS context, if TLS is used.
     var tls: TLSContext?
     /// Whether TLS is used with the server or with a proxy.
     var speaksTLS = false
-    /// The credentials with which libcurl authenticates the connection itself, in several messages; nil if it does not.
-    var negotiation: Negotiation?
     var body: (any BodySource)?
     var sentBytes: Int64 = 0
     /// Whether the request's body is sent in part.
@@ -34,13 +31,6 @@ struct Exchange: ~Copyable {
     /// libcurl's result for the transfer, while it waits behind a hold.
     var heldResult: CURLcode?
     var times = TransferTimes()
-    /// nil without a stall limit.
-    var stallMeter: URLConnection.Reference<StallMeter>?
-
-    /// The exchange with the cache; nil if the cache is not used.
-    var cache: (any ResponseCacheExchange)?
-    /// The stored response that is being delivered.
-    var replay: Replay?
     /// How often a stored body could not be read, so that the request began anew.
     var lostReplays = 0
 
@@ -52,6 +42,37 @@ struct Exchange: ~Copyable {
     var start: StartMoment?
     /// Whether the request was reported to the delegate, which expects its metrics.
     var isReported = false
+
+    /// What few exchanges have. The network thread's.
+    final class Rare {
+        /// The way to the server; nil for the direct one.
+        @exclusivity(unchecked) var route: Route?
+        /// The credentials with which libcurl authenticates the connection itself, in several messages; nil if it does not.
+        @exclusivity(unchecked) var negotiation: Negotiation?
+        /// nil without a stall limit.
+        @exclusivity(unchecked) var stallMeter: URLConnection.Reference<StallMeter>?
+        /// The exchange with the cache; nil if the cache is not used.
+        @exclusivity(unchecked) var cache: (any ResponseCacheExchange)?
+        /// The stored response that is being delivered.
+        @exclusivity(unchecked) var replay: Replay?
+    }
+
+    /// Made when its first member is set.
+    private var rare: Rare?
+
+    subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {
+        @inline(__always) get {
+            guard let rare else { return nil }
+            return rare[keyPath: member]
+        }
+        @inline(__always) set {
+            if rare == nil {
+                if newValue == nil { return }
+                rare = Rare()
+            }
+            rare?[keyPath: member] = newValue
+        }
+    }
 
     /// The state of a new request.
     ///
@@ -75,7 +96,7 @@ struct Exchange: ~Copyable {
         self.init(again: earlier)
         address = earlier.address
         header = earlier.header
-        cache = earlier.cache
+        self.cache = earlier.cache
         self.replay = replay
     }
 
@@ -84,25 +105,47 @@ struct Exchange: ~Copyable {
     /// Whether the response refuses the request's `Expect`. libcurl then sends the request again.
     var isExpectationRefused: Bool { head.statusCode == 417 && header?.setsExpect == true }
     /// What has arrived of the response. It is replaced alone if libcurl sends the request again.
-    struct Response {
+    @dynamicMemberLookup
+    struct Response: ~Copyable {
         var head = HeadParser()
         /// The head of the proxy's answer to CONNECT.
         var tunnelAnswer = TunnelAnswer()
-        /// A head to deliver only if the request is not sent again.
-        var heldHead: ResponseHead?
         var dropsExpectation = false
-        var decoder: ContentDecoder?
-        /// The handshake of the connection whose end ends the body.
-        var closure: TLSHandshake?
         /// Whether the body may be cut off although libcurl reports it as complete.
         var isUnproven = false
-        /// The error with which the transfer must fail, found in a callback of libcurl.
-        var failure: URLError?
-        /// Limits how long the rest of the response is read; nil without a limit.
-        var rest: URLConnection.Reference<RestMeter>?
         /// How many bytes of an unneeded body were discarded.
-        var discarded: Int { rest.map { $0.value.limit.isDiscarded ? $0.value.received : 0 } ?? 0 }
-        /// Stores the body.
-        var cacheWriter: (any ResponseCacheWriter)?
+        var discarded: Int { self.rest.map { $0.value.limit.isDiscarded ? $0.value.received : 0 } ?? 0 }
+
+        /// What few responses have. The network thread's.
+        final class Rare {
+            /// A head to deliver only if the request is not sent again.
+            @exclusivity(unchecked) var heldHead: ResponseHead?
+            @exclusivity(unchecked) var decoder: ContentDecoder?
+            /// The handshake of the connection whose end ends the body.
+            @exclusivity(unchecked) var closure: TLSHandshake?
+            /// The error with which the transfer must fail, found in a callback of libcurl.
+            @exclusivity(unchecked) var failure: URLError?
+            /// Limits how long the rest of the response is read; nil without a limit.
+            @exclusivity(unchecked) var rest: URLConnection.Reference<RestMeter>?
+            /// Stores the body.
+            @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
+        }
+
+        /// Made when its first member is set.
+        private var rare: Rare?
+
+        subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {
+            @inline(__always) get {
+                guard let rare else { return nil }
+                return rare[keyPath: member]
+            }
+            @inline(__always) set {
+                if rare == nil {
+                    if newValue == nil { return }
+                    rare = Rare()
+                }
+                rare?[keyPath: member] = newValue
+            }
+        }
     }
 }

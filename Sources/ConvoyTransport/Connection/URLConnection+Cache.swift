@@ -144,7 +144,7 @@ extension ResponseHead {
     /// The head for the cache.
     var forCache: CachedHead {
         var fields: [(name: String, value: String)] = []
-        forEachField { fields.append((Self.transparent($0), Self.transparent($1))) }
+        forEachField { fields.append((Self.transparent($0), Self.transparent(ASCII.trimmed($1)))) }
         return CachedHead(statusCode: statusCode, fields: fields)
     }
 

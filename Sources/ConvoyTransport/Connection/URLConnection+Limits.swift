@@ -85,7 +85,8 @@ extension URLConnection {
 
     /// Starts to detect stalls, if there is a limit.
     func startStallMeter(at now: MonotonicTime) {
-        exchange.stallMeter = configuration.stallLimit.flatMap { StallMeter($0, at: now) }.map(Reference.init)
+        guard let limit = configuration.stallLimit else { return }
+        exchange.stallMeter = StallMeter(limit, at: now).map(Reference.init)
     }
 
     /// Notes that the transfer has started or stopped to wait for this side.
@@ -248,5 +249,84 @@ extension URLConnection: DescriptorWaiter {
     func tryAgainForDescriptor() {
         guard case .waitingForDescriptor = phase else { return }
         load(Exchange(again: exchange))
+    }
+}
+
+/// Back-pressure: pauses and resumes the flow of bytes.
+extension URLConnection {
+    /// Changes the flow's state. The result is for ``carryOut(_:)``.
+    @discardableResult
+    func updateFlow(_ event: TransferState.Event) -> TransferState.Action {
+        defer { if exchange.stallMeter != nil { noteFlow() } }
+        return exchange.flow.handle(event)
+    }
+
+    /// Carries out an action of the flow. Must not be called from a callback of libcurl.
+    func carryOut(_ action: TransferState.Action) {
+        switch action {
+        case .nothing, .stopped: return
+        case .drain: if exchange.replay != nil { pump() } else { drain() }
+        case .end:
+            if let handle, let result = exchange.heldResult.take() { end(with: result, handle) }
+        case .run(let receiving, let sending):
+            if exchange.replay != nil { return pump() }
+            guard let handle, isWithLibcurl else { return }
+            noteActivity()
+            thread.multi?.setPaused(handle, receiving: !receiving, sending: !sending)
+        }
+    }
+
+    /// Whether libcurl has the current request.
+    private var isWithLibcurl: Bool {
+        switch phase {
+        case .loading, .deciding, .following, .askingAboutCookies, .replacing: true
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: false
+        }
+    }
+
+    /// Notes that there may be bytes of the request's body again.
+    func feed() { carryOut(updateFlow(.fed)) }
+
+    /// Whether a complete head has arrived by which the server may have refused the rest of the request.
+    var mayEndWithoutBody: Bool { exchange.head.isWhole && exchange.head.statusCode >= 300 }
+
+    /// Resumes sending without bytes to send. libcurl then ends a transfer whose response is complete, which it does
+    /// not notice while paused, or asks for the bytes again.
+    func goOnWithoutBody() {
+        if exchange.flow.isFree, !exchange.flow.isHeldBack { feed() }
+    }
+
+    /// Decodes bytes, and passes the result to the delegate until it suspends receiving.
+    func deliver(
+        with decoder: ContentDecoder,
+        _ decode: (ContentDecoder, (UnsafeRawBufferPointer) -> Bool) throws -> Void
+    ) {
+        do {
+            try decode(decoder) { block in
+                delegate?.connection(self, didReceive: block)
+                return exchange.flow.isFree && !isCancelled
+            }
+            if decoder.hasPending { updateFlow(.kept) }
+        } catch {
+            exchange.response.failure = decodingFailure(error)
+        }
+    }
+
+    /// Passes on the bytes that the decoder has kept.
+    func drain() {
+        guard let decoder = exchange.response.decoder else { return carryOut(updateFlow(.drained)) }
+        if decoder.hasPending { deliver(with: decoder) { try $0.resume(into: $1) } }
+        if let failure = exchange.response.failure {
+            if let handle { thread.multi?.stop(handle) }
+            return fail(failure)
+        }
+        if !decoder.hasPending { carryOut(updateFlow(.drained)) }
+    }
+
+    func decodingFailure(_ error: any Error) -> URLError {
+        if let error = error as? DecodingFailure, case .expandsTooMuch = error.reason {
+            return failure(.dataLengthExceedsMaximum, "\(error)", underlying: error)
+        }
+        return failure(.cannotDecodeContentData, "\(error)", underlying: error)
     }
 }

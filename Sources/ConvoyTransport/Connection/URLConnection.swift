@@ -181,11 +181,11 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
             proxyAuthorization: authorization?.proxyField, cookie: cookies(for: request, address))
         if let credential = authorization?.tunnelCredential {
             exchange.route = try configuration.routing.route(like: route, for: credential)
-        } else {
+        } else if route != nil {
             exchange.route = route
         }
         exchange.tls = tls
-        exchange.negotiation = authorization?.negotiation
+        if let authorization { exchange.negotiation = authorization.negotiation }
         exchange.address = address
         if let cache = configuration.cache?.cache, exchange.lostReplays < 2 {
             try consult(cache, at: address, for: authorization?.identity)

@@ -1,5 +1,6 @@
 import CCurl
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 /// Sets libcurl's options for the route of a transfer.
@@ -234,4 +235,60 @@ extension EasyHandle {
             return owner.easyHandleMustRewind(handle) ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
         }
     }
+}
+
+extension EasyHandle {
+    /// The options that may differ between requests.
+    struct Options: ~Copyable {
+        enum Body: Equatable {
+            case none
+            /// A body of this length, or of unknown length.
+            case upload(length: Int64?)
+        }
+        var method = "GET"
+        var body = Body.none
+        var usesHTTP2 = true
+        /// The TLS context, if TLS is used.
+        var tls: TLSContext?
+        var isSecure = false
+        /// The way to the server; nil for the direct one.
+        var route: Route?
+        /// Whether the address has a scope, which leaves no place for a key of the route.
+        var isScoped = false
+        /// Whether a proxy tunnel may be used, so that an answer to CONNECT may precede the head.
+        var mayTunnel = false
+        var receiveBufferSize = 0
+        /// After how many idle seconds a connection is closed, and not used again.
+        var idleConnectionAge = 118
+        /// How long making a connection may take, in milliseconds.
+        var connectTimeout = Int(Int32.max)
+        /// Credentials with which libcurl authenticates the connection itself.
+        var negotiation: Negotiation?
+
+        func equals(_ other: borrowing Options) -> Bool {
+            body == other.body && usesHTTP2 == other.usesHTTP2 && tls === other.tls && isSecure == other.isSecure
+                && route === other.route && isScoped == other.isScoped && mayTunnel == other.mayTunnel
+                && receiveBufferSize == other.receiveBufferSize && idleConnectionAge == other.idleConnectionAge
+                && connectTimeout == other.connectTimeout && negotiation === other.negotiation && method == other.method
+        }
+    }
+}
+
+/// The parsed URL of the server that a handle's transfers go to.
+struct OriginURL: ~Copyable {
+    private var parts: OpaquePointer?
+    /// The target that the parts are of. It has no zone.
+    private var (host, port, isSecure) = ("", 0, false)
+
+    /// The URL of a target without a zone, and without a path; nil where there is no memory for it.
+    mutating func url(of target: Target) -> OpaquePointer? {
+        if port == target.port, isSecure == target.isSecure, host == target.host { return parts }
+        host = ""
+        if parts == nil { parts = curl_url() }
+        guard let parts, curl_url_set(parts, CURLUPART_URL, target.description, 0) == CURLUE_OK else { return nil }
+        (host, port, isSecure) = (target.host, target.port, target.isSecure)
+        return parts
+    }
+
+    deinit { curl_url_cleanup(parts) }
 }

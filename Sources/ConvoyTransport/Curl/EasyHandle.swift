@@ -24,7 +24,21 @@ final class EasyHandle {
     /// Whether the current transfer is sent in plain text, so that its connection carries no other at the same time.
     var isPlain: Bool { !applied.isSecure }
     /// The owner of the transfer. Retained for the callbacks, and released when the handle is given back.
-    @exclusivity(unchecked) var owner: (any EasyHandleOwner)?
+    var owner: (any EasyHandleOwner)? {
+        get {
+            switch ownership {
+            case .some(let ownership): ownership.owner
+            case .none: nil
+            }
+        }
+        set { ownership = newValue.map { Ownership(owner: $0) } }
+    }
+    @exclusivity(unchecked) private var ownership: Ownership?
+
+    /// A reference that is used where it is stored. A copy would be retained and released for each line of a head.
+    private struct Ownership: ~Copyable {
+        let owner: any EasyHandleOwner
+    }
 
     /// Whether it cannot be reused: libcurl refused one of its options, sent one of its requests twice (7.88 counts
     /// that over the life of a handle, and fails transfers after five), or it still keeps bytes that were refused.
@@ -141,14 +155,10 @@ final class EasyHandle {
         convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context)
         convoy_easy_set_prerequest_callback(easy) { context, address, _, _, _ in
-            guard let handle = EasyHandle.from(context), let owner = handle.owner, handle.mayUseConnection(to: address)
-            else { return Int32(CURL_PREREQFUNC_ABORT) }
-            handle.sendCount += 1
-            // The connection may be another one than that of an earlier attempt.
-            handle.socket = -1
-            if let clock = handle.clock { handle.noteReady(clock) }
-            guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
-            return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
+            guard let context else { return Int32(CURL_PREREQFUNC_ABORT) }
+            return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { handle in
+                Int32(handle.maySend(to: address) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
+            }
         }
         convoy_easy_set_pointer(easy, CURLOPT_SSL_CTX_DATA, context)
         decidesTrust =
@@ -164,15 +174,9 @@ final class EasyHandle {
         }
         if FoldedLineGuard.need == .hidingOfLine { setTraceCallback() }
         convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else { return 0 }
+            guard let bytes, let context else { return 0 }
             let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            switch owner.easyHandle(handle, didReceive: block) {
-            case .taken: return block.count
-            case .notNow:
-                handle.holdsBytes = true
-                return Int(CURL_WRITEFUNC_PAUSE)
-            case .abort: return block.count == 0 ? 1 : 0
-            }
+            return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(block: block) }
         }
     }
 
@@ -192,6 +196,16 @@ final class EasyHandle {
         }
     }
 
+    /// Notes that the request is about to be sent to an address. False aborts the transfer.
+    private func maySend(to address: UnsafeMutablePointer<CChar>?) -> Bool {
+        guard ownership != nil, mayUseConnection(to: address) else { return false }
+        sendCount += 1
+        // The connection may be another one than that of an earlier attempt.
+        socket = -1
+        if let clock { noteReady(clock) }
+        return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
+    }
+
     /// Passes on a line of the head. False aborts the transfer.
     private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
@@ -201,7 +215,28 @@ final class EasyHandle {
             return true
         }
         if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
-        return owner?.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) ?? false
+        // libcurl calls back inside its own functions, where no handle is given back: the owner stays.
+        return switch ownership {
+        case .some(let ownership): ownership.owner.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line))
+        case .none: false
+        }
+    }
+
+    /// Passes on bytes of the body. Returns what libcurl's callback must.
+    private func take(block: UnsafeRawBufferPointer) -> Int {
+        let reception: Reception? =
+            switch ownership {
+            case .some(let ownership): ownership.owner.easyHandle(self, didReceive: block)
+            case .none: nil
+            }
+        switch reception {
+        case .taken: return block.count
+        case .notNow:
+            holdsBytes = true
+            return Int(CURL_WRITEFUNC_PAUSE)
+        case .abort: return block.count == 0 ? 1 : 0
+        case nil: return 0
+        }
     }
 
     /// Sets the options that a transfer through a proxy tunnel needs.
@@ -220,6 +255,16 @@ final class EasyHandle {
         var context: UnsafeMutableRawPointer?
         guard convoy_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK else { return nil }
         return from(context)
+    }
+
+    /// Notes the socket of one of libcurl's handles.
+    static func noteSocket(_ socket: curl_socket_t, of easy: UnsafeMutableRawPointer, isReading: Bool) {
+        var context: UnsafeMutableRawPointer?
+        guard convoy_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK, let context else { return }
+        Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { handle in
+            handle.socket = socket
+            if isReading { handle.clock?.noteReading() }
+        }
     }
 
     static func from(_ context: UnsafeMutableRawPointer?) -> EasyHandle? {
@@ -383,60 +428,4 @@ final class EasyHandle {
         var value: curl_off_t = 0
         return convoy_easy_get_offset(easy, info, &value) == CURLE_OK ? Int64(value) : 0
     }
-}
-
-extension EasyHandle {
-    /// The options that may differ between requests.
-    struct Options: ~Copyable {
-        enum Body: Equatable {
-            case none
-            /// A body of this length, or of unknown length.
-            case upload(length: Int64?)
-        }
-        var method = "GET"
-        var body = Body.none
-        var usesHTTP2 = true
-        /// The TLS context, if TLS is used.
-        var tls: TLSContext?
-        var isSecure = false
-        /// The way to the server; nil for the direct one.
-        var route: Route?
-        /// Whether the address has a scope, which leaves no place for a key of the route.
-        var isScoped = false
-        /// Whether a proxy tunnel may be used, so that an answer to CONNECT may precede the head.
-        var mayTunnel = false
-        var receiveBufferSize = 0
-        /// After how many idle seconds a connection is closed, and not used again.
-        var idleConnectionAge = 118
-        /// How long making a connection may take, in milliseconds.
-        var connectTimeout = Int(Int32.max)
-        /// Credentials with which libcurl authenticates the connection itself.
-        var negotiation: Negotiation?
-
-        func equals(_ other: borrowing Options) -> Bool {
-            body == other.body && usesHTTP2 == other.usesHTTP2 && tls === other.tls && isSecure == other.isSecure
-                && route === other.route && isScoped == other.isScoped && mayTunnel == other.mayTunnel
-                && receiveBufferSize == other.receiveBufferSize && idleConnectionAge == other.idleConnectionAge
-                && connectTimeout == other.connectTimeout && negotiation === other.negotiation && method == other.method
-        }
-    }
-}
-
-/// The parsed URL of the server that a handle's transfers go to.
-private struct OriginURL: ~Copyable {
-    private var parts: OpaquePointer?
-    /// The target that the parts are of. It has no zone.
-    private var (host, port, isSecure) = ("", 0, false)
-
-    /// The URL of a target without a zone, and without a path; nil where there is no memory for it.
-    mutating func url(of target: Target) -> OpaquePointer? {
-        if port == target.port, isSecure == target.isSecure, host == target.host { return parts }
-        host = ""
-        if parts == nil { parts = curl_url() }
-        guard let parts, curl_url_set(parts, CURLUPART_URL, target.description, 0) == CURLUE_OK else { return nil }
-        (host, port, isSecure) = (target.host, target.port, target.isSecure)
-        return parts
-    }
-
-    deinit { curl_url_cleanup(parts) }
 }

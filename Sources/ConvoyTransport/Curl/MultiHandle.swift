@@ -75,9 +75,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
             guard let context else { return 0 }
             Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.watch(socket, what: what) }
-            if what != CURL_POLL_REMOVE, let easy, let handle = EasyHandle.of(easy) {
-                handle.socket = socket
-                if what == CURL_POLL_IN { handle.clock?.noteReading() }
+            if what != CURL_POLL_REMOVE, let easy {
+                EasyHandle.noteSocket(socket, of: easy, isReading: what == CURL_POLL_IN)
             }
             return 0
         }
@@ -90,9 +89,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         timer = RunLoopTimer { [unowned self] in
             needsTimeoutAction = true
         }
-        runLoop.endOfTurn = { [unowned self] in
-            endTurn()
-            return !running.isEmpty
+        // The thread's engine retains both.
+        let reference = Unmanaged.passUnretained(self)
+        runLoop.atEndOfTurn {
+            reference._withUnsafeGuaranteedRef { multi in
+                multi.endTurn()
+                return !multi.running.isEmpty
+            }
         }
     }
 
@@ -108,7 +111,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func close() {
         guard !isClosed else { return }
         isClosed = true
-        runLoop.endOfTurn = nil
+        runLoop.atEndOfTurn(nil)
         for handle in running { curl_multi_remove_handle(multi, handle.easy) }
         for handle in idle + running { handle.cancelTimer(on: runLoop) }
         madeQueue?.removeAll()

@@ -166,22 +166,16 @@ struct HeadParser {
     private static var transferName: StaticString { "transfer-encoding:" }
 
     private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
+        let digits = ASCII.trimmed(text)
         var value: Int64 = 0
-        var hasBegun = false
-        var hasEnded = false
-        for byte in text {
-            if ASCII.isWhitespace(byte) {
-                hasEnded = hasBegun
-                continue
-            }
-            guard !hasEnded, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+        for byte in digits {
+            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
             let (tens, isTooLarge) = value.multipliedReportingOverflow(by: 10)
             let (sum, overflow) = tens.addingReportingOverflow(Int64(byte - UInt8(ascii: "0")))
             guard !isTooLarge, !overflow else { return nil }
             value = sum
-            hasBegun = true
         }
-        return hasBegun ? value : nil
+        return digits.isEmpty ? nil : value
     }
 
     private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {

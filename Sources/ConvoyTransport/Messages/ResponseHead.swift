@@ -73,11 +73,11 @@ public final class ResponseHead: Sendable {
     /// 9110, section 5.3).
     public subscript(name: String) -> String? {
         var value: String?
-        let wanted = Array(name.utf8)
         forEachField { field, content in
-            guard ASCII.equalIgnoringCase(field, wanted) else { return }
+            guard ASCII.equalIgnoringCase(field, name.utf8) else { return }
+            let text = ASCII.text(ASCII.trimmed(content))
             // Appended, as a server may repeat a field ten thousand times.
-            if value == nil { value = ASCII.text(content) } else { value?.append(", " + ASCII.text(content)) }
+            if value == nil { value = text } else { value?.append(", " + text) }
         }
         return value
     }
@@ -98,9 +98,9 @@ public final class ResponseHead: Sendable {
     /// - Parameter limit: how many lines are looked for.
     package func bytes(of name: String, limit: Int = .max) -> [[UInt8]] {
         var values: [[UInt8]] = []
-        let wanted = Array(name.utf8)
         forEachField { field, content in
-            if values.count < limit, ASCII.equalIgnoringCase(field, wanted) { values.append(Array(content)) }
+            guard values.count < limit, ASCII.equalIgnoringCase(field, name.utf8) else { return }
+            values.append(Array(ASCII.trimmed(content)))
         }
         return values
     }
@@ -111,7 +111,7 @@ public final class ResponseHead: Sendable {
     /// All header fields in the order received, one entry per line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
-        forEachField { fields.append((ASCII.text($0), ASCII.text($1))) }
+        forEachField { fields.append((ASCII.text($0), ASCII.text(ASCII.trimmed($1)))) }
         return fields
     }
 
@@ -160,6 +160,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
+    /// Calls a function with each field: its value has blanks at both ends.
     func forEachField(_ body: (_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Void) {
         var position = bytes.startIndex
         var isStatusLine = true
@@ -170,7 +171,7 @@ public final class ResponseHead: Sendable {
             if isStatusLine {
                 isStatusLine = false
             } else if let colon = line.firstIndex(of: UInt8(ascii: ":")) {
-                body(line[..<colon], ASCII.trimmed(line[(colon + 1)...]))
+                body(line[..<colon], line[(colon + 1)...])
             }
         }
     }

@@ -17,7 +17,11 @@ package enum CompletionOutbox {
     final class Lane: @unchecked Sendable {
         // Guarded by the lock of all lanes.
         /// Retained as long as blocks wait, so that its identity stays unique.
-        @exclusivity(unchecked) fileprivate var queue: DispatchQueue?
+        @exclusivity(unchecked) fileprivate var queue: DispatchQueue? {
+            didSet { identity = queue.map { ObjectIdentifier($0) } }
+        }
+        /// That of the queue: comparing queues would retain them.
+        @exclusivity(unchecked) fileprivate var identity: ObjectIdentifier?
         @exclusivity(unchecked) fileprivate var items = Backlog<LoopTask>()
         /// How many blocks have been removed to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
@@ -35,7 +39,7 @@ package enum CompletionOutbox {
             if let lane = lane(of: queue) { return lane }
             let queue = MainQueue.canonical(queue)
             if let lane = lane(of: queue) { return lane }
-            let lane = first.queue == nil ? first : second.queue == nil ? second : Lane()
+            let lane = first.identity == nil ? first : second.identity == nil ? second : Lane()
             lane.queue = queue
             if isExtra(lane) { others[ObjectIdentifier(queue)] = lane }
             return lane
@@ -44,14 +48,15 @@ package enum CompletionOutbox {
         private func isExtra(_ lane: Lane) -> Bool { lane !== first && lane !== second }
 
         private func lane(of queue: DispatchQueue) -> Lane? {
-            if first.queue === queue { return first }
-            if second.queue === queue { return second }
-            return others.isEmpty ? nil : others[ObjectIdentifier(queue)]
+            let identity = ObjectIdentifier(queue)
+            if first.identity == identity { return first }
+            if second.identity == identity { return second }
+            return others.isEmpty ? nil : others[identity]
         }
 
         /// Releases the queue of an empty lane. The caller runs on that queue, so it is not deallocated here.
         mutating func close(_ lane: Lane) {
-            if isExtra(lane), let queue = lane.queue { others[ObjectIdentifier(queue)] = nil }
+            if isExtra(lane), let identity = lane.identity { others[identity] = nil }
             lane.queue = nil
         }
     }

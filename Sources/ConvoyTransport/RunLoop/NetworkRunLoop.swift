@@ -39,9 +39,12 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [LoopTask] = []
     private let outbox = OutboxTurn()
-    /// Called at the end of each turn, before the thread may sleep. Returns whether there is work that will wake the
-    /// thread.
-    @exclusivity(unchecked) package var endOfTurn: (() -> Bool)?
+    @exclusivity(unchecked) private var endOfTurn: EndOfTurn?
+
+    /// Called where it is stored. A copy would be retained and released in each turn.
+    private struct EndOfTurn: ~Copyable {
+        let call: () -> Bool
+    }
 
     /// - Throws: `RunLoopError` if the system has no descriptor left for it.
     package init(poller kind: PollerKind = .best) throws {
@@ -122,6 +125,10 @@ package final class NetworkRunLoop: @unchecked Sendable {
         timers.cancel(timer)
     }
 
+    /// Sets what is called at the end of each turn, before the thread may sleep; it does not change that itself. It returns
+    /// whether there is work that will wake the thread.
+    package func atEndOfTurn(_ call: (() -> Bool)?) { endOfTurn = call.map { EndOfTurn(call: $0) } }
+
     /// Runs turn after turn until `stop()`.
     package func run() {
         thread.store(UInt(pthread_self()), ordering: .relaxed)
@@ -147,7 +154,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
         runInbox()
         fireTimers()
-        let isBusy = endOfTurn?() ?? false
+        let isBusy =
+            switch endOfTurn {
+            case .some(let end): end.call()
+            case .none: false
+            }
         let isExpecting = outbox.flush() || expectsAnswer
         expectsAnswer = false
         if isExpecting, !isBusy { idleSpin.begin(at: Self.now) }
