@@ -61,6 +61,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         isOnMainQueue = queue == nil
         batch = Locked(Batch(members: members, progress: progress, completion: completion))
         super.init()
+        declare([.ofLibrary, .startedDirectly])
         for member in members {
             addDependency(member)
             // Weak, so that a batch that is never enqueued is released together with its members.
@@ -69,8 +70,6 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     }
 
     public override var isAsynchronous: Bool { true }
-    package override var isStartedDirectly: Bool { true }
-    package override var isOfLibrary: Bool { true }
     override var worksInStart: Bool { false }
 
     override func performWork() { completeIfDone() }

@@ -197,12 +197,14 @@ extension URLConnectionOperation {
         let (log, eventLog) = (openedLog, OperationEventLog(monitors: monitors, log: openedLog))
         guard eventLogReference.set(eventLog) else { return }
         log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
-        hearOfWaits()
+        declare([.hearsOfQueue, .hearsOfWaits])
     }
 
     /// Reports the requests of this operation in the event log of another one, of which it is a part.
     final func addEventLog(to parent: URLConnectionOperation) {
         guard let eventLog = parent.eventLog else { return }
-        if eventLogReference.set(OperationEventLog(partOf: eventLog)) { openedLog.begin(with: self) { _, _ in } }
+        guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
+        openedLog.begin(with: self) { _, _ in }
+        declare(.hearsOfQueue)
     }
 }

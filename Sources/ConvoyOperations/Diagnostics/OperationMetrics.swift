@@ -205,21 +205,15 @@ extension URLConnectionOperation {
     final func beginMetrics() {
         guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
         openedLog.begin(with: self) { _, _ in }
-        hearOfWaits()
+        declare([.hearsOfQueue, .hearsOfWaits])
     }
 
     /// Adds the requests of this operation to the metrics of another one, of which it is a part.
     final func addMetrics(to parent: URLConnectionOperation) {
         guard let record = parent.metricsRecord else { return }
-        if metricsReference.set(MetricsRecord(partOf: record)) { openedLog.begin(with: self) { _, _ in } }
-    }
-
-    /// Begins to collect metrics, and to report to monitors, if new settings require it, and notes rare settings.
-    final func beginToTell(_ settings: RequestSettings) {
-        noteRareSettings(settings)
-        guard settings.prepared.configuration.collectsMetrics else { return }
-        if settings.values.collectsMetrics { beginMetrics() }
-        if !settings.values.eventMonitors.isEmpty { beginEventLog() }
+        guard metricsReference.set(MetricsRecord(partOf: record)) else { return }
+        openedLog.begin(with: self) { _, _ in }
+        declare(.hearsOfQueue)
     }
 
     /// What a startable operation waits for, as far as it knows itself.

@@ -39,27 +39,66 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) private var hasConnectionEnded = false
     /// What to do after the attempt itself cancelled the connection, rather than the operation.
     @exclusivity(unchecked) var afterCancel: AfterCancel?
-    /// The request that redirects have led to, without a range, and their number; nil without any, or if they no longer
-    /// matter.
-    @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
     /// Whether the response is given up where its body does not end, or is too long.
     @exclusivity(unchecked) private var mayCutBody = false
     /// What the connection waits for.
     @exclusivity(unchecked) var flow = TransferState()
     /// How the connection has ended, perhaps while it was held up.
     @exclusivity(unchecked) private var ending = ConnectionEnd.finished
-    /// The connection while it is held up.
-    @exclusivity(unchecked) var waiting: (any Connection)?
-    /// The response that a delegate must decide about, and its connection, which is held up.
-    @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
-    /// The sink that a decision has chosen, while it is being opened.
-    @exclusivity(unchecked) var diverted: SinkQueue?
-    /// The operation, while only closing its sink is left.
-    @exclusivity(unchecked) private var closing: URLConnectionOperation?
-    /// The response that was reported to monitors, until the end of its request.
-    @exclusivity(unchecked) private var respondedHead: ResponseHead?
+    /// What few attempts have; made when its first member is set.
+    @exclusivity(unchecked) private var rare: Rare?
 
     private let counts: TransferCounts
+
+    private final class Rare {
+        @exclusivity(unchecked) var redirection: (request: URLRequest, followed: Int)?
+        @exclusivity(unchecked) var waiting: (any Connection)?
+        @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
+        @exclusivity(unchecked) var diverted: SinkQueue?
+        @exclusivity(unchecked) var closing: URLConnectionOperation?
+        @exclusivity(unchecked) var respondedHead: ResponseHead?
+    }
+
+    @inline(__always)
+    private func set<Value>(_ member: ReferenceWritableKeyPath<Rare, Value?>, _ value: Value?) {
+        if rare == nil {
+            if value == nil { return }
+            rare = Rare()
+        }
+        rare?[keyPath: member] = value
+    }
+
+    /// The request that redirects have led to, without a range, and their number; nil without any, or if they no longer
+    /// matter.
+    private(set) var redirection: (request: URLRequest, followed: Int)? {
+        get { rare?.redirection }
+        set { set(\.redirection, newValue) }
+    }
+    /// The connection while it is held up.
+    var waiting: (any Connection)? {
+        get { rare?.waiting }
+        set { set(\.waiting, newValue) }
+    }
+    /// The response that a delegate must decide about, and its connection, which is held up.
+    var undecided: (connection: any Connection, response: ResponseHead)? {
+        get { rare?.undecided }
+        set { set(\.undecided, newValue) }
+    }
+    /// The sink that a decision has chosen, while it is being opened.
+    var diverted: SinkQueue? {
+        get { rare?.diverted }
+        set { set(\.diverted, newValue) }
+    }
+    /// The operation, while only closing its sink is left.
+    private var closing: URLConnectionOperation? {
+        get { rare?.closing }
+        set { set(\.closing, newValue) }
+    }
+    /// The response that was reported to monitors, until the end of its request.
+    private var respondedHead: ResponseHead? {
+        get { rare?.respondedHead }
+        set { set(\.respondedHead, newValue) }
+    }
 
     enum AfterCancel {
         case askForWhole
@@ -442,31 +481,5 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         guard body.separateBody != nil else { return body.total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
-    }
-}
-
-/// The counts of a transfer's progress, readable by any thread; -1 if unknown.
-private struct TransferCounts: ~Copyable {
-    let bytesReceived: Atomic<Int64>
-    let bytesExpectedToReceive: Atomic<Int64>
-    let bytesSent: Atomic<Int64>
-    let bytesExpectedToSend: Atomic<Int64>
-
-    /// - Parameter progress: that of the previous attempt.
-    init(_ progress: TransferProgress?) {
-        bytesReceived = Atomic(progress?.bytesReceived ?? 0)
-        bytesExpectedToReceive = Atomic(progress?.bytesExpectedToReceive ?? -1)
-        bytesSent = Atomic(progress?.bytesSent ?? 0)
-        bytesExpectedToSend = Atomic(progress?.bytesExpectedToSend ?? -1)
-    }
-
-    var progress: TransferProgress {
-        func known(_ number: Int64) -> Int64? { number < 0 ? nil : number }
-        var progress = TransferProgress()
-        progress.bytesReceived = bytesReceived.load(ordering: .relaxed)
-        progress.bytesExpectedToReceive = known(bytesExpectedToReceive.load(ordering: .relaxed))
-        progress.bytesSent = bytesSent.load(ordering: .relaxed)
-        progress.bytesExpectedToSend = known(bytesExpectedToSend.load(ordering: .relaxed))
-        return progress
     }
 }

@@ -218,24 +218,26 @@ struct OperationCore: ~Copyable {
     }
 
     /// The transport of all attempts of the operation, chosen with the first.
-    @discardableResult
     mutating func openTransport(for attempt: Attempt) -> any Transport {
         if let transport = attempt.transport { return transport }
-        let settings = attempt.settings
-        let own = settings.transports.next
-        let isShared =
-            settings.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
-            && !isDecidedUpon && self.place == nil
-        let chosen = isShared ? own.coalescing : own
+        let chosen = chooseTransport(under: attempt.settings)
         attempt.transport = chosen
         return chosen
     }
 
-    /// Chooses the transport of an attempt whose body stays in memory. Returns what it sends.
-    mutating func openPlainly(_ attempt: Attempt) -> TransferRequest {
-        openTransport(for: attempt)
-        if !attempt.body.hasPlace { attempt.body.place(in: nil) }
-        return requestWithTimeout(under: attempt.settings)
+    private func chooseTransport(under settings: PreparedSettings) -> any Transport {
+        let own = settings.transports.next
+        guard settings.coalescesIdenticalRequests, rareHandlers?.redirect == nil, rareHandlers?.traceContext == nil,
+            !isDecidedUpon, self.place == nil
+        else { return own }
+        return own.coalescing
+    }
+
+    /// Chooses the transport of a first attempt, whose body stays in memory. Returns what it sends.
+    mutating func openPlainly(_ attempt: Attempt, under settings: PreparedSettings) -> TransferRequest {
+        attempt.transport = chooseTransport(under: settings)
+        attempt.body.place(in: nil)
+        return requestWithTimeout(under: settings)
     }
 
     /// The request with the idle limit that was set, if any.
@@ -285,14 +287,28 @@ extension URLConnectionOperation: RequestConfigurable {
             return (old, core.common)
         }
         withExtendedLifetime(old) {}
-        noteRareSettings(new)
+        noteRareSettings(new.prepared)
     }
 
     /// Notes rare settings, which must be looked up under the lock.
-    final func noteRareSettings(_ settings: RequestSettings) {
+    private func noteRareSettings(_ settings: PreparedSettings) {
+        if settings.completionGroup != nil {
+            flags.insert(.completionGroup)
+            declare(.hearsOfQueue)
+        }
+        if settings.hasRetryPolicy {
+            flags.insert(.retryPolicy)
+            declare(.looksUpHost)
+        }
+    }
+
+    /// Begins to collect metrics, and to report to monitors, if new settings require it, and notes rare settings.
+    final func beginToTell(_ settings: RequestSettings) {
         let prepared = settings.prepared
-        if prepared.completionGroup != nil { flags.insert(.completionGroup) }
-        if prepared.hasRetryPolicy { flags.insert(.retryPolicy) }
+        noteRareSettings(prepared)
+        guard prepared.configuration.collectsMetrics else { return }
+        if settings.values.collectsMetrics { beginMetrics() }
+        if !settings.values.eventMonitors.isEmpty { beginEventLog() }
     }
 
     /// Sets a member of the operation's own. The old value is released outside the lock, as its `deinit` may use the

@@ -117,7 +117,12 @@ extension URLConnectionOperation {
     /// Does the work of the operation; nil, the default, for one transfer. Set it before the operation starts.
     package final var worker: (any OperationWorker)? {
         get { core.withLock { $0.worker } }
-        set { set(newValue) { swap(&$0.worker, &$1) } }
+        set {
+            set(newValue) { swap(&$0.worker, &$1) }
+            guard let newValue else { return }
+            if newValue.workedClass == ObjectIdentifier(type(of: self)) { declare([.ofLibrary, .startedDirectly]) }
+            if !newValue.takesSlot { declare([.slotless, .looksUpHost]) }
+        }
     }
 
     /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept

@@ -373,24 +373,31 @@ final class PreparedSettings: Sendable {
 
 /// The transports that operations use in turn.
 struct TransportPool: Sendable {
-    private var transports: [any Transport]
-    private let turn = Turn()
+    private let first: any Transport
+    /// nil if there is one transport, as usual.
+    private let several: Several?
 
-    private final class Turn: Sendable {
-        let number = Atomic<Int>(0)
+    private final class Several: Sendable {
+        let transports: [any Transport]
+        let turn = Atomic<Int>(0)
+
+        init(_ transports: [any Transport]) { self.transports = transports }
     }
 
-    init(_ transports: [any Transport]) { self.transports = transports }
+    init(_ transports: [any Transport]) {
+        first = transports.first ?? NetworkThread.shared
+        several = transports.count > 1 ? Several(transports) : nil
+    }
 
     /// The transport of the next operation.
     var next: any Transport {
-        guard transports.count > 1 else { return transports.first ?? NetworkThread.shared }
-        return transports[turn.number.add(1, ordering: .relaxed).oldValue % transports.count]
+        guard let several else { return first }
+        return several.transports[several.turn.add(1, ordering: .relaxed).oldValue % several.transports.count]
     }
 
     /// Keeps using one transport.
     mutating func pin() {
-        if transports.count > 1 { transports = [next] }
+        if several != nil { self = TransportPool([next]) }
     }
 }
 

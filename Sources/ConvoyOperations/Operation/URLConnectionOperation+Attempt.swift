@@ -123,7 +123,7 @@ extension URLConnectionOperation {
                     var request = request
                     try preparation.run(&request)
                     let prepared = request
-                    flags.insert(.otherRequest)
+                    noteOtherRequest()
                     // Under one lock, so that the request of an ended operation does not change.
                     let old = core.withLock { core -> TransferRequest? in
                         guard attempt.phase.isUnderWay else { return nil }
@@ -188,19 +188,8 @@ extension URLConnectionOperation {
             isFirst = !core.hasBegun
             let isPlain = !isRare && !core.hasExtras && !settings.hasAuthenticator && !settings.hasCache
             // A stopped attempt leaves open where the bytes go.
-            request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt) : nil
+            request = isPlain && !isStopped(attempt) ? core.openPlainly(attempt, under: settings) : nil
         }
-    }
-
-    private func failureOfDependency() -> (any Error)? {
-        for dependency in dependencies {
-            if let operation = dependency as? URLConnectionOperation, let error = operation.error { return error }
-            if dependency.isCancelled {
-                let reason = (dependency as? ScheduledOperation)?.cancellationReason
-                return reason ?? URLError(.cancelled, url: nil, "A dependency was cancelled.")
-            }
-        }
-        return nil
     }
 
     /// Calls user code that may block, before an attempt has its connection. The result is passed to `then`, on the
@@ -267,12 +256,12 @@ extension URLConnectionOperation {
             guard attempt.phase.advance(to: .preparing(nil), unless: self.work(of: attempt) == .stopping) else {
                 return .none
             }
-            core.openTransport(for: attempt)
+            let transport = core.openTransport(for: attempt)
             if !attempt.body.hasPlace {
                 let sink = core.place?.sink
                 attempt.body.place(
                     in: sink.map { sink in
-                        SinkQueue(sink, url: core.request.url, on: attempt.transport)
+                        SinkQueue(sink, url: core.request.url, on: transport)
                     })
             }
             var request = core.requestWithTimeout(under: attempt.settings)
@@ -401,16 +390,6 @@ extension URLConnectionOperation {
         end(attempt, with: .stopped)
     }
 
-    /// A request with the fields of the operation's trace context.
-    private func traced(_ request: TransferRequest) -> TransferRequest {
-        guard let context = traceContext else { return request }
-        var traced = request.urlRequest
-        if traced.value(forHTTPHeaderField: "traceparent") == nil {
-            traced.setValue(context.traceparent, forHTTPHeaderField: "traceparent")
-            traced.setValue(context.state, forHTTPHeaderField: "tracestate")
-        }
-        return .foundation(traced)
-    }
 }
 
 extension OperationCore {

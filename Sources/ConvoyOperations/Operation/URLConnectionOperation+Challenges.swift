@@ -119,7 +119,7 @@ extension URLConnectionOperation {
                 core.authentication?.continuation = nil
                 return old
             }
-            flags.insert(.otherRequest)
+            noteOtherRequest()
             flags.insert(.authentication)
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(

@@ -37,12 +37,13 @@ extension URLConnectionOperation: HandoverTask {
             core.isFinished = true
             return Delivery(&core)
         }
-        withExtendedLifetime((end.phase, end.rareHandlers)) {}
-        end.expiryTimer?.cancel()
-        end.wait?.end()
+        if let rare = end.rare {
+            rare.expiryTimer?.cancel()
+            rare.wait?.end()
+        }
         // Its sink holds an open file.
         end.attempt?.discard()
-        end.worker?.end(self)
+        end.rare?.worker?.end(self)
         if flags.contains(.progress) { progressReport.finish(of: self) }
         if end.settings.postsNotifications { OperationNotifications.post(.finish, of: self) }
         if end.hasHandlers {
@@ -55,23 +56,33 @@ extension URLConnectionOperation: HandoverTask {
     /// What is taken out of a finished operation, under one lock.
     private struct Delivery {
         let attempt: Attempt?
-        let wait: AttemptWait?
-        let phase: AttemptPhase?
-        let worker: (any OperationWorker)?
-        let expiryTimer: (any ClockTimer)?
         let settings: PreparedSettings
         let hasHandlers: Bool
-        /// Handlers that are never called, if no other handler waits.
-        let rareHandlers: OperationCore.RareHandlers?
+        let rare: Rare?
+
+        /// What few operations have at their end. What is not used is released without the lock.
+        struct Rare {
+            let wait: AttemptWait?
+            let phase: AttemptPhase?
+            let worker: (any OperationWorker)?
+            let expiryTimer: (any ClockTimer)?
+            /// Handlers that are never called, if no other handler waits.
+            let rareHandlers: OperationCore.RareHandlers?
+        }
 
         init(_ core: inout OperationCore) {
             attempt = core.takeAttempt()
-            (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
-            (worker, expiryTimer) = (core.worker, core.expiryTimer.take())
             settings = core.common.prepared
             hasHandlers = core.beginHandover()
             core.areHandlersDone = !hasHandlers
-            rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
+            let (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
+            let rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
+            let isRare = core.hasExtras || wait != nil || phase != nil || rareHandlers != nil
+            rare =
+                isRare
+                ? Rare(
+                    wait: wait, phase: phase, worker: core.worker, expiryTimer: core.expiryTimer.take(),
+                    rareHandlers: rareHandlers) : nil
         }
     }
 

@@ -47,6 +47,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public required init(request: URLRequest) {
         core = Locked(OperationCore(.foundation(request), RequestSettings()))
         super.init()
+        // A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
+        // code.
+        let isPlain = type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
+        declare(isPlain ? [.ofLibrary, .startedDirectly, .endsByLifecycle] : .endsByLifecycle)
     }
 
     /// An operation of a manager. (Not a designated initializer: subclasses with an initializer of their own would then
@@ -99,7 +103,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open override var isAsynchronous: Bool { true }
 
     package override var reportsItsEnd: Bool { true }
-    package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     override var worksInStart: Bool { false }
     package override func didJoinQueue() {
         enterCompletionGroup()
@@ -110,24 +113,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         metricsRecord?.wait(for: reason)
         eventLog?.note(.wait(reason))
     }
-    /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
-    /// code.
-    package override var isStartedDirectly: Bool { isOfLibrary }
-    package override var isOfLibrary: Bool {
-        type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
-            || worker?.workedClass == ObjectIdentifier(type(of: self))
-    }
-    package override var takesSlot: Bool {
-        type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
-            || core.withLock { $0.worker }?.takesSlot ?? true
-    }
     /// With the port, unless it is the default: two services on one machine are two hosts.
-    package override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
+    override func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) {
         guard takesSlot else { return (nil, false) }
-        // As nearly always.
-        if !flags.contains(.otherRequest), !flags.contains(.retryPolicy), let host = firstHost {
-            return (host, false)
-        }
         let (url, hasPolicy) = core.withLock { core in
             (core.authentication?.continuation?.request.url ?? core.request.url, core.common.prepared.hasRetryPolicy)
         }
@@ -302,7 +290,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             + "status: \(statusCode.map(String.init) ?? "none")>"
     }
 
-    // MARK: For tests
+    // MARK: The lifecycle
+
+    /// Applies an event to the operation, from any thread.
+    final func handle(_ event: Lifecycle.Event) {
+        if let transition = lifecycle.handle(event) { proceed(after: transition) }
+    }
 
     /// Called between a change of the lifecycle and its action. Tests override it to let other threads run in between.
     package override func proceed(after transition: AtomicLifecycle.Transition) {

@@ -210,3 +210,29 @@ final class EndWatch: Sendable {
         watcher.watch()
     }
 }
+
+/// An operation's `completionBlock`. Foundation's own is never released, and is not called if it is set late.
+final class CompletionBlock: Sendable {
+    /// A closure stored directly would be wrapped again each time it is read.
+    private struct Stored { let call: @Sendable () -> Void }
+
+    private let stored = Locked<Stored?>(nil)
+
+    var block: (@Sendable () -> Void)? {
+        get { stored.withLock { $0 }?.call }
+        set {
+            let new = newValue.map(Stored.init(call:))
+            let old = stored.withLock { stored in
+                defer { stored = new }
+                return stored
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+
+    /// Submits the block, if there is one, to a global queue, like Foundation, and releases it.
+    func run() {
+        guard let taken = stored.withLock({ $0.take() }) else { return }
+        DispatchQueue.global().async(execute: taken.call)
+    }
+}

@@ -10,7 +10,7 @@ import Foundation
 /// the next level first. A host has two lanes in each level: one for operations that wait while its gate is closed, and
 /// one for those that pass. The numbers of the entries give both lanes a common order.
 ///
-/// Members that are not private are for `ReadyLanes+Gates.swift` and `ReadyLanes+Pace.swift`.
+/// Members that are not private are for `ReadyLanes+Holds.swift`.
 struct ReadyLanes: ~Copyable {
     struct Entry {
         var since: UInt64 = 0

@@ -40,13 +40,11 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
 ///
 /// It needs no queue, and takes no slot. Do not add it to Foundation's queues: it may have finished before.
 package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
-    override package var isStartedDirectly: Bool { true }
     override package var isAsynchronous: Bool { true }
-    override package var isOfLibrary: Bool { true }
-    override package var takesSlot: Bool { false }
 
     package override init() {
         super.init()
+        declare([.ofLibrary, .startedDirectly, .slotless])
         // The event is ahead: held back like a paused operation.
         _ = lifecycle.handle(.pause)
     }
@@ -54,10 +52,10 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     private var isAhead: Bool { lifecycle.value.state == .paused }
 
     /// Notes that the event has occurred. Only the first call of this or `cancel()` counts.
-    package func reach() { handle(.resume) }
+    package func reach() { advance(by: .resume) }
 
     /// Notes that the event will not occur.
-    override package func cancel() { if isAhead { handle(.cancel) } }
+    override package func cancel() { if isAhead { advance(by: .cancel) } }
 
     /// Notes that the event will not occur any more, unless it has.
     package func end(because error: (any Error)?) {
@@ -65,11 +63,11 @@ package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
         if let error { cancel(because: error) } else { cancel() }
     }
 
-    override package func start() { handle(.start) }
+    override package func start() { advance(by: .start) }
 
     override package func proceed(after transition: AtomicLifecycle.Transition) {
         // No queue has it, which would start it.
-        if transition.new.state == .ready, !mayBeEnqueued { return handle(.start) }
+        if transition.new.state == .ready, !mayBeEnqueued { return advance(by: .start) }
         super.proceed(after: transition)
     }
 }

@@ -18,13 +18,32 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private enum Mark {
         /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
         /// either sees this mark, or is early enough to be noticed by `executionDidFinish()`.
-        static let over: UInt8 = 1
+        static let over: UInt16 = 1
         /// A queue has taken the operation, or is about to.
-        static let claimed: UInt8 = 2
-        /// The operation wants its wait reasons reported.
-        static let hearsOfWaits: UInt8 = 4
+        static let claimed: UInt16 = 2
         /// A foreign operation depends on it, which Foundation evaluates when this one ends.
-        static let wakesForeign: UInt8 = 8
+        static let wakesForeign: UInt16 = 4
+    }
+
+    /// What a class has to say about its operations. A queue reads it where it is stored, and calls no method of the class
+    /// to learn what is the same for nearly all.
+    struct Traits: OptionSet {
+        let rawValue: UInt16
+        /// The class is the library's own, rather than a user's subclass, which may override `isReady`, `isFinished` or
+        /// `isCancelled`.
+        static let ofLibrary = Traits(rawValue: 16)
+        /// See ``ScheduledOperation/isStartedDirectly``.
+        static let startedDirectly = Traits(rawValue: 32)
+        /// Uses no slot; see ``ScheduledOperation/takesSlot``.
+        static let slotless = Traits(rawValue: 64)
+        /// Only has to finish when its lifecycle is ending, whatever a user's class answers to `isCancelled`.
+        static let endsByLifecycle = Traits(rawValue: 128)
+        /// Its host must be looked up: it need not be the first one.
+        static let looksUpHost = Traits(rawValue: 256)
+        /// ``ScheduledOperation/didJoinQueue()`` must be called.
+        static let hearsOfQueue = Traits(rawValue: 512)
+        /// The operation wants reports of what it waits for. Earlier waits are not reported.
+        static let hearsOfWaits = Traits(rawValue: 1024)
     }
 
     /// The state of the operation, whatever its class: changed by ``handle(_:)`` only, and read without a lock. If a
@@ -39,7 +58,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// The place in the queue. Read and written by the scheduler only, under its lock.
     var queueIndex: Int32 = -1
 
-    private let marks = Atomic<UInt8>(0)
+    /// Marks and traits.
+    private let marks = Atomic<UInt16>(0)
     private let isToReportAnswer = Atomic<Bool>(false)
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
@@ -54,12 +74,17 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Nothing, so that `dump` prints no secrets of a request.
     open var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 
-    private func has(_ mark: UInt8) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
+    private func has(_ mark: UInt16) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
 
     /// Sets a mark. False if it was set before.
-    private func set(_ mark: UInt8) -> Bool {
+    private func set(_ mark: UInt16) -> Bool {
         marks.bitwiseOr(mark, ordering: .sequentiallyConsistent).oldValue & mark == 0
     }
+
+    private func has(_ trait: Traits) -> Bool { has(trait.rawValue) }
+
+    /// Adds traits, which are never removed.
+    final func declare(_ traits: Traits) { marks.bitwiseOr(traits.rawValue, ordering: .sequentiallyConsistent) }
 
     /// The connections, made if there are none yet.
     private var madeConnections: OperationConnections {
@@ -172,7 +197,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     }
 
     /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
-    package var endsWithoutWork: Bool { isCancelled }
+    package var endsWithoutWork: Bool { has(.endsByLifecycle) ? lifecycle.value.isEnding : isCancelled }
 
     override open var isExecuting: Bool { lifecycle.value.state == .executing }
     override open var isFinished: Bool { lifecycle.value.state == .finished }
@@ -241,13 +266,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// started as well, so that it finishes.
     override open func start() {
         guard lifecycle.value.wasStarted || isReady else { return slotDidFree() }
-        handle(.start)
+        advance(by: .start)
     }
 
     // MARK: The lifecycle
 
-    /// Applies an event to the operation, from any thread.
-    final func handle(_ event: Lifecycle.Event) {
+    /// Applies an event to an operation that works once, from any thread.
+    final func advance(by event: Lifecycle.Event) {
         guard let transition = lifecycle.handle(event) else { return }
         proceed(after: transition)
     }
@@ -262,7 +287,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         case .stop: stopWork()
         case .slotFreed: slotDidFree()
         case .readinessChanged: readinessDidChange()
-        case .restart: if lifecycle.value.wasStarted, !isScheduled { handle(.start) } else { readinessDidChange() }
+        case .restart: if lifecycle.value.wasStarted, !isScheduled { advance(by: .start) } else { readinessDidChange() }
         case .finish: executionDidFinish()
         case .nothing, .stopAndFreeSlot, .awaitRetry, .commit, .awaitCommit: break
         }
@@ -279,13 +304,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     func stopWork() {}
 
     /// Finishes an operation that works once. Only the first call counts.
-    final func workDidEnd() { handle(.workCompleted(lifecycle.value.attemptNumber)) }
+    final func workDidEnd() { advance(by: .workCompleted(lifecycle.value.attemptNumber)) }
 
     // MARK: A user's code
 
     /// Whether the class is the library's own, rather than a user's subclass, which may override `isReady`,
     /// `isFinished` or `isCancelled`.
-    package var isOfLibrary: Bool { false }
+    package var isOfLibrary: Bool { has(.ofLibrary) }
 
     /// Whether a change must be posted on another thread: a network thread runs no user code, which receives the
     /// change.
@@ -302,7 +327,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Whether the queue calls `start()` inline, on the thread that made the operation ready. It must then never block.
     /// Otherwise `start()` is called on the queue's dispatch queue. Read once, when the operation becomes ready.
-    package var isStartedDirectly: Bool { false }
+    package var isStartedDirectly: Bool { has(.startedDirectly) }
 
     /// Whether the class calls ``executionDidFinish()`` at its end. A user's class that overrides `start()` cannot: its
     /// queue watches for its end.
@@ -317,11 +342,18 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the operation uses a slot of its queue while it executes. An operation without one starts regardless of
     /// limits and rates, but not while the queue is suspended, or before a barrier that it was added behind. Read once,
     /// when it is added.
-    package var takesSlot: Bool { true }
+    package final var takesSlot: Bool { !has(.slotless) }
 
     /// The host whose limit and gate apply to the operation, nil for none, and whether the operation waits while that gate is
-    /// closed; false lets it pass. Read when the operation becomes ready, both at once, as both may be behind one lock.
-    package var hostAndGate: (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
+    /// closed; false lets it pass. Read when the operation becomes ready.
+    package var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
+        if !has(.looksUpHost), let host = firstHost { return (host, false) }
+        return lookUpHostAndGate()
+    }
+
+    /// The same, for an operation whose host was not noted or may have changed. Both at once, as both may be behind one
+    /// lock.
+    func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
 
     /// The host whose limit and gate apply to the operation; nil for none.
     package final var hostKey: HostKey? { hostAndGate.host }
@@ -351,11 +383,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// it must be short, and run no user code.
     func willWait(for reason: WaitReason) {}
 
-    /// Asks for reports of what the operation waits for. Earlier waits are not reported.
-    final func hearOfWaits() { _ = set(Mark.hearsOfWaits) }
-
     /// Whether it has asked for reports of what it waits for.
-    final var hearsOfWaits: Bool { has(Mark.hearsOfWaits) }
+    final var hearsOfWaits: Bool { has(.hearsOfWaits) }
 
     /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True if that is
     /// unknown, because `isReady` was evaluated: starting by hand an operation that a Foundation queue holds
@@ -394,14 +423,15 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
         // From here on the operation is retained: by the thread that adds it, then by the scheduler.
         connections.object?.beHeld(self)
-        didJoinQueue()
+        if has(.hearsOfQueue) { didJoinQueue() }
         return true
     }
 
     /// Called when the scheduler releases an operation that has finished without posting it.
     func leave() { connections.object?.letGo() }
 
-    /// Called when the operation has been added to a ``RequestOperationQueue``, before it can be started.
+    /// Called when the operation has been added to a ``RequestOperationQueue``, before it can be started, if it has
+    /// declared ``Traits/hearsOfQueue``.
     package func didJoinQueue() {}
 
     /// Releases the work of an operation that has finished, whether it has run or not.
@@ -472,31 +502,5 @@ extension ScheduledOperation {
         reportsAnswer = false
         guard let scheduler = scheduler.object, let host else { return }
         scheduler.noteAnswer(of: host)
-    }
-}
-
-/// An operation's `completionBlock`. Foundation's own is never released, and is not called if it is set late.
-final class CompletionBlock: Sendable {
-    /// A closure stored directly would be wrapped again each time it is read.
-    private struct Stored { let call: @Sendable () -> Void }
-
-    private let stored = Locked<Stored?>(nil)
-
-    var block: (@Sendable () -> Void)? {
-        get { stored.withLock { $0 }?.call }
-        set {
-            let new = newValue.map(Stored.init(call:))
-            let old = stored.withLock { stored in
-                defer { stored = new }
-                return stored
-            }
-            withExtendedLifetime(old) {}
-        }
-    }
-
-    /// Submits the block, if there is one, to a global queue, like Foundation, and releases it.
-    func run() {
-        guard let taken = stored.withLock({ $0.take() }) else { return }
-        DispatchQueue.global().async(execute: taken.call)
     }
 }

@@ -13,7 +13,8 @@ package protocol Transport: AnyObject, Sendable {
 
     /// The same, for a request in either form.
     func connection(
-        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
+        delegate: any URLConnectionDelegate
     ) -> any Connection
 
     /// Runs a block on the thread on which the delegates are called.
@@ -40,7 +41,8 @@ extension Transport {
     package var isOfLibrary: Bool { false }
 
     package func connection(
-        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
+        delegate: any URLConnectionDelegate
     ) -> any Connection {
         connection(for: request.urlRequest, configuration: configuration, delegate: delegate)
     }
@@ -74,7 +76,8 @@ extension NetworkThread: Transport {
     }
 
     package func connection(
-        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+        for request: consuming TransferRequest, configuration: consuming ConnectionConfiguration,
+        delegate: any URLConnectionDelegate
     ) -> any Connection {
         URLConnection(request, configuration: configuration, delegate: delegate, thread: self)
     }

@@ -145,6 +145,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
         self.gauge = gauge
         self.whenStarted = whenStarted
         super.init()
+        declare(.hearsOfQueue)
     }
 
     var current: Phase { Phase(rawValue: phase.load(ordering: .sequentiallyConsistent)) ?? .finished }

@@ -48,8 +48,8 @@ struct ReceivedBody: ~Copyable {
     mutating func place(in sink: SinkQueue?) { (self.sink, hasPlace) = (sink, true) }
 
     /// The request of an attempt that begins: for the rest of the body, if possible.
-    mutating func begin(sending request: TransferRequest) -> TransferRequest {
-        self.request = request
+    mutating func begin(sending request: consuming TransferRequest) -> TransferRequest {
+        self.request = copy request
         (separateBody, cut) = (nil, nil)
         if asksForWhole { return request }
         resumption = nil
