@@ -314,9 +314,27 @@ import Testing
         server.route("/flaky", inTurn: [.status(503), .text("x")])
         server.route("/teapot", inTurn: [.status(418), .text("x")])
         let finished = try await bench.run(
-            "requests: {a: {get: flaky, retry: 2}, b: {get: teapot, retry: {count: 1, on: [418]}}, c: {get: teapot}}")
+            "requests: {a: {get: flaky, retry: 2}, b: {get: teapot, retry: {count: 1, on: [418]}}, c: {get: teapot, after: b}}"
+        )
         #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
         #expect(try finished.outcome("a").retryCount == 1)
+    }
+
+    @Test func `connections are as a request says`() async throws {
+        server.route("/a", .text("x"))
+        let place = try #require(server.url.port)
+        let finished = try await bench.run(
+            """
+            defaults: {ipv4: true, max-redirs: 0}
+            requests:
+              resolved: {get: "http://a.test:\(place)/a", resolve: {"a.test:\(place)": 127.0.0.1}}
+              other: {get: "http://b.test/a", connect-to: {"b.test:80": "127.0.0.1:\(place)"}, interface: 127.0.0.1}
+              nowhere: {get: "http://[::1]:\(place)/a"}
+            """)
+        #expect(
+            finished.states == ["resolved": "succeeded", "other": "succeeded", "nowhere": "failed"],
+            "\(finished.result.failures.map(\.failures))")
+        #expect(Set(server.requests.compactMap { $0.headers["Host"] }) == ["a.test:\(place)", "b.test"])
     }
 
     @Test func `a cancelled run ends`() async throws {

@@ -114,6 +114,8 @@ import Testing
         ),
         Mistake(one("    pages: 3"), "m.yaml:5:5: pages needs follow"),
         Mistake(one("    proxy: 'gopher://p'"), "m.yaml:5:12: proxy: not the URL of a proxy"),
+        Mistake(one("    ipv4: true\n    ipv6: true"), "m.yaml:5:5: ipv4 and ipv6 do not go together"),
+        Mistake(one("    resolve: {'b.test:80': nowhere}"), #"m.yaml:5:28: resolve: "nowhere" is no address"#),
         Mistake(one("    insecure: maybe"), "m.yaml:5:15: insecure must be true or false, not text"),
     ]
 

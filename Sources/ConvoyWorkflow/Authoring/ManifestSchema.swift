@@ -62,7 +62,7 @@ public enum ManifestSchema {
     private static func member(_ key: String) -> JSON {
         switch key {
         case let verb where RequestReader.verbs.contains(verb): return text("The URL of a \(verb.uppercased()).")
-        case "query", "headers", "form", "multipart", "resolve": return mapping
+        case "query", "headers", "form", "multipart", "resolve", "connect-to": return mapping
         case "json": return ["description": "The body, as JSON."]
         case "bearer": return text("The token.")
         case "basic": return closed(["user", "password"]) { _ in anyText }
@@ -90,9 +90,9 @@ public enum ManifestSchema {
                 ]
             ]
         case "timeout", "connect-timeout", "max-time": return time
-        case "limit-rate": return size
+        case "limit-rate", "min-rate": return size
         case "max-redirs": return whole(from: 0, to: 1000)
-        case "http1.1", "insecure": return ["type": "boolean"]
+        case "http1.1", "insecure", "ipv4", "ipv6": return ["type": "boolean"]
         case "tls-min": return ["enum": [1.2, 1.3, "1.2", "1.3"]]
         default: return anyText
         }

@@ -7,14 +7,16 @@ import FoundationNetworking
 /// What a manifest says of connections, by the names of the options of `convoy get`.
 struct ConnectionPlan: Sendable {
     static let keys = [
-        "proxy", "noproxy", "resolve", "unix-socket", "http1.1", "max-redirs", "cacert", "pin", "cert", "key", "tls-min",
-        "insecure", "connect-timeout", "max-time", "limit-rate", "user",
+        "proxy", "noproxy", "resolve", "connect-to", "unix-socket", "interface", "ipv4", "ipv6", "http1.1", "max-redirs",
+        "cacert", "crl-file", "pin", "cert", "key", "tls-min", "insecure", "connect-timeout", "max-time", "limit-rate",
+        "min-rate", "user", "netrc-file",
     ]
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
     private var credential: URLCredential?
     private var rate: RateLimit?
+    private var logins: CredentialStore?
 
     /// Sets an operation up.
     func apply(to operation: HTTPRequestOperation) {
@@ -24,6 +26,7 @@ struct ConnectionPlan: Sendable {
             }
         }
         if let maximumTime { operation.totalTimeout = maximumTime }
+        if let logins { operation.credentialStore = logins }
         if let credential { operation.credential = credential }
         if let rate { operation.receiveRateLimit = rate }
     }
@@ -42,6 +45,19 @@ struct ConnectionPlan: Sendable {
             let bytes = try value.bytes("limit-rate")
             guard bytes > 0 else { throw value.problem("limit-rate must be more than 0") }
             rate = RateLimit(bytesPerSecond: bytes)
+        }
+        if let value = fields["min-rate"] {
+            let bytes = try value.bytes("min-rate")
+            changes.append { $0.stallLimit = StallLimit(bytesPerSecond: bytes, duration: 30) }
+        }
+        if let value = fields["netrc-file"] {
+            let store = CredentialStore()
+            do throws(NetrcError) {
+                store.netrc = try Netrc(contentsOf: URL(fileURLWithPath: try text(value)))
+            } catch {
+                throw value.problem("netrc-file: \(error.description)")
+            }
+            logins = store
         }
         if let value = fields["user"] {
             let parts = try value.string("user").split(
@@ -82,6 +98,27 @@ struct ConnectionPlan: Sendable {
             let overrides = addresses
             changes.append { $0.addressOverrides.merge(overrides) { $1 } }
         }
+        if let value = fields["connect-to"] {
+            var targets: [String: String] = [:]
+            for member in try value.members("connect-to") {
+                targets[member.key] = try member.value.string("a place to connect to")
+            }
+            let overrides = targets
+            changes.append { $0.addressOverrides.merge(overrides) { $1 } }
+        }
+        if let value = fields["interface"] {
+            let text = try value.string("interface")
+            guard !text.isEmpty else { throw value.problem("interface must be a name or an address") }
+            let source: ConnectionSource = IPAddress(text).map { .address($0) } ?? .interface(text)
+            changes.append { $0.connectionSource = source }
+        }
+        for (key, network) in [("ipv4", "::/0"), ("ipv6", "0.0.0.0/0")] {
+            guard let value = fields[key], try value.bool(key), let denied = try? IPNetwork(network) else { continue }
+            changes.append { $0.addressGuard = AddressGuard(deny: [denied]) }
+        }
+        if let value = fields["ipv4"], fields["ipv6"] != nil {
+            throw value.problem("ipv4 and ipv6 do not go together", atKey: true)
+        }
         if let value = fields["unix-socket"] {
             let path = try value.string("unix-socket")
             changes.append { $0.unixSocket = path }
@@ -103,6 +140,15 @@ struct ConnectionPlan: Sendable {
                 throw value.problem("cacert: \(error)")
             }
             changes.append { $0.securityPolicy.certificateAuthorities = authorities }
+        }
+        if let value = fields["crl-file"] {
+            let file = URL(fileURLWithPath: try value.string("crl-file"))
+            do throws(RevocationListError) {
+                try RevocationLists.check([file])
+            } catch {
+                throw value.problem("crl-file: \(error.description)")
+            }
+            changes.append { $0.securityPolicy.revocationLists = [file] }
         }
         if let value = fields["pin"] {
             let pin: PublicKeyPin
@@ -143,6 +189,10 @@ struct ConnectionPlan: Sendable {
         } else if let value = fields["key"] {
             throw value.problem("key needs cert")
         }
+    }
+
+    private func text(_ value: ManifestValue) throws(NetrcError) -> String {
+        if case .string(let text) = value.json { text } else { "" }
     }
 
     private func pinText(_ value: ManifestValue) throws(PublicKeyPinError) -> String {

@@ -39,7 +39,7 @@ struct ExpectationCheck {
     private mutating func checkHead() {
         if let status = response.status, !(plan.statuses ?? [200...299]).contains(where: { $0.contains(status) }) {
             var text = "status: expected \(Self.statusText(plan.statuses)), got \(status)"
-            let body = response.text.prefix(65_536).split(separator: "\n" as Character).joined(separator: " ")
+            let body = response.text.prefix(65_536).split(whereSeparator: \.isNewline).joined(separator: " ")
             if !body.isEmpty, response.isText { text += ", with \(quoted(shown(body)))" }
             fail(text, .status)
         }
