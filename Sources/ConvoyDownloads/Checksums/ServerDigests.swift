@@ -15,7 +15,9 @@ package enum ServerDigests {
     ///
     /// `Content-Digest` and `Content-MD5` are digests of the bytes in this message, and so only count for a 200.
     package static func checksums(in head: ResponseHead) -> [Checksum] {
-        guard head.statusCode == 200 || head.statusCode == 206, !head.isEncoded else { return [] }
+        guard head.statusCode == 200 || head.statusCode == 206, !head.isEncoded,
+            head.hasField("repr-digest", "content-digest", "digest", "content-md5")
+        else { return [] }
         var found: [ChecksumAlgorithm: Checksum] = [:]
         func add(_ checksums: [ChecksumAlgorithm: Checksum]) { found.merge(checksums) { first, _ in first } }
         add(structured(head.values(of: "Repr-Digest")))

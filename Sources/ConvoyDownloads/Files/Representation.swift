@@ -42,8 +42,9 @@ package struct Representation: Sendable, Equatable {
 
     /// The media type that a `Content-Type` names; nil if it names none.
     static func type(_ value: String?) -> String? {
-        let essence = value?.utf8.prefix { $0 != UInt8(ascii: ";") }
-        guard let essence, case let type = ASCII.trimmed(essence), !type.isEmpty else { return nil }
+        guard let essence = value.map({ Array($0.utf8) })?.prefix(while: { $0 != UInt8(ascii: ";") }),
+            case let type = ASCII.trimmed(essence), !type.isEmpty
+        else { return nil }
         return String(decoding: type.map(ASCII.lowercased), as: UTF8.self)
     }
 
@@ -58,7 +59,7 @@ package struct Representation: Sendable, Equatable {
 /// its URL each time, and is the same all the same.
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
-        case text(String)
+        case url(URL)
         /// As journals have it: a query may be a secret.
         case digest(String)
     }
@@ -66,7 +67,7 @@ package struct ResourcePlace: Sendable, Equatable {
     private let form: Form
 
     /// The place of a URL.
-    package init(_ url: URL) { form = .text(Self.text(of: url)) }
+    package init(_ url: URL) { form = .url(url) }
 
     /// A place whose digest is known.
     package init(digest: String) { form = .digest(digest) }
@@ -75,15 +76,17 @@ package struct ResourcePlace: Sendable, Equatable {
     package var digest: String {
         switch form {
         case .digest(let digest): return digest
-        case .text(let text):
+        case .url(let url):
             let digest = MessageDigest()
-            digest.update(Data(text.utf8))
+            digest.update(Data(Self.text(of: url).utf8))
             return digest.value()?.hexadecimalString ?? ""
         }
     }
 
     package static func == (one: Self, other: Self) -> Bool {
-        if case .text(let one) = one.form, case .text(let other) = other.form { return one.utf8.elementsEqual(other.utf8) }
+        if case .url(let one) = one.form, case .url(let other) = other.form {
+            return text(of: one).utf8.elementsEqual(text(of: other).utf8)
+        }
         return one.digest.utf8.elementsEqual(other.digest.utf8)
     }
 

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 
@@ -127,7 +128,8 @@ extension DownloadPlan {
 
     private mutating func evaluateWhole(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
         let known = known(of: part.source)
-        let isSamePlace = sources[part.source].place == ResourcePlace(head.url)
+        let place = ResourcePlace(head.url)
+        let isSamePlace = sources[part.source].place == place
         if asksForWhole, known.isDenied(byWhole: head, isSamePlace: isSamePlace) {
             isDenied = true
             return .disagrees
@@ -147,14 +149,15 @@ extension DownloadPlan {
                 url: head.url, validators: validators, type: Representation.type(head["Content-Type"]),
                 total: announced, secrets: secrets)
         }
-        sources[part.source].place = ResourcePlace(head.url)
+        sources[part.source].place = place
         sources[part.source].validators = validators
-        let units = head["Accept-Ranges"].map { $0.lowercased().utf8.elementsEqual("bytes".utf8) } ?? false
+        let units = head["Accept-Ranges"].map { ASCII.equalIgnoringCase($0.utf8, "bytes".utf8) } ?? false
         sources[part.source].sendsParts = units && validators != nil && announced != nil ? nil : false
         if units, isVerified, announced != nil { sources[part.source].sendsParts = nil }
-        parts[id]?.end = length
-        parts[id]?.responseEnd = length
-        parts[id]?.isReceiving = true
+        if var part = parts[id] {
+            (part.end, part.responseEnd, part.isReceiving) = (length, length, true)
+            parts[id] = part
+        }
         return .startsOver
     }
 }

@@ -21,6 +21,10 @@ package struct KnownRepresentation: Sendable, Equatable {
             self.lastModified = lastModified.flatMap { EchoedValue(text: $0)?.text }
         }
 
+        fileprivate init(_ entityTag: EchoedValue?, modified: EchoedValue?) {
+            (self.entityTag, lastModified) = (entityTag?.text, modified?.text)
+        }
+
         /// Whether there is no validator.
         package var isEmpty: Bool { entityTag == nil && lastModified == nil }
 
@@ -134,20 +138,20 @@ extension KnownRepresentation.Validators {
     /// A strong tag, or a date at least a minute older than the response: two representations may share a more recent
     /// one. nil if the head has neither.
     package init?(of head: ResponseHead) {
-        let modified = head.echoedValue(of: "Last-Modified")?.text
+        let modified = head.echoedValue(of: "Last-Modified")
         if head.hasField("etag") {
             // An unusable tag still shows that the date does not suffice.
             let quote = UInt8(ascii: "\"")
             guard let tag = head.echoedValue(of: "ETag"), tag.bytes.count >= 2, tag.bytes.first == quote,
                 tag.bytes.last == quote
             else { return nil }
-            self.init(entityTag: tag.text, lastModified: modified)
+            self.init(tag, modified: modified)
             return
         }
-        guard let modified, let date = head["Date"], let modifiedTime = HTTPDate.parse(modified),
+        guard let modified, let date = head["Date"], let modifiedTime = HTTPDate.parse(modified.text),
             let time = HTTPDate.parse(date), time - modifiedTime >= 60
         else { return nil }
-        self.init(entityTag: nil, lastModified: modified)
+        self.init(nil, modified: modified)
     }
 }
 

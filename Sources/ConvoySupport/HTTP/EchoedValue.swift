@@ -11,8 +11,9 @@ package struct EchoedValue: Hashable, Sendable {
 
     /// - Returns: nil for no bytes, for too many, and for control characters other than the tab.
     package init?(_ bytes: some Collection<UInt8>) {
-        guard !bytes.isEmpty, bytes.count <= Self.maximumLength, HTTPSyntax.isFieldValue(bytes) else { return nil }
+        guard !bytes.isEmpty, bytes.count <= Self.maximumLength else { return nil }
         self.bytes = Array(bytes)
+        if !HTTPSyntax.isFieldValue(self.bytes) { return nil }
     }
 
     // MARK: As text

@@ -38,6 +38,12 @@
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     }
 
+    /// The same for bytes in memory.
+    package static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        String(validating: bytes, as: UTF8.self)
+            ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+    }
+
     // MARK: Hexadecimal digits
 
     /// The value of a hexadecimal digit of either case; nil for any other byte.

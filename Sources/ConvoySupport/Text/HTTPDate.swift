@@ -16,6 +16,7 @@ package enum HTTPDate {
     /// - Parameter now: the time by which a two-digit year is interpreted, in seconds since 1970.
     package static func parse(_ text: String, now: Int64 = Int64(time(nil))) -> Int64? {
         guard text.utf8.count <= longestText else { return nil }
+        if let seconds = fixdate(text) { return seconds }
         let words = text.utf8.split(separator: UInt8(ascii: " "))
         switch words.count {
         case 6:
@@ -104,6 +105,37 @@ package enum HTTPDate {
         guard let fields = UTCFields(min(max(now, 0), lastSecond)) else { return (0, 2020) }
         return (fields.adding(years: 50), Int32(fields.year + 50))
     }
+
+    // MARK: As it is written
+
+    /// The time of an IMF-fixdate in its exact form, which nearly every date has; nil for any other text.
+    private static func fixdate(_ text: String) -> Int64? {
+        var text = text
+        return text.withUTF8 { bytes -> Int64? in
+            guard bytes.count == 29, bytes[3] == UInt8(ascii: ","), bytes[19] == UInt8(ascii: ":"),
+                bytes[22] == UInt8(ascii: ":"), [4, 7, 11, 16, 25].allSatisfy({ bytes[$0] == UInt8(ascii: " ") })
+            else { return nil }
+            func name(_ position: Int) -> UInt32 {
+                UInt32(bytes[position]) << 16 | UInt32(bytes[position + 1]) << 8 | UInt32(bytes[position + 2])
+            }
+            func number(_ position: Int) -> Int32? {
+                let (tens, ones) = (bytes[position] &- UInt8(ascii: "0"), bytes[position + 1] &- UInt8(ascii: "0"))
+                return tens < 10 && ones < 10 ? Int32(tens) * 10 + Int32(ones) : nil
+            }
+            guard name(26) == Self.name("GMT"), shortDays.contains(name(0)), let month = shortMonths.firstIndex(of: name(8)),
+                let day = number(5), day > 0, let century = number(12), let year = number(14),
+                let hour = number(17), hour <= 23, let minute = number(20), minute <= 59, let second = number(23),
+                second <= 60
+            else { return nil }
+            return UTCFields.midnight(year: century * 100 + year, month: Int32(month), day: day)
+                .map { $0 + Int64(hour) * 3600 + Int64(minute) * 60 + Int64(second) }
+        }
+    }
+
+    private static func name(_ text: String) -> UInt32 { text.utf8.prefix(3).reduce(0) { $0 << 8 | UInt32($1) } }
+
+    private static let shortDays = days.map(name)
+    private static let shortMonths = months.map(name)
 
     // MARK: Words
 

@@ -144,7 +144,7 @@ extension ResponseHead {
     /// The head for the cache.
     var forCache: CachedHead {
         var fields: [(name: String, value: String)] = []
-        forEachField { fields.append((Self.transparent($0), Self.transparent(ASCII.trimmed($1)))) }
+        forEachField { fields.append((Self.transparent($0), Self.transparent($1))) }
         return CachedHead(statusCode: statusCode, fields: fields)
     }
 
@@ -183,7 +183,7 @@ extension ResponseHead {
     /// The content codings of the body.
     var codings: [ContentCoding] { isEncoded ? ContentCoding.codings(in: values(of: "Content-Encoding")) : [] }
 
-    private static func transparent(_ bytes: ArraySlice<UInt8>) -> String {
+    private static func transparent(_ bytes: UnsafeRawBufferPointer) -> String {
         if bytes.allSatisfy({ $0 < 0x80 }) { return String(decoding: bytes, as: UTF8.self) }
         return String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     }

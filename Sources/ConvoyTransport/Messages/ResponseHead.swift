@@ -73,11 +73,9 @@ public final class ResponseHead: Sendable {
     /// 9110, section 5.3).
     public subscript(name: String) -> String? {
         var value: String?
-        forEachField { field, content in
-            guard ASCII.equalIgnoringCase(field, name.utf8) else { return }
-            let text = ASCII.text(ASCII.trimmed(content))
+        forEachLine(of: name) { content in
             // Appended, as a server may repeat a field ten thousand times.
-            if value == nil { value = text } else { value?.append(", " + text) }
+            if value == nil { value = ASCII.text(content) } else { value?.append(", " + ASCII.text(content)) }
         }
         return value
     }
@@ -98,10 +96,7 @@ public final class ResponseHead: Sendable {
     /// - Parameter limit: how many lines are looked for.
     package func bytes(of name: String, limit: Int = .max) -> [[UInt8]] {
         var values: [[UInt8]] = []
-        forEachField { field, content in
-            guard values.count < limit, ASCII.equalIgnoringCase(field, name.utf8) else { return }
-            values.append(Array(ASCII.trimmed(content)))
-        }
+        forEachLine(of: name) { if values.count < limit { values.append(Array($0)) } }
         return values
     }
 
@@ -111,7 +106,7 @@ public final class ResponseHead: Sendable {
     /// All header fields in the order received, one entry per line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
-        forEachField { fields.append((ASCII.text($0), ASCII.text(ASCII.trimmed($1)))) }
+        forEachField { fields.append((ASCII.text($0), ASCII.text($1))) }
         return fields
     }
 
@@ -160,18 +155,41 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// Calls a function with each field: its value has blanks at both ends.
-    func forEachField(_ body: (_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Void) {
-        var position = bytes.startIndex
-        var isStatusLine = true
-        while position < bytes.endIndex {
-            let end = bytes[position...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
-            let line = bytes[position..<end]
-            position = min(end + 1, bytes.endIndex)
-            if isStatusLine {
-                isStatusLine = false
-            } else if let colon = line.firstIndex(of: UInt8(ascii: ":")) {
-                body(line[..<colon], line[(colon + 1)...])
+    /// Calls a block with the value of each line of a field.
+    private func forEachLine(of name: String, _ body: (_ value: UnsafeRawBufferPointer) -> Void) {
+        var name = name
+        name.withUTF8 { name in
+            forEachLine { line in
+                guard line.count > name.count, line[name.count] == UInt8(ascii: ":"),
+                    ASCII.equalIgnoringCase(line[..<name.count], name)
+                else { return }
+                body(UnsafeRawBufferPointer(rebasing: ASCII.trimmed(line[(name.count + 1)...])))
+            }
+        }
+    }
+
+    /// Calls a block with each field, without the blanks around its value.
+    func forEachField(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void) {
+        forEachLine { line in
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return }
+            body(
+                UnsafeRawBufferPointer(rebasing: line[..<colon]),
+                UnsafeRawBufferPointer(rebasing: ASCII.trimmed(line[(colon + 1)...])))
+        }
+    }
+
+    /// Calls a block with each line behind the status line.
+    private func forEachLine(_ body: (_ line: UnsafeRawBufferPointer) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return }
+            func endOfLine(_ position: Int) -> Int {
+                memchr(start + position, 0x0A, bytes.count - position).map { UnsafeRawPointer($0) - start } ?? bytes.count
+            }
+            var position = endOfLine(0) + 1
+            while position < bytes.count {
+                let end = endOfLine(position)
+                body(UnsafeRawBufferPointer(rebasing: bytes[position..<end]))
+                position = end + 1
             }
         }
     }
