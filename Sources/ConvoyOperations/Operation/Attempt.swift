@@ -237,6 +237,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
                 startOver(with: response, connection)
             } else {
                 body.keepSeparately()
+                // Who decides has cancelled it: the body would only fill memory until that is carried out.
+                if operation.lifecycle.value.isEnding { connection.suspendReceiving() }
             }
         }
     }

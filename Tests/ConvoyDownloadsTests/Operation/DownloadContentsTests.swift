@@ -24,6 +24,20 @@ struct DownloadContentsTests {
         }
     }
 
+    @Test func `nothing is received of a response that is refused`() async {
+        fixture.server.servePattern(count: 32 << 20, at: "/file", etag: "\"1\"")
+        let operation = HTTPRequestOperation(request: URLRequest(url: fixture.server.url("/file")))
+        operation.completionQueue = .global()
+        operation.outputStream = OutputStream(toMemory: ())
+        operation.setBodyAcceptance { [weak operation] _ in
+            operation?.cancel()
+            return false
+        }
+        fixture.queue.addOperation(operation)
+        try? await operation.finished()
+        #expect(operation.transferProgress.bytesReceived == 0)
+    }
+
     @Test func theJournalIsForItsOwnerAndHasNoSecretOfTheURL() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download("/file?token=hidden"))
