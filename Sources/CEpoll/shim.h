@@ -2,11 +2,13 @@
 #ifdef __linux__
 /* Linux calls that Swift's Glibc module lacks. Headers only: nothing is linked. */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <spawn.h>
 #include <sys/epoll.h>
@@ -49,6 +51,19 @@ static inline int cepoll_unacknowledged_bytes(int fd) {
 static inline int cepoll_rename_without_replacing(const char *from, const char *to) {
     return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 1u /* RENAME_NOREPLACE */);
 }
+
+/* Gives an open file without a name its first one; fails with EEXIST if that is taken. Linux before 6.10 wants a capability
+   for the first way. */
+static inline int cepoll_name_file(int fd, const char *path) {
+    char own[64];
+    if (linkat(fd, "", AT_FDCWD, path, 0x1000 /* AT_EMPTY_PATH */) == 0) return 0;
+    if (errno == EEXIST) return -1;
+    snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* O_TMPFILE, which is declared under _GNU_SOURCE only: opens a file without a name in a directory. */
+static const int cepoll_unnamed_file = 020000000 | O_DIRECTORY;
 
 /* Opens a file, or a link with O_NOFOLLOW, only to ask what it is: closing it drops no locks. O_PATH is declared under
    _GNU_SOURCE only. */

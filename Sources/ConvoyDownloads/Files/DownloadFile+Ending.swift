@@ -4,8 +4,33 @@ import Foundation
 
 /// The end: the file gets its name, or the files are closed or removed.
 extension DownloadFile {
-    /// Gives the file its final name, and removes the journal. If nothing was written, the file is empty. Its bytes are on
-    /// the disk before it has the name: there may be an old file, which a power cut must not turn into half of a new one.
+    /// Brings the bytes onto the disk, so that nothing is left but to give the file its name: there may be an old file, which
+    /// a power cut must not turn into half of a new one. If nothing was written, the file is empty. Can be repeated.
+    ///
+    /// - Parameters:
+    ///   - synchronizes: whether the file and its directory are on the disk when it has been committed.
+    ///   - total: the length that it must have.
+    package func secure(synchronizes: Bool, total: Int64) throws(FileWritingError) {
+        if synchronizes, state.withLock({ $0.folder < 0 }) {
+            let folder = try openDirectory()
+            state.withLock { $0.folder = folder }
+        }
+        if !secureUnnamed(synchronizes: synchronizes, total) { try securePartial(synchronizes: synchronizes, total) }
+        state.withLock { $0.isSecured = true }
+    }
+
+    private func securePartial(synchronizes: Bool, _ total: Int64) throws(FileWritingError) {
+        if !state.withLock({ $0.isPrepared }) { try prepare() }
+        guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
+        if let modified = state.withLock({ $0.modified }) { _ = calls.setModificationTime(descriptor, modified) }
+        if !secures(descriptor, synchronizes ? calls.synchronize : calls.synchronizeData), synchronizes {
+            throw failure(.cannotWrite, path)
+        }
+        if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
+        if !isOnLocalFileSystem { try closeEarly() }
+    }
+
+    /// Gives the file its final name, and removes the journal.
     ///
     /// - Parameters:
     ///   - replaces: whether a file with that name is replaced; otherwise that is an error.
@@ -14,31 +39,41 @@ extension DownloadFile {
     package func commit(
         as name: String, replaces: Bool, synchronizes: Bool, total: Int64
     ) throws(FileWritingError) {
-        guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
-        if !state.withLock({ $0.isPrepared }) { try prepare() }
+        if !state.withLock({ $0.isSecured }) { try secure(synchronizes: synchronizes, total: total) }
+        defer { closeFolder() }
+        if state.withLock({ $0.unnamed >= 0 }) {
+            if !replaces, try nameUnnamed(name) { return synchronizes ? try synchronizeFolder() : () }
+            dropUnnamed()
+            try securePartial(synchronizes: synchronizes, total)
+        }
         endJournal()
         let path = path
-        guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
-        if !secures(descriptor, synchronizes ? calls.synchronize : calls.synchronizeData), synchronizes {
-            throw failure(.cannotWrite, path)
-        }
         if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         guard FileIdentity(directory) != nil else { throw FileWritingError(.cannotWrite, directory, ENOENT) }
         let identity = state.withLock { $0.file.identity }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
-        if !isOnLocalFileSystem { try closeEarly() }
         try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)
         state.withLock { ($0.file.identity, $0.claimed) = (nil, 0) }
         defer { closeFiles(removingKept: true) }
-        if synchronizes { try synchronizeDirectory() }
+        if synchronizes { try synchronizeFolder() }
         closeJournal(removing: true)
+    }
+
+    private func synchronizeFolder() throws(FileWritingError) { try synchronize(folder: state.withLock { $0.folder }) }
+
+    private func closeFolder() {
+        let folder = state.withLock { state in
+            defer { state.folder = -1 }
+            return state.folder
+        }
+        if folder >= 0 { _ = calls.close(folder) }
     }
 
     /// Closes the file under another descriptor. Some file systems report a lack of space only then.
     private func closeEarly() throws(FileWritingError) {
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename, and
         // what is left of this one after a failure.
-        let held = FileCalls.awaitingDescriptor { calls.duplicate(descriptor) }
+        let held = calls.duplicate(descriptor)
         guard held >= 0 else { throw failure(.cannotWrite, path) }
         let closing = state.withLock { state in
             defer { state.file.descriptor = held }
@@ -50,6 +85,9 @@ extension DownloadFile {
 
     /// Ends the use of the files. What the journal claims stays for a later download; all else is removed.
     package func close() {
+        dropUnnamed()
+        closeFolder()
+        state.withLock { ($0.keepsInMemory, $0.memory, $0.claim) = (false, [], nil) }
         guard descriptor >= 0 else { return closeJournal(removing: false) }
         endJournal()
         let (isKept, identity, isUseful) = state.withLock { state in
@@ -108,7 +146,7 @@ extension DownloadFile {
     }
 
     /// Says when the file was last modified, in seconds since 1970. Where that cannot be set, it is when it was written.
-    package func setModificationTime(_ time: Int64) { _ = calls.setModificationTime(descriptor, time) }
+    package func setModificationTime(_ time: Int64) { state.withLock { $0.modified = time } }
 
     /// Stores an extended attribute, made of the length of the file and of the time when it was last modified, in seconds
     /// since 1970. Where there are no attributes, nothing happens.
@@ -126,6 +164,7 @@ extension DownloadFile {
         let (descriptor, isKept) = state.withLock {
             ($0.file.descriptor, !$0.isPrepared && $0.claimed > 0 && $0.kept == nil)
         }
+        guard descriptor >= 0 else { return FileSystem.freeSpace(at: directory) }
         var information = stat()
         guard let free = FileSystem.freeSpace(descriptor), fstat(descriptor, &information) == 0 else { return nil }
         if isKept { return free }

@@ -80,6 +80,13 @@ extension DownloadFile {
     /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed, and
     /// the file is never committed: the system may have dropped them. Blocks.
     package func synchronize() {
+        // A short file that is not whole, or not wanted any more for now.
+        let isInMemory = state.withLock {
+            $0.keepsInMemory && !$0.isMemoryOld && !$0.memory.isEmpty && $0.representation != nil && !$0.isEnding
+        }
+        if isInMemory { try? prepare() }
+        // What waits needs no descriptors.
+        state.withLock { $0.claim = nil }
         synchronizationLock.withLock { _ in
             // A descriptor of its own: the download may end meanwhile.
             let (held, written, generation) = state.withLock { state -> (Int32, ByteRanges, Int) in

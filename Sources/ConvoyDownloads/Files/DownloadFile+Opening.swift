@@ -151,14 +151,26 @@ extension DownloadFile {
 
     /// Removes a journal for good, so that it cannot come back beside another partial file.
     func removeJournal() throws(FileWritingError) {
+        // Before anything has changed, where there may be no descriptor for it.
+        let folder = try openDirectory()
+        defer { _ = calls.close(folder) }
         guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }
-        try synchronizeDirectory()
+        try synchronize(folder: folder)
+    }
+
+    func openDirectory() throws(FileWritingError) -> Int32 {
+        let folder = opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard folder >= 0 else { throw failure(.cannotWrite, directory) }
+        return folder
     }
 
     func synchronizeDirectory() throws(FileWritingError) {
-        let folder = FileCalls.awaitingDescriptor { opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
-        guard folder >= 0 else { throw failure(.cannotWrite, directory) }
+        let folder = try openDirectory()
         defer { _ = calls.close(folder) }
+        try synchronize(folder: folder)
+    }
+
+    func synchronize(folder: Int32) throws(FileWritingError) {
         // Some file systems cannot do that for directories.
         guard calls.synchronize(folder) == 0 || errno == EINVAL || errno == EROFS else {
             throw failure(.cannotWrite, directory)

@@ -13,6 +13,7 @@ import Foundation
 ///   file that has them, so that it says nothing of another one that lies under the same name.
 /// - Bytes that the journal claims are never overwritten by those of another representation: these go into a file of their
 ///   own, which takes the place of the partial file when it has more bytes, or of the final one when it is whole.
+/// - A short new file has neither: its bytes are in memory until all of them go to the disk and get the name.
 ///
 /// Writing, reading and the journal are safe from several threads at once; the other calls are made one at a time, on a
 /// thread that may block.
@@ -22,7 +23,7 @@ package final class DownloadFile: @unchecked Sendable {
     let calls: FileCalls
     let clock: @Sendable () -> UInt64
 
-    // Set by `open()`, before any other use, and by those who end the use, after any.
+    // Set by `open()`, before any bytes are written to the file, and by those who end the use, after any.
     /// Whether the file system has locks. Without them the partial file has no journal: another might use both.
     var hasLock = false
     var isOnLocalFileSystem = false
@@ -58,6 +59,23 @@ package final class DownloadFile: @unchecked Sendable {
         /// How often it has been said what the bytes are bytes of.
         var generation = 0
         var isDirectorySynchronized = false
+        /// Whether bytes stay in memory until there are all of a short file.
+        var keepsInMemory = false
+        var memory: [UInt8] = []
+        /// Whether those in memory are of what was before, and are replaced by the first that come.
+        var isMemoryOld = false
+        /// A file without a name that has all of it, and is about to get its name.
+        var unnamed: Int32 = -1
+        /// The directory, where the file's name is synchronized, too.
+        var folder: Int32 = -1
+        /// When the file was last modified, if that is not when it was written: seconds since 1970.
+        var modified: Int64?
+        /// Whether nothing is left but to give the file its name.
+        var isSecured = false
+        /// What holds descriptors back for the file until it is open.
+        var claim: (any AnyObject & Sendable)?
+        /// Where no file may be when the file is opened later.
+        var destination: String?
         /// The error of a synchronization. What it was to secure may be lost, and the system says so only once: those
         /// after it succeed.
         var lossCode: Int32?
@@ -87,8 +105,17 @@ package final class DownloadFile: @unchecked Sendable {
 
     /// Whether the next write does not wait for another machine, or for a disk to synchronize.
     package var writesAtOnce: Bool {
-        isOnLocalFileSystem && state.withLock { $0.isPrepared || $0.claimed == 0 }
+        state.withLock { state in
+            if state.keepsInMemory { return true }
+            return state.file.descriptor >= 0 && isOnLocalFileSystem && (state.isPrepared || state.claimed == 0)
+        }
     }
+
+    /// Whether the end of the use does not wait for another machine.
+    package var closesAtOnce: Bool { !isOpen || isOnLocalFileSystem }
+
+    /// Whether the partial file is open, or what replaces it.
+    package var isOpen: Bool { descriptor >= 0 }
 
     /// What the next bytes are bytes of. Until the first is written, nothing changes in the file.
     ///
@@ -97,8 +124,11 @@ package final class DownloadFile: @unchecked Sendable {
     ///   - kept: the bytes of it that are in the file; none to start over.
     package func begin(_ representation: Representation?, keeping kept: ByteRanges = ByteRanges()) {
         state.withLock { state in
-            state.isPrepared = !kept.isEmpty
+            state.isPrepared = !kept.isEmpty && state.file.descriptor >= 0
             if kept.isEmpty { state.lossCode = nil }
+            state.keepsInMemory = !kept.isEmpty && !state.memory.isEmpty
+            state.isMemoryOld = kept.isEmpty
+            state.isSecured = false
             (state.representation, state.written) = (representation, kept)
             state.safe = state.safe.intersection(kept)
             state.generation += 1
@@ -122,9 +152,23 @@ package final class DownloadFile: @unchecked Sendable {
 
     /// Writes bytes to their place, and claims them in the journal from time to time.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(FileWritingError) {
+        if state.withLock({ $0.keep(bytes, at: offset) }) { return }
         if !state.withLock({ $0.isPrepared }) { try prepare() }
         let descriptor = descriptor
         guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
+        try write(bytes, at: offset, to: descriptor) { range in
+            state.withLock { state in
+                state.written.insert(range)
+                state.isSecured = false
+            }
+        }
+        synchronizeIfDue()
+    }
+
+    /// - Parameter then: called with what was written, in as many steps as the system makes.
+    func write(
+        _ bytes: UnsafeRawBufferPointer, at offset: Int64, to descriptor: Int32, then: (Range<Int64>) -> Void = { _ in }
+    ) throws(FileWritingError) {
         var rest = bytes
         var position = offset
         while !rest.isEmpty {
@@ -134,14 +178,13 @@ package final class DownloadFile: @unchecked Sendable {
                 throw count < 0 ? failure(.cannotWrite, path) : FileWritingError(.cannotWrite, path, EIO)
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
-            let range = position..<position + Int64(count)
-            state.withLock { $0.written.insert(range) }
+            then(position..<position + Int64(count))
             position += Int64(count)
         }
-        synchronizeIfDue()
     }
 
-    /// Makes room for another representation than the one before, and reserves space.
+    /// Opens the file, if that was left for later, makes room for another representation than the one before, and reserves
+    /// space.
     func prepare() throws(FileWritingError) {
         try journalLock.withLock { _ throws(FileWritingError) in
             let (isPrepared, isEnding, total) = state.withLock {
@@ -149,12 +192,15 @@ package final class DownloadFile: @unchecked Sendable {
             }
             guard !isPrepared else { return }
             guard !isEnding else { throw FileWritingError(.cannotWrite, paths.partial, EBADF) }
+            if !isOpen { try openLate() }
             if state.withLock({ $0.claimed > 0 && $0.kept == nil }) {
                 try beginReplacement()
             } else if try size() > 0, calls.truncate(descriptor, 0) != 0 {
                 throw failure(.cannotWrite, path)
             }
             if let total { try reserve(total) }
+            try writeMemory(to: descriptor)
+            state.withLock { ($0.keepsInMemory, $0.memory) = (false, []) }
             let isKept = state.withLock { state in
                 state.isPrepared = true
                 return state.kept != nil
@@ -169,9 +215,7 @@ package final class DownloadFile: @unchecked Sendable {
     /// What follows goes into a file of its own, and what the journal claims stays. With the lock of the journal.
     private func beginReplacement() throws(FileWritingError) {
         try removeReplacement()
-        let descriptor = FileCalls.awaitingDescriptor {
-            opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
-        }
+        let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
         // It may get the name of the partial file.
         _ = calls.lock(descriptor)

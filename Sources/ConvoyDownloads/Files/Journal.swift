@@ -123,10 +123,11 @@ package enum JournalLayout {
 /// The names of a download's files while it is not whole: those of the file with `.convoypart` and `.convoyjournal`
 /// behind them, in the same directory.
 package struct PartialPaths: Sendable, Equatable {
-    package let partial: String
-    package let journal: String
+    private let stem: String
+    package var partial: String { stem + Self.partialSuffix }
+    package var journal: String { stem + Self.journalSuffix }
     /// That of what is to replace a partial file, which is kept meanwhile.
-    package let replacement: String
+    package var replacement: String { stem + Self.replacementSuffix }
 
     package static let partialSuffix = ".convoypart"
     package static let journalSuffix = ".convoyjournal"
@@ -149,9 +150,7 @@ package struct PartialPaths: Sendable, Equatable {
     }
 
     private init(directory: String, name: String) {
-        let stem = PathText.join(directory, Self.shortened(name))
-        (partial, journal) = (stem + Self.partialSuffix, stem + Self.journalSuffix)
-        replacement = stem + Self.replacementSuffix
+        stem = PathText.join(directory, Self.shortened(name))
     }
 
     /// A name to which the suffixes can be added. Most file systems allow 255 bytes.

@@ -111,7 +111,7 @@ extension Download {
     func askAboutExisting() {
         guard let parent = operation else { return }
         let question = HTTPRequestOperation(request: questionAboutExisting)
-        question.adoptSettings(of: parent, decoding: decodes)
+        question.adoptSettings(of: parent, decoding: decodes, identity: asksForIdentity)
         question.whenDelivered { [weak self, weak question] in
             guard let self, let question else { return }
             FileWorkers.shared.perform { self.didAskAboutExisting(question) }

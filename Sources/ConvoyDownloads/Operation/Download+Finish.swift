@@ -141,12 +141,44 @@ extension Download {
             if let head, !isPlain, serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true {
                 _ = try operation.responseObject(for: head.urlResponse, data: nil)
             }
-            if endsIfStopped() { return }
-            let (url, known) = state.withLock { ($0.finalURL, $0.finalPath) }
-            guard let url, let path = known else { throw DownloadError.noDestination }
-            if settings.keepsModificationDate, let modified = head?["Last-Modified"].flatMap({ HTTPDate.parse($0) }) {
-                file.setModificationTime(modified)
+        } catch {
+            return fail(error)
+        }
+        if settings.keepsModificationDate, let modified = head?["Last-Modified"].flatMap({ HTTPDate.parse($0) }) {
+            file.setModificationTime(modified)
+        }
+        secure(file, total, nil)
+    }
+
+    /// Brings the bytes onto the disk, which may take long, and then commits the file.
+    ///
+    /// - Parameter claim: that of an earlier call that has lacked a descriptor.
+    private func secure(_ file: DownloadFile, _ total: Int64, _ claim: DescriptorClaim?) {
+        if endsIfStopped() { return }
+        do throws(FileWritingError) {
+            try file.secure(synchronizes: settings.synchronizes, total: total)
+        } catch {
+            if error.reason == .exists, settings.existing == .skip {
+                state.withLock { $0.outcome = .skipped }
+                return succeed()
             }
+            guard error.cause.lacksDescriptor, claim?.isLast != true, let work = state.withLock({ $0.work }) else {
+                return fail(self.error(error))
+            }
+            return work.awaitDescriptors(2, after: claim ?? DescriptorClaim(0)) { claim in
+                FileWorkers.shared.perform { self.secure(file, total, claim) }
+            }
+        }
+        withExtendedLifetime(claim) {}
+        if endsIfStopped() { return }
+        commit(file, total)
+    }
+
+    private func commit(_ file: DownloadFile, _ total: Int64) {
+        let (head, url, known) = state.withLock { ($0.head, $0.finalURL, $0.finalPath) }
+        guard let operation else { return }
+        do {
+            guard let url, let path = known else { throw DownloadError.noDestination }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
             // Cancelled at the last moment: the operation has ended, and its files are closed.
             guard let work = state.withLock({ $0.work }), work.beginCommit() else { return forgetWork() }

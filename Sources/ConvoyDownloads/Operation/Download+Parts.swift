@@ -12,7 +12,7 @@ extension Download {
     func start(_ request: PartRequest) {
         guard let parent = operation else { return }
         let part = HTTPRequestOperation(request: urlRequest(request))
-        part.adoptSettings(of: parent, decoding: decodes)
+        part.adoptSettings(of: parent, decoding: decodes, identity: asksForIdentity)
         part.setBodySink(PartSink(of: self, id: request.id))
         part.setBodyAcceptance { [weak self, weak part] head in
             guard let self, let part else { return false }
@@ -35,7 +35,7 @@ extension Download {
     func urlRequest(_ part: PartRequest) -> URLRequest {
         var request = self.request
         let isOwn = part.url == request.url
-        request.url = part.url
+        if !isOwn { request.url = part.url }
         if let range = part.range {
             request.setValue("bytes=\(range.first)-\(range.last.map { "\($0)" } ?? "")", forHTTPHeaderField: "Range")
             request.setValue(part.condition, forHTTPHeaderField: "If-Range")
@@ -99,6 +99,7 @@ extension Download {
                 part.cancel()
                 return false
             }
+            keepShortFileInMemory()
         }
         report(0)
         startMore()
@@ -221,8 +222,16 @@ extension Download {
         do throws(FileWritingError) {
             try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(range.count)), at: range.lowerBound)
         } catch {
+            // The bytes come again when there may be a descriptor.
+            guard !error.cause.lacksDescriptor else { throw error }
             let failure = DownloadFailure(error: self.error(error), isFinal: true)
-            state.withLock { if $0.fatal == nil { $0.fatal = failure } }
+            state.withLock { state in
+                if error.reason == .exists, settings.existing == .skip {
+                    state.outcome = .skipped
+                } else if state.fatal == nil {
+                    state.fatal = failure
+                }
+            }
             throw error
         }
         let now = MonotonicClock.now
@@ -369,6 +378,8 @@ final class PartSink: BodySink {
     init(of download: Download, id: Int) { (self.download, self.id) = (download, id) }
 
     var isImmediate: Bool { download.writesAtOnce }
+    /// With its first bytes.
+    var opensFile: Bool { true }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }

@@ -19,13 +19,22 @@ final class Download: @unchecked Sendable {
     /// Whether a body that came encoded is decoded. Not where the user has asked for an encoding, and not the archive that
     /// many servers send as its encoded contents.
     let decodes: Bool
+    /// Whether the request leaves to the download which encoding is asked for: none.
+    let asksForIdentity: Bool
+    /// Whether a short file may be kept in memory until it is whole: it is new, and nothing needs it before.
+    private let mayKeepInMemory: Bool
     let digest: Locked<FileDigest?> = Locked(nil)
 
     init(_ operation: DownloadOperation) {
         self.operation = operation
         settings = operation.downloadSettings.withLock { $0 }
-        let request = DownloadOperation.askingForIdentity(operation.request)
-        decodes = DownloadOperation.decodesBody(of: operation.request)
+        let request = operation.request
+        asksForIdentity = request.value(forHTTPHeaderField: "Accept-Encoding") == nil
+        decodes = asksForIdentity && !DownloadOperation.isCompressedFile(request.url)
+        mayKeepInMemory =
+            type(of: operation) == DownloadOperation.self && settings.segments == 1 && settings.pieces == nil
+            && settings.checksums.isEmpty && settings.computed.isEmpty
+            && (settings.existing == .fail || settings.existing == .skip)
         self.request = request
         serializer = operation.responseSerializer.http
         var plan = DownloadPlan(
@@ -107,7 +116,7 @@ final class Download: @unchecked Sendable {
     func close() {
         guard let file = state.withLock({ $0.file.take() }) else { return }
         digest.withLock { $0.take() }?.stop()
-        if file.writesAtOnce { file.close() } else { FileWorkers.shared.perform { file.close() } }
+        if file.closesAtOnce { file.close() } else { FileWorkers.shared.perform { file.close() } }
     }
 
     // MARK: Opening
@@ -115,7 +124,7 @@ final class Download: @unchecked Sendable {
     private func open(_ claim: DescriptorClaim) {
         if endsIfStopped() { return }
         do {
-            try openFiles()
+            try openFiles(claim)
         } catch {
             guard !claim.isLast, (error as? URLError)?.lacksDescriptor == true, let work = state.withLock({ $0.work }) else {
                 return fail(error)
@@ -151,10 +160,13 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    private func openFiles() throws {
-        if state.withLock({ $0.file != nil }) { return }
+    private func openFiles(_ claim: DescriptorClaim) throws {
+        let claim = NetworkThread.hasAmpleDescriptors ? claim : nil
+        if let file = state.withLock({ $0.file }) { return file.isOpen ? () : openLater(file, claim) }
         guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
-        try open(paths)
+        try open(paths, later: mayKeepInMemory ? claim : nil)
+        // What is opened later does not replace anything.
+        if state.withLock({ $0.file?.isOpen == false }) { return }
         // Another download may have put its file in the place since that was looked at, and with it have freed the name of
         // the partial file. That one is locked now: no other can do so any more.
         guard settings.existing == .fail || settings.existing == .skip, let path = state.withLock({ $0.finalPath }) else {
@@ -189,8 +201,15 @@ final class Download: @unchecked Sendable {
     }
 
     /// Opens the partial file, or makes it. Blocks.
-    func open(_ paths: PartialPaths) throws {
+    ///
+    /// - Parameter claim: where it may be opened later, if there is nothing yet.
+    func open(_ paths: PartialPaths, later claim: DescriptorClaim? = nil) throws {
         let file = DownloadFile(paths, calls: settings.calls, clock: settings.clock)
+        if let claim, file.isUntouched {
+            openLater(file, claim)
+            digest.withLock { $0 = FileDigest(file: file) }
+            return state.withLock { $0.file = file }
+        }
         do throws(FileWritingError) {
             let found = try file.open()
             state.withLock { state in
@@ -205,6 +224,21 @@ final class Download: @unchecked Sendable {
             expect(settings.checksums)
         } catch {
             throw self.error(error)
+        }
+    }
+
+    private func openLater(_ file: DownloadFile, _ claim: DescriptorClaim?) {
+        file.openLater(claim, unless: state.withLock { $0.finalPath })
+    }
+
+    /// The head of the file has come, and before it nothing of it.
+    func keepShortFileInMemory() {
+        guard mayKeepInMemory else { return }
+        state.withLock { state in
+            guard state.expected.isEmpty, let total = state.plan.total, (1...DownloadFile.longestInMemory).contains(total),
+                state.plan.done.isEmpty
+            else { return }
+            state.file?.keepInMemory()
         }
     }
 

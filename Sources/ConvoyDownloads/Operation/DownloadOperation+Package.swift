@@ -42,8 +42,10 @@ extension DownloadOperation {
         var information = stat()
         if lstat(paths.partial, &information) == 0 { try download.open(paths) }
         defer { download.close() }
-        if download.state.withLock({ $0.existing }) != nil { return download.questionAboutExisting }
+        if download.state.withLock({ $0.existing }) != nil {
+            return DownloadOperation.askingForIdentity(download.questionAboutExisting)
+        }
         guard let part = download.state.withLock({ $0.plan.begin() }) else { return nil }
-        return download.urlRequest(part)
+        return DownloadOperation.askingForIdentity(download.urlRequest(part))
     }
 }

@@ -12,7 +12,8 @@ import FoundationNetworking
 /// The bytes go into a partial file beside the destination, which a small journal describes. At every moment, also after
 /// the process was killed, there is the old file, the new file, or a partial file that a later download of the same URL to
 /// the same destination continues, if the server still has the same file; otherwise it starts over. Two downloads never
-/// write one file: the second fails with ``DownloadError/inUse(_:)``.
+/// write one file: the second fails with ``DownloadError/inUse(_:)``. A new file of at most 64 KiB, over one connection and
+/// without a checksum, is written when it is whole.
 ///
 /// ```swift
 /// let download = DownloadOperation(request: request, destination: file)
@@ -285,9 +286,18 @@ extension DownloadOperation {
     /// Whether a body that comes encoded nevertheless is decoded: not where the user has asked for an encoding, and not
     /// the archive that many servers send as its encoded contents.
     package static func decodesBody(of request: URLRequest) -> Bool {
-        let compressed = ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"]
-        return request.value(forHTTPHeaderField: "Accept-Encoding") == nil
-            && !compressed.contains(request.url?.pathExtension.lowercased() ?? "")
+        request.value(forHTTPHeaderField: "Accept-Encoding") == nil && !isCompressedFile(request.url)
+    }
+
+    static func isCompressedFile(_ url: URL?) -> Bool {
+        // Many have none, which is seen sooner here than by Foundation.
+        guard let url,
+            url.absoluteString.utf8.reversed().prefix(while: { $0 != UInt8(ascii: "/") })
+                .contains(where: {
+                    [UInt8(ascii: "."), UInt8(ascii: "%"), UInt8(ascii: "?"), UInt8(ascii: "#")].contains($0)
+                })
+        else { return false }
+        return ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"].contains(url.pathExtension.lowercased())
     }
 }
 

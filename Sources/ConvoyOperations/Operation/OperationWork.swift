@@ -135,8 +135,10 @@ extension URLConnectionOperation {
     /// redirects and challenges. It is not retried unless nothing was sent, uses no cache, shares no transfer, and
     /// posts no notifications. A part for another origin gets none of the parent's secrets, as after a redirect.
     ///
-    /// - Parameter decoding: whether a body is decoded if it is encoded without having been requested so.
-    package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
+    /// - Parameters:
+    ///   - decoding: whether a body is decoded if it is encoded without having been requested so.
+    ///   - identity: whether the body is requested without an encoding.
+    package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool, identity: Bool = false) {
         // All parts share one store of answered challenges.
         if parent.shouldUseCredentialStorage { _ = parent.credentialStore }
         let (common, redirect, challenge, context) = parent.core.withLock { core in
@@ -151,6 +153,7 @@ extension URLConnectionOperation {
             values = common
             values.serializer = facts
             values.connectionConfiguration.decodesUnaskedEncodings = decoding
+            values.connectionConfiguration.asksForIdentity = identity
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.storedResponses) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalescesIdenticalRequests, values.holder.awaitedValue) = (false, false, nil)
             (values.waitsForConnectivity, values.holder.isPart) = (false, true)

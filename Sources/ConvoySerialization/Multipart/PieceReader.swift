@@ -142,7 +142,7 @@ final class OpenFile {
     init(path: String, waits: Bool = false) throws {
         // Without O_NONBLOCK, opening a pipe would wait for its writer; for regular files it has no effect.
         let open = { Self.retrying { systemOpen(path) } }
-        descriptor = waits ? FileCalls.awaitingDescriptor(open) : open()
+        descriptor = waits ? Self.awaitingDescriptor(open) : open()
         guard descriptor >= 0 else { throw SystemError().error(path: path) }
         var information = stat()
         guard fstat(descriptor, &information) == 0 else {
@@ -157,6 +157,17 @@ final class OpenFile {
     }
 
     deinit { _ = close(descriptor) }
+
+    /// Makes a call again while it fails for lack of a descriptor, for five seconds at most: others of the process may give
+    /// theirs back. A reader blocks its thread anyway.
+    private static func awaitingDescriptor(_ call: () -> Int32) -> Int32 {
+        for _ in 0..<250 {
+            let result = call()
+            guard result < 0, SystemError().lacksDescriptor else { return result }
+            usleep(20_000)
+        }
+        return call()
+    }
 
     /// Returns the number of bytes read; 0 at the end of the file.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int {

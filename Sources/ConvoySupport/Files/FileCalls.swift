@@ -25,6 +25,8 @@ package struct FileCalls: Sendable {
         cepoll_rename_without_replacing($0, $1)
     }
     package var link: @Sendable (_ path: String, _ newPath: String) -> Int32 = { Glibc.link($0, $1) }
+    /// Gives an open file without a name its first one; fails with `EEXIST` if that is taken.
+    package var name: @Sendable (_ descriptor: Int32, _ path: String) -> Int32 = { cepoll_name_file($0, $1) }
     package var writeAt: @Sendable (_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int64) -> Int = {
         pwrite($0, $1.baseAddress, $1.count, off_t($2))
     }
@@ -51,17 +53,6 @@ package struct FileCalls: Sendable {
 
     /// The real system calls.
     package init() {}
-
-    /// Makes a call again while it fails for lack of a descriptor, for five seconds at most: others of the process may give
-    /// theirs back. On a thread that may block.
-    package static func awaitingDescriptor(_ call: () -> Int32) -> Int32 {
-        for _ in 0..<250 {
-            let result = call()
-            guard result < 0, SystemError().lacksDescriptor else { return result }
-            usleep(20_000)
-        }
-        return call()
-    }
 }
 
 /// The error of a system call.
@@ -153,7 +144,16 @@ package enum FileSystem {
     /// How many bytes are free for users other than root; nil if the system refuses to say.
     package static func freeSpace(_ descriptor: Int32) -> Int64? {
         var information = statvfs()
-        guard fstatvfs(descriptor, &information) == 0 else { return nil }
+        return fstatvfs(descriptor, &information) == 0 ? freeSpace(information) : nil
+    }
+
+    /// The same of a directory.
+    package static func freeSpace(at path: String) -> Int64? {
+        var information = statvfs()
+        return statvfs(path, &information) == 0 ? freeSpace(information) : nil
+    }
+
+    private static func freeSpace(_ information: statvfs) -> Int64? {
         let (bytes, isTooMany) = UInt64(information.f_bavail).multipliedReportingOverflow(by: UInt64(information.f_frsize))
         return isTooMany ? .max : Int64(clamping: bytes)
     }

@@ -224,13 +224,15 @@ package final class FileWriter {
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
         try synchronize()
-        // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
-        // A private file has a random name that no other writer uses.
-        let held = isPrivate ? -1 : FileCalls.awaitingDescriptor { calls.duplicate(descriptor) }
+        // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename. Where there
+        // is no descriptor for it, the file is closed afterwards. A private file has a random name that no other writer uses.
+        let held = isPrivate ? -1 : calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
-        try checkedClose(partialPath)
+        let isClosed = isPrivate || held >= 0
+        if isClosed { try checkedClose(partialPath) }
         try FileRenaming(calls: calls).rename(partialPath, to: target, replaces: replaces, keepsMode: !isPrivate)
         partial = nil
+        if !isClosed { try checkedClose(target) }
         if isPrivate { synchronizeDirectory() }
     }
 

@@ -204,7 +204,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Whether a request that has no `User-Agent` gets the standard one.
     package var addsUserAgent = false
 
-    /// Whether an encoded body is decoded though the request has an `Accept-Encoding` of its own.
+    /// Whether the body is asked for without an encoding, unless the request has an `Accept-Encoding` of its own.
+    package var asksForIdentity = false
+    /// Whether an encoded body is decoded though the request has an `Accept-Encoding` of its own, or asks for none.
     package var decodesUnaskedEncodings = false
 
     /// How many bytes libcurl receives at once. It allocates a buffer for each transfer, which is cheap only if it is

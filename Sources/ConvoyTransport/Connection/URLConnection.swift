@@ -177,7 +177,8 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         let authorization =
             configuration.authorizer == nil && route?.proxy == nil ? nil : authorize(request, address, over: route)
         exchange.header = try multi.header(
-            of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization?.field,
+            of: request, addingUserAgent: configuration.addsUserAgent, identity: configuration.asksForIdentity,
+            authorization: authorization?.field,
             proxyAuthorization: authorization?.proxyField, cookie: cookies(for: request, address))
         if let credential = authorization?.tunnelCredential {
             exchange.route = try configuration.routing.route(like: route, for: credential)

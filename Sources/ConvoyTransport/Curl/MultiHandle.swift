@@ -130,17 +130,21 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// The header of a request; that of the last request, if the fields are the same.
     ///
     /// - Parameters:
+    ///   - identity: whether a body without an encoding is asked for.
     ///   - authorization: replaces the request's own.
     ///   - proxyAuthorization: the same for the request's proxy.
     func header(
-        of request: TransferRequest, addingUserAgent: Bool, authorization: String?, proxyAuthorization: String?,
-        cookie: [UInt8]?
+        of request: TransferRequest, addingUserAgent: Bool, identity: Bool = false, authorization: String?,
+        proxyAuthorization: String?, cookie: [UInt8]?
     ) throws(URLError) -> RequestHeader {
         let source: RequestHeader.Source
         switch request {
         case .prepared(let request):
-            guard authorization != nil || proxyAuthorization != nil || cookie != nil else { return request.header }
+            guard authorization != nil || proxyAuthorization != nil || cookie != nil || identity else {
+                return request.header
+            }
             var own = request.header.source
+            own.asksForIdentity = identity
             if authorization != nil { own.authorization = authorization }
             own.proxyAuthorization = proxyAuthorization
             own.cookie = cookie
@@ -151,7 +155,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
                 hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
                 isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse,
                 demandsValidation: request.cachePolicy.demandsValidation, addsUserAgent: addingUserAgent,
-                authorization: authorization, proxyAuthorization: proxyAuthorization, cookie: cookie)
+                asksForIdentity: identity, authorization: authorization, proxyAuthorization: proxyAuthorization,
+                cookie: cookie)
         }
         return try header(of: source, url: request.url)
     }

@@ -173,8 +173,11 @@ extension NetworkThread {
     /// connections. See ``awaitDescriptors(_:after:while:then:)``.
     package static func claimDescriptors(_ count: Int) -> DescriptorClaim? {
         let claim = DescriptorClaim(count)
-        return DescriptorQueue.isScarce ? nil : claim
+        return DescriptorQueue.isPlenty || !DescriptorQueue.isScarce ? claim : nil
     }
+
+    /// Whether there are so many descriptors that a claim may be held until there is something to write.
+    package static var hasAmpleDescriptors: Bool { DescriptorQueue.isAmple.load(ordering: .relaxed) }
 
     /// Waits until other transfers have ended, and there are descriptors for files; for five seconds only, where the thread
     /// has no transfer that could end. Any thread.
@@ -310,7 +313,24 @@ final class DescriptorQueue {
         guard descriptor >= 0 else { return meansShortage(errno) }
         close(descriptor)
         guard let limit else { return false }
-        return Int(descriptor) + DescriptorClaim.total + min(32, limit / 4) > limit
+        let rest = limit - (Int(descriptor) + DescriptorClaim.total + min(32, limit / 4))
+        examinedLimit.store(limit, ordering: .relaxed)
+        unexamined.store(min(64, max(0, rest / 16)), ordering: .relaxed)
+        isAmple.store(rest >= 64, ordering: .relaxed)
+        return rest < 0
+    }
+
+    /// How many claims may follow on the last look at what is left: so few that they take an eighth of it at most.
+    private static let unexamined = Atomic<Int>(0)
+    /// Whether there were so many at the last look that claims may be held for long.
+    static let isAmple = Atomic<Bool>(false)
+    /// How many the process might have then.
+    private static let examinedLimit = Atomic<Int>(0)
+
+    /// Whether there were so many descriptors a moment ago that it need not be looked again for a claim.
+    static var isPlenty: Bool {
+        unexamined.load(ordering: .relaxed) > 0 && limit == examinedLimit.load(ordering: .relaxed)
+            && unexamined.subtract(1, ordering: .relaxed).oldValue > 0
     }
 
     /// Whether a descriptor is one of the last that the process may have, beside those that files are about to take: their

@@ -19,6 +19,8 @@ package final class RequestHeader: @unchecked Sendable {
         var demandsValidation = false
         /// Whether the standard `User-Agent` is sent, unless the fields have one.
         var addsUserAgent = false
+        /// Whether a body without an encoding is asked for, unless the fields have an `Accept-Encoding`.
+        var asksForIdentity = false
         /// Sent as `Authorization`, in place of what the fields have.
         var authorization: String?
         /// The same as `Proxy-Authorization`, to the proxy.
@@ -35,7 +37,8 @@ package final class RequestHeader: @unchecked Sendable {
             }
             return one.hasBody == other.hasBody && one.isStreamed == other.isStreamed
                 && one.forbidsReuse == other.forbidsReuse && one.demandsValidation == other.demandsValidation
-                && one.addsUserAgent == other.addsUserAgent && one.cookie == other.cookie
+                && one.addsUserAgent == other.addsUserAgent && one.asksForIdentity == other.asksForIdentity
+                && one.cookie == other.cookie
                 && one.authorization.map(ExactString.init) == other.authorization.map(ExactString.init)
                 && one.proxyAuthorization.map(ExactString.init) == other.proxyAuthorization.map(ExactString.init)
                 && one.conditions == other.conditions && areExact(one.fields, other.fields)
@@ -165,8 +168,10 @@ package final class RequestHeader: @unchecked Sendable {
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
         if !setsAcceptEncoding {
             // The byte positions of a range refer to the body as sent, so it must not be encoded.
-            inert.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings)
+            inert.append(asksForRange || source.asksForIdentity ? "Accept-Encoding: identity" : Self.acceptedEncodings)
         }
+        // As if the user had asked for none.
+        if source.asksForIdentity { setsAcceptEncoding = true }
         if source.addsUserAgent, !setsUserAgent { inert.append("User-Agent: \(UserAgent.standard)") }
         if !inert.isEmpty { try Self.append(inert.joined(separator: "\r\n"), to: &lines) }
         if source.forbidsReuse, !setsCacheControl {

@@ -39,6 +39,44 @@ import Testing
         scene.server.stop()
     }
 
+    /// It is kept in memory until it is whole.
+    @Test(arguments: [true, false]) func `after a power cut a short file is whole, or not there`(
+        isSynchronized: Bool
+    ) async throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let right = Array(PatternBytes.data(count: 9_000))
+        server.serve(Data(right), at: "/file", etag: "\"1\"")
+        let directory = try TemporaryDirectory(prefix: "convoy-power", isInMemory: true)
+        let recorder = try DiskRecorder(directory.url, like: DiskContents())
+        let operation = DownloadOperation(
+            request: URLRequest(url: server.url("/file")), destination: directory.file("file"))
+        operation.completionQueue = .global()
+        operation.synchronizesFile = isSynchronized
+        operation.fileCalls = recorder.calls
+        RequestOperationQueue().addOperation(operation)
+        try await operation.finished()
+        let calls = recorder.recorded
+        // One for the bytes, and one each for the disk and the name.
+        #expect(calls.count == (isSynchronized ? 4 : 3), "\(calls)")
+        func faults(of calls: [DiskCall]) -> Int {
+            var model = DiskModel(recorder.before)
+            var faults = 0
+            for count in 0...calls.count {
+                if count > 0 { model.apply(calls[count - 1]) }
+                for contents in model.afterPowerCut() + [model.visible] {
+                    let file = contents.contents("file")
+                    let mayBeMissing = count < calls.count || !isSynchronized
+                    if !(isSame(file, right) || file == nil && mayBeMissing) { faults += 1 }
+                }
+            }
+            return faults
+        }
+        #expect(faults(of: calls) == 0)
+        // Otherwise the test could not fail.
+        #expect(faults(of: calls.filter { if case .synchronize = $0 { false } else { true } }) > 0)
+    }
+
     /// Otherwise the test above could not fail.
     @Test(arguments: PowerCutScene.Omission.allCases)
     func aSynchronizationThatIsForgottenIsFound(_ omission: PowerCutScene.Omission) async throws {

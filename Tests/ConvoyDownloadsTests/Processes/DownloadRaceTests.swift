@@ -65,6 +65,8 @@ import Testing
         let theirs = Data("theirs".utf8)
         let operation = fixture.download { download in
             download.existingFilePolicy = policy
+            // Otherwise it is opened only when there are bytes for it.
+            download.segmentCount = 2
             let (open, file) = (download.fileCalls.open, fixture.file())
             download.fileCalls.open = { path, flags, mode in
                 if flags & O_CREAT != 0 { try? theirs.write(to: file) }

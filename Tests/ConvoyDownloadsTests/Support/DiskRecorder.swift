@@ -1,3 +1,4 @@
+import CEpoll
 import ConvoySupport
 import Foundation
 
@@ -164,7 +165,10 @@ final class DiskRecorder: Sendable {
                 let descriptor = real.open(path, flags, mode)
                 guard descriptor >= 0 else { return descriptor }
                 let name = Self.name(path)
-                if flags & O_DIRECTORY != 0 {
+                if flags & cepoll_unnamed_file == cepoll_unnamed_file {
+                    state.files[descriptor] = state.nextFile
+                    state.nextFile += 1
+                } else if flags & O_DIRECTORY != 0 {
                     state.directories.insert(descriptor)
                 } else if let file = state.names[name] {
                     state.files[descriptor] = file
@@ -249,6 +253,15 @@ final class DiskRecorder: Sendable {
         }
         calls.rename = rename(real.rename)
         calls.renameWithoutReplacing = rename(real.renameWithoutReplacing)
+        calls.name = { [self] descriptor, path in
+            state.withLock { state in
+                let result = real.name(descriptor, path)
+                guard result == 0, let file = state.files[descriptor] else { return result }
+                state.names[Self.name(path)] = file
+                state.calls.append(.create(path: Self.name(path), file: file))
+                return result
+            }
+        }
         calls.unlink = { [self] path in
             state.withLock { state in
                 let result = real.unlink(path)

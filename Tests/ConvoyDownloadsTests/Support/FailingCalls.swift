@@ -4,7 +4,7 @@ import Foundation
 /// System calls of which one fails, or all from one on.
 final class FailingCalls: Sendable {
     enum Name: String, CaseIterable, Sendable {
-        case open, lock, duplicate, close, rename, renameWithoutReplacing, link, writeAt, readAt, truncate, allocate
+        case open, lock, duplicate, close, rename, renameWithoutReplacing, link, name, writeAt, readAt, truncate, allocate
         case synchronizeData, synchronize, setModificationTime, unlink
     }
 
@@ -79,6 +79,7 @@ final class FailingCalls: Sendable {
             checked(.renameWithoutReplacing) { real.renameWithoutReplacing(path, new) }
         }
         calls.link = { [self] path, new in checked(.link) { real.link(path, new) } }
+        calls.name = { [self] descriptor, path in checked(.name) { real.name(descriptor, path) } }
         calls.writeAt = { [self] descriptor, bytes, offset in
             checked(.writeAt, bytes.count) { count in
                 real.writeAt(descriptor, UnsafeRawBufferPointer(rebasing: bytes.prefix(count)), offset)
