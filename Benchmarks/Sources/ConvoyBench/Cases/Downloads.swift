@@ -173,20 +173,23 @@ private struct ManyFiles {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 16
         let completion = DispatchQueue(label: "bench.completion")
-        try run(0..<1, queue, completion)
+        // Beforehand, as the list of the others is.
+        let places = (0..<count).map { (url: url($0), file: directory.appendingPathComponent("\($0)")) }
+        try run(places.prefix(1), queue, completion)
         try FileManager.default.removeItem(at: directory.appendingPathComponent("0"))
         limit_reset_peak()
         let before = limit_memory("VmRSS")
-        let cost = try Cost { try run(0..<count, queue, completion) }
+        let cost = try Cost { try run(places[...], queue, completion) }
         let grown = limit_memory("VmHWM") - before
         return try verified(cost, peak: limit_memory("VmHWM"), grown: grown)
     }
 
-    private func run(_ range: Range<Int>, _ queue: RequestOperationQueue, _ completion: DispatchQueue) throws {
-        let countdown = Countdown(range.count)
-        for index in range {
-            let operation = DownloadOperation(
-                request: URLRequest(url: url(index)), destination: directory.appendingPathComponent("\(index)"))
+    private func run(
+        _ places: ArraySlice<(url: URL, file: URL)>, _ queue: RequestOperationQueue, _ completion: DispatchQueue
+    ) throws {
+        let countdown = Countdown(places.count)
+        for place in places {
+            let operation = DownloadOperation(request: URLRequest(url: place.url), destination: place.file)
             operation.completionQueue = completion
             operation.setCompletionHandler { _, _ in
                 countdown.done()
@@ -196,7 +199,7 @@ private struct ManyFiles {
             }
             queue.addOperation(operation)
         }
-        try BenchError.check(failed: countdown.wait(), of: range.count)
+        try BenchError.check(failed: countdown.wait(), of: places.count)
     }
 
     func aria2c() throws -> Sample {
