@@ -254,6 +254,42 @@ struct OperationCore: ~Copyable {
     }
 }
 
+extension OperationCore {
+    /// What few attempts need for their connection.
+    struct RareParts {
+        let token: AccessToken?
+        /// The challenges of the operation, if there were any.
+        let record: AuthenticationRecord?
+        let cacheHandler: URLConnectionOperation.CacheResponseHandler?
+        let isTraced: Bool
+    }
+
+    /// Adds what few attempts need; nil if nothing is needed.
+    mutating func addRareParts(
+        to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
+        _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
+    ) -> RareParts? {
+        let authentication = self.authentication
+        if let continuation = authentication?.continuation {
+            request = .foundation(continuation.request)
+            attempt.configuration.continuation = continuation.place
+        }
+        if self.redirects != nil { self.redirects = authentication?.continuation?.redirects }
+        if self.retry?.avoidsHTTP2 == true { attempt.configuration.usesHTTP2 = false }
+        var cacheHandler: URLConnectionOperation.CacheResponseHandler?
+        if attempt.settings.configuration.cache != nil {
+            cacheHandler = rareHandlers?.cache ?? delegatedCaching
+            // The cache may hold the response that failed.
+            if self.retry?.followsAnswer == true { request = request.revalidating }
+        }
+        guard authentication != nil || cacheHandler != nil || self.traceContext != nil else { return nil }
+        let bearsToken = hasToken && authentication?.continuation?.bearsToken ?? true
+        return RareParts(
+            token: bearsToken ? authentication?.token?.token : nil, record: authentication?.record,
+            cacheHandler: cacheHandler, isTraced: self.traceContext != nil)
+    }
+}
+
 extension URLConnectionOperation: RequestConfigurable {
     /// The settings. Those of connections are read when an attempt begins, those of handlers when they are called.
     public final var settings: RequestSettings {

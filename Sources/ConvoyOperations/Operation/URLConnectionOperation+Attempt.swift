@@ -211,15 +211,6 @@ extension URLConnectionOperation {
 
     // MARK: Connecting
 
-    /// What few attempts need for their connection.
-    fileprivate struct RareParts {
-        let token: AccessToken?
-        /// The challenges of the operation, if there were any.
-        let record: AuthenticationRecord?
-        let cacheHandler: CacheResponseHandler?
-        let isTraced: Bool
-    }
-
     /// How the work of an attempt is done.
     private enum AttemptWork {
         /// Not at all: it must stop.
@@ -243,7 +234,7 @@ extension URLConnectionOperation {
         // They may hold the last reference to a user's object, and are released without the lock.
         let outdated = attempt.settings
         defer { withExtendedLifetime(outdated) {} }
-        var rare: RareParts?
+        var rare: OperationCore.RareParts?
         let work = core.withLock { core -> AttemptWork in
             if let worker = core.worker { return .worker(worker) }
             let isRead = core.place?.sink.isPaced == true
@@ -285,7 +276,7 @@ extension URLConnectionOperation {
     }
 
     /// Adds credentials to an attempt: the answer to a challenge, or the access token.
-    private func authorize(_ request: inout TransferRequest, _ rare: RareParts?, for attempt: Attempt) throws {
+    private func authorize(_ request: inout TransferRequest, _ rare: OperationCore.RareParts?, for attempt: Attempt) throws {
         if let token = rare?.token { request = try authorized(request, with: token) }
         if rare?.isTraced == true { request = traced(request) }
         let remembered = rare?.record ?? rememberingRecord(for: request, over: attempt.configuration)
@@ -390,31 +381,4 @@ extension URLConnectionOperation {
         end(attempt, with: .stopped)
     }
 
-}
-
-extension OperationCore {
-    /// Adds what few attempts need; nil if nothing is needed.
-    fileprivate mutating func addRareParts(
-        to request: inout TransferRequest, of attempt: Attempt, hasToken: Bool,
-        _ delegatedCaching: URLConnectionOperation.CacheResponseHandler?
-    ) -> URLConnectionOperation.RareParts? {
-        let authentication = self.authentication
-        if let continuation = authentication?.continuation {
-            request = .foundation(continuation.request)
-            attempt.configuration.continuation = continuation.place
-        }
-        if self.redirects != nil { self.redirects = authentication?.continuation?.redirects }
-        if self.retry?.avoidsHTTP2 == true { attempt.configuration.usesHTTP2 = false }
-        var cacheHandler: URLConnectionOperation.CacheResponseHandler?
-        if attempt.settings.configuration.cache != nil {
-            cacheHandler = rareHandlers?.cache ?? delegatedCaching
-            // The cache may hold the response that failed.
-            if self.retry?.followsAnswer == true { request = request.revalidating }
-        }
-        guard authentication != nil || cacheHandler != nil || self.traceContext != nil else { return nil }
-        let bearsToken = hasToken && authentication?.continuation?.bearsToken ?? true
-        return URLConnectionOperation.RareParts(
-            token: bearsToken ? authentication?.token?.token : nil, record: authentication?.record,
-            cacheHandler: cacheHandler, isTraced: self.traceContext != nil)
-    }
 }

@@ -265,3 +265,16 @@ extension Redirect: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+/// What a transfer must know about earlier redirects, if it begins with a request that they led to.
+package struct RedirectContinuation: Sendable, Hashable {
+    /// The URL of the first request, which may be of another origin than that of the transfer.
+    package let first: URL
+    /// How many redirects were followed.
+    package let followed: Int
+
+    package init(first: URL, followed: Int) {
+        self.first = first
+        self.followed = followed
+    }
+}

@@ -61,7 +61,7 @@ import Testing
         defer { directory.remove() }
         for number in 1...2 {
             let disk = try HTTPCache(directory: directory.file("cache"))
-            let operation = try await get(manager("ada", disk), headers: ["Authorization": "Bearer t\(number)"])
+            let operation = try await get(manager("ada.lovelace", disk), headers: ["Authorization": "Bearer t\(number)"])
             #expect(operation.responseString == "Bearer t1" && (operation.cacheUse == .fresh) == (number == 2))
             let other = try await get(manager("eve", disk), headers: ["Authorization": "Bearer e\(number)"])
             #expect(other.responseString == "Bearer e1" && (other.cacheUse == .fresh) == (number == 2))
@@ -71,7 +71,7 @@ import Testing
                 guard let bytes = try? Data(contentsOf: directory.file("cache").appendingPathComponent(file)) else {
                     continue
                 }
-                #expect(bytes.range(of: Data("ada".utf8)) == nil, "\(file)")
+                #expect(bytes.range(of: Data("ada.lovelace".utf8)) == nil, "\(file)")
             }
         }
     }
