@@ -152,13 +152,7 @@ public final class NetworkReachabilityManager: Sendable {
     /// `setReachabilityStatusChangeBlock:`.
     public var reachabilityStatusChangeHandler: (@Sendable (NetworkReachabilityStatus) -> Void)? {
         get { state.withLock { $0.handler } }
-        set {
-            let old = state.withLock { state in
-                defer { state.handler = newValue }
-                return state.handler
-            }
-            withExtendedLifetime(old) {}
-        }
+        set { state.replace(\.handler, by: newValue) }
     }
 
     /// The current status, and the status after each change. The sequence ends when the manager is released. Iterate

@@ -14,7 +14,7 @@ public typealias AFEventSource = EventSource
 public typealias AFServerSentEvent = ServerSentEvent
 
 /// The domain of the errors of event sources (AFEventSource).
-@available(*, unavailable, message: "Event sources fail with EventSourceError, EventStreamError, URLError or HTTPError.")
+@available(*, unavailable, message: "Event sources fail with EventSourceError, URLError or HTTPError.")
 public let AFEventSourceErrorDomain = "com.alamofire.networking.event-source.error"
 
 extension EventSource {

@@ -22,7 +22,7 @@ final class Session: TaskSession {
 
     fileprivate enum Phase {
         case open
-        /// It makes no more tasks, and waits for the end of the others.
+        /// The session makes no more tasks, and waits for the end of the others.
         case ending
         case invalid
     }

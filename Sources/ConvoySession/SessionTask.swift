@@ -184,13 +184,13 @@ extension SessionTask: CustomReflectable {
 
 /// The state of a task. The counterpart of `URLSessionTask.State`.
 public enum SessionTaskState: Sendable, Hashable, CaseIterable {
-    /// It was resumed: it is running, or waiting for a slot, its dependencies, or a retry.
+    /// The task was resumed: it is running, or waiting for a slot, its dependencies, or a retry.
     case running
-    /// It was not resumed yet, or was suspended.
+    /// The task was not resumed yet, or was suspended.
     case suspended
-    /// It was cancelled, and has not ended yet.
+    /// The task was cancelled, and has not ended yet.
     case canceling
-    /// It has ended: its response, its object and its error are final.
+    /// The task has ended: its response, its object and its error are final.
     case completed
 }
 

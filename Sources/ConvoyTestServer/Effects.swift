@@ -19,7 +19,7 @@ extension TestServer {
 
         /// How a response fails. Offsets count body bytes before framing, or the bytes of a raw response.
         public enum Fault: Hashable, Sendable {
-            /// It does not fail.
+            /// No fault.
             case none
             /// Nothing is sent; the connection stays open.
             case stallBeforeHead

@@ -11,13 +11,13 @@ extension TestServer {
         public enum Body: Sendable {
             /// No body.
             case none
-            /// These bytes.
+            /// The given bytes.
             case data(Data)
-            /// These parts, each as one HTTP chunk unless `framing` says otherwise.
+            /// The given parts, each as one HTTP chunk unless `framing` says otherwise.
             case chunks([Data])
             /// `count` bytes of `PatternBytes` beginning at `offset`, generated while they are sent.
             case pattern(count: Int, offset: Int)
-            /// These bytes in place of head and body, which need not be HTTP.
+            /// The given bytes in place of head and body, which need not be HTTP.
             case raw(Data)
         }
 

@@ -54,9 +54,13 @@ enum DownloadCommands {
     private static func text(of error: (any Error)?) -> String {
         switch error {
         case nil: "downloaded"
-        case DownloadError.inUse?: "in use"
-        case DownloadError.fileExists?: "file exists"
-        case DownloadError.notEnoughSpace?: "not enough space"
+        case let error as DownloadError:
+            switch error.reason {
+            case .inUse: "in use"
+            case .fileExists: "file exists"
+            case .notEnoughSpace: "not enough space"
+            default: "\(error)"
+            }
         case let error as URLError:
             "URLError \(error.errorCode) \((error.userInfo[NSUnderlyingErrorKey] as? POSIXError)?.errorCode ?? 0)"
         case let error?: "\(error)"

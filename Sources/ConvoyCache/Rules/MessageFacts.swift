@@ -99,9 +99,9 @@ struct ResponseFacts: Sendable {
     let directives: ResponseDirectives
     /// When it was generated, in seconds since 1970: its `Date`, or when it arrived.
     let date: Int64
-    /// Its age on arrival, in seconds (RFC 9111, section 4.2.3).
+    /// The age on arrival, in seconds (RFC 9111, section 4.2.3).
     let initialAge: Int64
-    /// Its freshness lifetime, in seconds (section 4.2.1).
+    /// The freshness lifetime, in seconds (section 4.2.1).
     let lifetime: Int64
     let isHeuristic: Bool
     /// The validators, if valid enough to be sent back.

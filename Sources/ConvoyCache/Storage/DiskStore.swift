@@ -191,9 +191,9 @@ final class DiskStore: @unchecked Sendable {
     /// The result of reading a body.
     enum BodyResult {
         case found(StoredBody)
-        /// It is missing or damaged.
+        /// The entry is missing or damaged.
         case gone
-        /// It cannot be read now, but may be intact.
+        /// The entry cannot be read now, but may be intact.
         case unavailable
     }
 

@@ -3,44 +3,86 @@ import Foundation
 
 /// Why a download has failed for a reason of its own. Failures of the network are `URLError`s; a file that cannot be
 /// written is `URLError.cannotWriteToFile`, with the system's error underlying.
-public enum DownloadError: Error, Equatable, Sendable {
-    /// The operation has no destination.
-    case noDestination
-    /// The place of the file is no path of a file, or the name of a directory.
-    case unusableDestination(URL)
-    /// There is no URL that the file could come from.
-    case noSource
-    /// There is a file already, and ``ExistingFilePolicy/fail`` keeps it. Nothing was sent.
-    case fileExists(URL)
-    /// Another download, in this process or another one, is writing the file.
-    case inUse(URL)
-    /// The bytes are not those of the checksum. The file was not put in its place, and nothing of it was kept.
-    case checksumMismatch(expected: Checksum, actual: Checksum)
-    /// Pieces of the file have other checksums than they should, and no source has better ones. Nothing of it was kept.
-    case piecesMismatch
-    /// The file does not fit where it is to be: its length and the free space, in bytes.
-    case notEnoughSpace(needed: Int64, available: Int64, URL)
-    /// The file has another length than was said, in bytes; nil where the server did not tell.
-    case unexpectedLength(expected: Int64, actual: Int64?)
-    /// In place of the rest of a file of one media type, the server sends something of another type: a page that asks for a
-    /// login, for instance. What was there is kept; ``DownloadOperation/removePartialFile(of:)`` lets the next download
-    /// begin anew.
-    case changedType(expected: String, actual: String)
-    /// The server has answered with a status that has no file, 204 or 205.
-    case noContent(status: Int)
-    /// The server has begun to send another file again and again.
-    case keepsChanging
-    /// The request is none that downloads: it has another method than GET, a body, or a range of its own.
-    case unsuitableRequest
+public struct DownloadError: Error, Equatable, Sendable {
+    /// What has gone wrong.
+    public enum Reason: Equatable, Sendable {
+        /// The operation has no destination.
+        case noDestination
+        /// The place of the file is no path of a file, or the name of a directory.
+        case unusableDestination(URL)
+        /// There is no URL that the file could come from.
+        case noSource
+        /// There is a file already, and ``ExistingFilePolicy/fail`` keeps it. Nothing was sent.
+        case fileExists(URL)
+        /// Another download, in this process or another one, is writing the file.
+        case inUse(URL)
+        /// The bytes are not those of the checksum. The file was not put in its place, and nothing of it was kept.
+        case checksumMismatch(expected: Checksum, actual: Checksum)
+        /// Pieces of the file have other checksums than they should, and no source has better ones. Nothing of it was kept.
+        case piecesMismatch
+        /// The file does not fit where it is to be: its length and the free space, in bytes.
+        case notEnoughSpace(needed: Int64, available: Int64, URL)
+        /// The file has another length than was said, in bytes; nil where the server did not tell.
+        case unexpectedLength(expected: Int64, actual: Int64?)
+        /// In place of the rest of a file of one media type, the server sends something of another type: a page that asks for a
+        /// login, for instance. What was there is kept; ``DownloadOperation/removePartialFile(of:)`` lets the next download
+        /// begin anew.
+        case changedType(expected: String, actual: String)
+        /// The server has answered with a status that has no file, 204 or 205.
+        case noContent(status: Int)
+        /// The server has begun to send another file again and again.
+        case keepsChanging
+        /// The request is none that downloads: it has another method than GET, a body, or a range of its own.
+        case unsuitableRequest
+    }
+
+    /// What has gone wrong.
+    public let reason: Reason
+    /// The URL that was to be downloaded; nil where the error does not come from an operation.
+    public let url: URL?
+
+    init(_ reason: Reason, _ url: URL? = nil) { (self.reason, self.url) = (reason, url) }
 }
 
-extension DownloadError: LocalizedError, CustomStringConvertible {
-    /// What has happened, in a sentence.
-    public var errorDescription: String? { description }
+// The errors as they are thrown; the operation adds its URL.
+extension DownloadError {
+    static let noDestination = DownloadError(.noDestination)
+    static let noSource = DownloadError(.noSource)
+    static let piecesMismatch = DownloadError(.piecesMismatch)
+    static let keepsChanging = DownloadError(.keepsChanging)
+    static let unsuitableRequest = DownloadError(.unsuitableRequest)
+    package static func unusableDestination(_ url: URL) -> DownloadError { DownloadError(.unusableDestination(url)) }
+    package static func fileExists(_ url: URL) -> DownloadError { DownloadError(.fileExists(url)) }
+    static func inUse(_ url: URL) -> DownloadError { DownloadError(.inUse(url)) }
+    static func checksumMismatch(expected: Checksum, actual: Checksum) -> DownloadError {
+        DownloadError(.checksumMismatch(expected: expected, actual: actual))
+    }
+    static func notEnoughSpace(needed: Int64, available: Int64, _ url: URL) -> DownloadError {
+        DownloadError(.notEnoughSpace(needed: needed, available: available, url))
+    }
+    static func unexpectedLength(expected: Int64, actual: Int64?) -> DownloadError {
+        DownloadError(.unexpectedLength(expected: expected, actual: actual))
+    }
+    static func changedType(expected: String, actual: String) -> DownloadError {
+        DownloadError(.changedType(expected: expected, actual: actual))
+    }
+    static func noContent(status: Int) -> DownloadError { DownloadError(.noContent(status: status)) }
+}
 
-    /// What has happened, in a sentence.
+extension DownloadError: URLNaming {
+    package func naming(_ url: URL) -> DownloadError { self.url == nil ? DownloadError(reason, url) : self }
+}
+
+extension DownloadError: SelfDescribingError {
+    /// What has happened, in a sentence, and the URL without its secrets.
     public var description: String {
-        switch self {
+        guard let url else { return sentence }
+        return "\(sentence) (\(Redaction.url(url.absoluteString)))"
+    }
+
+    /// What has happened, without the URL.
+    package var sentence: String {
+        switch reason {
         case .noDestination: "The download has no destination."
         case .noSource: "There is no URL of http or https for the file."
         case .unusableDestination(let url): "No file can be written at \(Self.shown(url))."

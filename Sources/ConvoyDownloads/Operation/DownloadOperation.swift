@@ -12,8 +12,8 @@ import FoundationNetworking
 /// The bytes go into a partial file beside the destination, which a small journal describes. At every moment, also after
 /// the process was killed, there is the old file, the new file, or a partial file that a later download of the same URL to
 /// the same destination continues, if the server still has the same file; otherwise it starts over. Two downloads never
-/// write one file: the second fails with ``DownloadError/inUse(_:)``. A new file of at most 64 KiB, over one connection and
-/// without a checksum, is written when it is whole.
+/// write one file: the second fails with ``DownloadError/Reason/inUse(_:)``. A new file of at most 64 KiB, over one
+/// connection and without a checksum, is written when it is whole.
 ///
 /// ```swift
 /// let download = DownloadOperation(request: request, destination: file)
@@ -180,7 +180,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// Removes what an unfinished download has left beside a destination.
     ///
-    /// - Throws: ``DownloadError/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
+    /// - Throws: ``DownloadError/Reason/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
     public static func removePartialFile(of destination: URL) throws {
         let paths = PartialPaths(following: destination.path)
         guard FileManager.default.fileExists(atPath: paths.partial) || FileManager.default.fileExists(atPath: paths.journal)
@@ -252,7 +252,7 @@ extension DownloadOperation {
     /// A download of a file of a Metalink (RFC 5854) into a directory, with its mirrors, checksums and length. The
     /// directories in the file's name are not made.
     ///
-    /// - Throws: ``DownloadError/noSource`` if the Metalink has no URL of http or https for the file.
+    /// - Throws: ``DownloadError/Reason/noSource`` if the Metalink has no URL of http or https for the file.
     public convenience init(_ file: Metalink.File, directory: URL) throws(DownloadError) {
         guard let first = file.mirrors.first else { throw .noSource }
         let place = file.pathComponents.reduce(directory) { $0.appendingPathComponent($1, isDirectory: false) }

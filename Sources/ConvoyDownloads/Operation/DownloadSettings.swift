@@ -39,7 +39,7 @@ struct DownloadSettings: Sendable {
 
 /// What a download does where a file has its name already.
 public enum ExistingFilePolicy: Sendable, Hashable, Codable {
-    /// It fails with ``DownloadError/fileExists(_:)``, before anything is sent where the name is known by then.
+    /// It fails with ``DownloadError/Reason/fileExists(_:)``, before anything is sent where the name is known by then.
     case fail
     /// It succeeds without sending anything, and the file stays as it is.
     case skip

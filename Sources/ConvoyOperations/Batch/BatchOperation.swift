@@ -146,7 +146,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             guard life.state == .executing, !batch.hasCompleted else { return .wait }
             guard life.isCancelled || batch.delivered == total else { return .wait }
             batch.hasCompleted = true
-            // The last number is also reported before the end.
+            // The last progress is reported before the batch finishes, too.
             let hasHandlers = batch.completion != nil || batch.progress != nil
             return life.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
         }

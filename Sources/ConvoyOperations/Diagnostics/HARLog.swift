@@ -121,21 +121,21 @@ package struct HARResponse: Sendable, Hashable {
 
 /// A header field, or an item of a query.
 package struct HARField: Sendable, Hashable, Encodable {
-    /// Its name.
+    /// The name.
     package var name: String
-    /// Its value; `***` for a secret.
+    /// The value; `***` for a secret.
     package var value: String
 }
 
 /// A cookie of a request or of a response.
 package struct HARCookie: Sendable, Hashable {
-    /// Its name.
+    /// The name.
     package var name: String
-    /// Its value; `***`, unless secrets are included.
+    /// The value; `***`, unless secrets are included.
     package var value: String
-    /// Its path; nil if it has none.
+    /// The path; nil if it has none.
     package var path: String?
-    /// Its domain; nil if it has none.
+    /// The domain; nil if it has none.
     package var domain: String?
     /// When it ends; nil if it ends with the session.
     package var expires: Date?

@@ -133,13 +133,7 @@ public final class NetworkActivityMonitor: Sendable {
     /// queue from the initializer. The counterpart of `setNetworkingActivityActionWithBlock:`.
     public var activityHandler: (@Sendable (_ isVisible: Bool) -> Void)? {
         get { state.withLock { $0.handler } }
-        set {
-            let old = state.withLock { state in
-                defer { state.handler = newValue }
-                return state.handler
-            }
-            withExtendedLifetime(old) {}
-        }
+        set { state.replace(\.handler, by: newValue) }
     }
 
     /// Whether the activity should be shown: the current value, and the value after each change. The sequence ends when
@@ -180,7 +174,7 @@ public final class NetworkActivityMonitor: Sendable {
 
     /// Called under the lock, so that the queue has the order of the changes. Enqueueing and setting timers call no
     /// user code.
-    private func carryOut(_ action: ActivityState.Action, _ state: inout State) {
+    private func carryOut(_ action: ActivityState.Step, _ state: inout State) {
         if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
         case .nothing: break
@@ -239,7 +233,7 @@ struct ActivityState: Equatable {
 
     enum Delay: Equatable { case activation, completion }
 
-    enum Action: Equatable {
+    enum Step: Equatable {
         case nothing
         /// Wait, and call ``delayDidPass(_:)`` with the number.
         case wait(Delay, number: UInt)
@@ -260,7 +254,7 @@ struct ActivityState: Equatable {
     var isDelaying: Bool { phase == .delayingStart || phase == .delayingEnd }
 
     /// Notes that activity has begun, or that all has ended.
-    mutating func setOccurring(_ isOccurring: Bool) -> Action {
+    mutating func setOccurring(_ isOccurring: Bool) -> Step {
         self.isOccurring = isOccurring
         switch (phase, isOccurring) {
         case (.notActive, true): return wait(.activation, in: .delayingStart)
@@ -275,7 +269,7 @@ struct ActivityState: Equatable {
     }
 
     /// Notes that a delay is over.
-    mutating func delayDidPass(_ number: UInt) -> Action {
+    mutating func delayDidPass(_ number: UInt) -> Step {
         guard number == self.number else { return .nothing }
         switch phase {
         case .delayingStart:
@@ -289,12 +283,12 @@ struct ActivityState: Equatable {
     }
 
     /// Hides the activity.
-    mutating func reset() -> Action {
+    mutating func reset() -> Step {
         defer { (phase, isOccurring, number) = (.notActive, false, number &+ 1) }
         return isVisible ? .hide : .nothing
     }
 
-    private mutating func wait(_ delay: Delay, in phase: Phase) -> Action {
+    private mutating func wait(_ delay: Delay, in phase: Phase) -> Step {
         self.phase = phase
         number &+= 1
         return .wait(delay, number: number)

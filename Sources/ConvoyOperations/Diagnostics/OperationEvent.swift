@@ -12,9 +12,9 @@ public struct OperationEvent: Sendable {
     public enum Kind: Sendable {
         /// The operation was made, or its monitoring has begun.
         case made
-        /// It was added to a queue.
+        /// The operation was added to a queue.
         case enqueued
-        /// It waits: for a slot, for its dependencies, for a retry. Reported again when the reason changes.
+        /// The operation waits: for a slot, for its dependencies, for a retry. Reported again when the reason changes.
         case waiting(WaitReason)
         /// An attempt begins: the first one is 1, and each retry and each resumption after a pause is another.
         case attemptStarted(Int)
@@ -39,11 +39,11 @@ public struct OperationEvent: Sendable {
         case attemptEnded(Int)
         /// The operation was paused. Its attempt ends after that.
         case paused
-        /// It was resumed.
+        /// The operation was resumed.
         case resumed
-        /// It was cancelled, or its total time limit has passed. It finishes afterwards.
+        /// The operation was cancelled, or its total time limit has passed. It finishes afterwards.
         case stopped
-        /// It has finished.
+        /// The operation has finished.
         case finished(OperationOutcome)
         /// The monitor's queue was too slow: this many events, of this and other operations, were lost.
         case lost(Int)
@@ -98,7 +98,7 @@ public enum OperationOutcome: Sendable {
     case succeeded
     /// With an error.
     case failed(any Error)
-    /// It was cancelled.
+    /// The operation was cancelled.
     case cancelled
 }
 

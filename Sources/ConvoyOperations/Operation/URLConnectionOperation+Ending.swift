@@ -75,6 +75,7 @@ extension URLConnectionOperation {
         _ attempt: Attempt, data: Data? = nil, object: Any? = nil, error: (any Error)? = nil
     ) {
         let object = object.map { OperationCore.ResponseObject.made(ObjectBox($0)) } ?? .none
+        let error = error.map { error in request.url.flatMap { (error as? any URLNaming)?.naming($0) } ?? error }
         core.withLock { core in (core.data, core.object, core.error) = (data, object, error) }
         handle(.workCompleted(attempt.number))
     }

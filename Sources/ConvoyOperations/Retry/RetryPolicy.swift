@@ -209,10 +209,10 @@ public struct RetryEvent: Sendable {
 
     /// What happens to the operation.
     public enum Decision: Sendable, Equatable {
-        /// It is retried after this many seconds; 0 for at once. Earlier if ``RetryPolicy/retriesWhenNetworkReturns``
+        /// The operation is retried after this many seconds; 0 for at once. Earlier if ``RetryPolicy/retriesWhenNetworkReturns``
         /// is set, and the network was lost.
         case retry(after: TimeInterval)
-        /// It is not retried, and fails.
+        /// The operation is not retried, and fails.
         case giveUp(Refusal)
         /// It is not started before the gate of its host opens, at this time. Sent once for each wait: the gate may be
         /// closed for longer meanwhile, or opened earlier (see `RequestOperationQueue.closedGates`).

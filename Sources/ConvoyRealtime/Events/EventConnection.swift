@@ -34,8 +34,8 @@ final class EventBody: BodySink, @unchecked Sendable {
         events.reserveCapacity(expectedCount)
         defer { expectedCount = events.count }
         parser.keepsComments = feed.delivery.wantsComments.load(ordering: .relaxed)
-        var failure: EventStreamError?
-        do throws(EventStreamError) { try parser.parse(bytes, into: &events) } catch { failure = error }
+        var failure: EventSourceError?
+        do throws(EventSourceError) { try parser.parse(bytes, into: &events) } catch { failure = error }
         feed.didReceive(events, parser, of: number)
         guard let failure else { return }
         failed = true
@@ -66,7 +66,7 @@ struct ConnectionEnd {
     var wasOpen = false
     var hadEvents = false
     /// The parser's error for a line or event that is too long, if the source reconnects after it.
-    var excess: EventStreamError?
+    var excess: EventSourceError?
     /// Whether the user has restarted the source.
     var isRestart = false
     /// The error after which another connection cannot help.

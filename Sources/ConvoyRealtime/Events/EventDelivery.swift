@@ -292,6 +292,6 @@ extension EventDelivery.State {
 }
 
 extension ServerSentEvent {
-    /// Its cost in a backlog.
+    /// The size of the event in a backlog, in bytes.
     var cost: Int { type.utf8.count + data.utf8.count + lastEventID.utf8.count + EventDelivery.costOfEvent }
 }

@@ -12,13 +12,13 @@ import FoundationNetworking
 final class EventFeed: @unchecked Sendable {
     /// The phase of a source.
     enum Phase {
-        /// It has not started, is paused, or has ended.
+        /// The source has not started, is paused, or has ended.
         case idle
-        /// It has a connection, or is making one.
+        /// The source has a connection, or is making one.
         case connected
-        /// It is waiting to reconnect.
+        /// The source is waiting to reconnect.
         case waiting
-        /// It ends once the handlers have received everything.
+        /// The source ends once the handlers have received everything.
         case ending
     }
 
@@ -218,7 +218,7 @@ final class EventFeed: @unchecked Sendable {
     }
 
     /// Ends the connection after a parser error. On the network thread.
-    func fail(_ error: EventStreamError, of number: Int) {
+    func fail(_ error: EventSourceError, of number: Int) {
         let reconnects = settings.withLock { $0.reconnectsAfterExcess }
         let connection = state.withLock { state -> HTTPRequestOperation? in
             guard state.number == number else { return nil }

@@ -121,14 +121,14 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     }
 
     /// The maximum length of a line in bytes; nil, the default, for that of an event. A longer one ends the source with
-    /// ``EventStreamError``.
+    /// ``EventSourceError``.
     public final var maximumLineLength: Int? {
         get { feed.settings.withLock { $0.maximumLineLength } }
         set { feed.settings.withLock { $0.maximumLineLength = newValue } }
     }
 
     /// The maximum length of an event's data in bytes; 8 MiB by default. More ends the source with
-    /// ``EventStreamError``.
+    /// ``EventSourceError``.
     public final var maximumEventLength: Int {
         get { feed.settings.withLock { $0.maximumEventLength } }
         set { feed.settings.withLock { $0.maximumEventLength = newValue } }
@@ -304,11 +304,11 @@ public struct EventListenerID: Sendable, Hashable {
 
 /// The state of an event source, with the names and numbers of the standard (HTML, section 9.2.2).
 public enum EventSourceState: Int, Sendable, Hashable, CaseIterable {
-    /// It has no connection: it has not started, is connecting, is waiting to reconnect, or is paused.
+    /// The source has no connection: it has not started, is connecting, is waiting to reconnect, or is paused.
     case connecting = 0
     /// A response has arrived, and events may follow.
     case open = 1
-    /// It has ended for good.
+    /// The source has ended for good.
     case closed = 2
 }
 
@@ -325,8 +325,7 @@ public struct EventSourceInterruption: Sendable {
 /// The errors of an event source and of reading it.
 ///
 /// Other failures have the library's usual errors: an `HTTPError` with the body for a status that is not acceptable,
-/// and a `URLError` for a failure after which reconnecting would not help. A line or an event that is too long is an
-/// ``EventStreamError``.
+/// and a `URLError` for a failure after which reconnecting would not help.
 public enum EventSourceError: Error, Sendable, Hashable {
     /// The response has this content type, which is not that of events; nil if it has none.
     case unacceptableContentType(String?)
@@ -334,6 +333,10 @@ public enum EventSourceError: Error, Sendable, Hashable {
     case bodyCannotBeSentAgain
     /// Another loop is reading the sequence: each loop needs its own.
     case isIterated
+    /// A line is longer than this limit, in bytes.
+    case lineTooLong(limit: Int)
+    /// The values of an event's lines exceed this limit, in bytes.
+    case eventTooLong(limit: Int)
 }
 
 extension EventSourceError: SelfDescribingError {
@@ -344,6 +347,8 @@ extension EventSourceError: SelfDescribingError {
             "The response is \(type.map { "of the type \($0)" } ?? "without a type"), not text/event-stream."
         case .bodyCannotBeSentAgain: "The request's body must be sent again, but its stream cannot be read twice."
         case .isIterated: "The sequence of events is being read by another loop."
+        case .lineTooLong(let limit): "A line of the event stream is longer than the limit of \(limit) bytes."
+        case .eventTooLong(let limit): "An event of the stream is longer than the limit of \(limit) bytes."
         }
     }
 }

@@ -37,7 +37,7 @@ public struct EventStreamParser: Sendable {
     /// Whether the last piece ended with CR, to which an LF at the start of the next one belongs.
     private var skipsLineFeed = false
     private var isAtStart = true
-    private var failure: EventStreamError?
+    private var failure: EventSourceError?
     /// ``maximumLineLength``, or the length that the longest event needs.
     private let lineLimit: Int
 
@@ -62,12 +62,12 @@ public struct EventStreamParser: Sendable {
 
     /// The events that end in the next piece of the stream, in order.
     ///
-    /// - Throws: ``EventStreamError``, then also for each later piece. Events before it are lost; the form with `inout`
+    /// - Throws: ``EventSourceError``, then also for each later piece. Events before it are lost; the form with `inout`
     ///   keeps them.
-    public mutating func parse(_ piece: some ContiguousBytes) throws(EventStreamError) -> [ServerSentEvent] {
+    public mutating func parse(_ piece: some ContiguousBytes) throws(EventSourceError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
-        let failure = piece.withUnsafeBytes { bytes -> EventStreamError? in
-            do throws(EventStreamError) {
+        let failure = piece.withUnsafeBytes { bytes -> EventSourceError? in
+            do throws(EventSourceError) {
                 try parse(bytes, into: &events)
                 return nil
             } catch {
@@ -80,13 +80,13 @@ public struct EventStreamParser: Sendable {
 
     /// Adds the events that end in the next piece of the stream to an array.
     ///
-    /// - Throws: ``EventStreamError``, then also for each later piece. The events before it have been added.
+    /// - Throws: ``EventSourceError``, then also for each later piece. The events before it have been added.
     public mutating func parse(
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
-    ) throws(EventStreamError) {
+    ) throws(EventSourceError) {
         if let failure { throw failure }
         if !comments.isEmpty { comments = [] }
-        do throws(EventStreamError) {
+        do throws(EventSourceError) {
             try read(piece, &events)
         } catch {
             // Releases the buffers of what was too long.
@@ -99,7 +99,7 @@ public struct EventStreamParser: Sendable {
 
     private mutating func read(
         _ piece: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
-    ) throws(EventStreamError) {
+    ) throws(EventSourceError) {
         guard let base = piece.baseAddress, !piece.isEmpty else { return }
         var start = 0
         if skipsLineFeed {
@@ -148,7 +148,7 @@ public struct EventStreamParser: Sendable {
     }
 
     /// Stores the start of a line whose end has not arrived.
-    private mutating func keep(_ part: UnsafeRawBufferPointer) throws(EventStreamError) {
+    private mutating func keep(_ part: UnsafeRawBufferPointer) throws(EventSourceError) {
         // A byte order mark at the start is not a part of the line.
         let mark = isAtStart ? 3 : 0
         guard part.count <= lineLimit + mark - min(partialLine.count, lineLimit + mark) else { throw lineTooLong }
@@ -158,12 +158,12 @@ public struct EventStreamParser: Sendable {
     /// Completes a line that began in an earlier piece.
     private mutating func finish(
         _ line: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
-    ) throws(EventStreamError) {
+    ) throws(EventSourceError) {
         try keep(line)
         var whole: [UInt8] = []
         swap(&whole, &partialLine)
-        let failure = whole.withUnsafeBytes { bytes -> EventStreamError? in
-            do throws(EventStreamError) {
+        let failure = whole.withUnsafeBytes { bytes -> EventSourceError? in
+            do throws(EventSourceError) {
                 var borrowed = Borrowed()
                 defer { keep(&borrowed) }
                 try interpret(bytes, &borrowed, &events)
@@ -185,7 +185,7 @@ public struct EventStreamParser: Sendable {
 
     private mutating func interpret(
         _ line: UnsafeRawBufferPointer, _ borrowed: inout Borrowed, _ events: inout [ServerSentEvent]
-    ) throws(EventStreamError) {
+    ) throws(EventSourceError) {
         var line = line
         if isAtStart {
             isAtStart = false
@@ -236,7 +236,7 @@ public struct EventStreamParser: Sendable {
         return UnsafeRawBufferPointer(start: base + start, count: line.count - start)
     }
 
-    private var lineTooLong: EventStreamError {
+    private var lineTooLong: EventSourceError {
         maximumLineLength.map { .lineTooLong(limit: $0) } ?? .eventTooLong(limit: maximumEventLength)
     }
 
@@ -274,22 +274,4 @@ extension UInt8 {
     fileprivate static let e: UInt8 = 0x65
     fileprivate static let i: UInt8 = 0x69
     fileprivate static let r: UInt8 = 0x72
-}
-
-/// The errors of parsing a stream of server-sent events.
-public enum EventStreamError: Error, Sendable, Hashable {
-    /// A line is longer than this limit, in bytes.
-    case lineTooLong(limit: Int)
-    /// The values of an event's lines exceed this limit, in bytes.
-    case eventTooLong(limit: Int)
-}
-
-extension EventStreamError: SelfDescribingError {
-    /// The failure and the limit in a sentence.
-    public var description: String {
-        switch self {
-        case .lineTooLong(let limit): "A line of the event stream is longer than the limit of \(limit) bytes."
-        case .eventTooLong(let limit): "An event of the stream is longer than the limit of \(limit) bytes."
-        }
-    }
 }

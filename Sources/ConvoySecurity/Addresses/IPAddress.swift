@@ -2,7 +2,7 @@ import Foundation
 
 /// An IPv4 or an IPv6 address.
 public struct IPAddress: Sendable, Hashable {
-    /// Its four or sixteen bytes, in network byte order.
+    /// The four or sixteen bytes, in network byte order.
     public let bytes: [UInt8]
 
     /// An address from text: four decimal numbers, or IPv6 in any of its spellings (RFC 4291, section 2.2), without

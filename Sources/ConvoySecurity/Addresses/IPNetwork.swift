@@ -2,7 +2,7 @@ import Foundation
 
 /// The IP addresses that begin with the same bits, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
 public struct IPNetwork: Sendable, Hashable {
-    /// Its first address.
+    /// The first address of the network.
     public let address: IPAddress
     /// How many bits its addresses share.
     public let prefixLength: Int

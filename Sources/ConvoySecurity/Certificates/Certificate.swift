@@ -240,7 +240,7 @@ extension Array where Element: Hashable {
     }
 }
 
-/// Why certificates could not be read.
+/// Why certificates, or lists of revoked ones, could not be read.
 public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
     /// The bytes are not a certificate in DER.
     case notACertificate
@@ -248,6 +248,12 @@ public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
     case noCertificate(in: String)
     /// A certificate in a file cannot be read; its number counts from 1.
     case damaged(file: String, number: Int)
+    /// A file has no revocation list.
+    case noRevocationList(in: String)
+    /// A revocation list in a file cannot be read; its number counts from 1.
+    case damagedRevocationList(file: String, number: Int)
+    /// A list in a file is a delta CRL, which has only the changes to another one; its number counts from 1.
+    case incompleteRevocationList(file: String, number: Int)
     /// A file or folder cannot be read, and the reason.
     case unreadable(file: String, reason: String)
 
@@ -258,6 +264,10 @@ public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
         case .noCertificate(let file): "There is no certificate in \(file)."
         case .damaged("", let number): "Certificate \(number) is damaged."
         case .damaged(let file, let number): "Certificate \(number) of \(file) is damaged."
+        case .noRevocationList(let file): "There is no revocation list in \(file)."
+        case .damagedRevocationList(let file, let number): "Revocation list \(number) of \(file) is damaged."
+        case .incompleteRevocationList(let file, let number):
+            "Revocation list \(number) of \(file) has only the changes to another one, which is not supported."
         case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
         }
     }

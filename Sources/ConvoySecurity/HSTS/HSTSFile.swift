@@ -77,7 +77,7 @@ struct HSTSFile: Sendable {
         return max(0, Int64(timegm(&time)))
     }
 
-    /// What stands for no end, as libcurl has none beyond.
+    /// The latest time that libcurl can express, which stands for no end.
     private static let farFuture: Int64 = 253_402_300_799
 
     private static func curlLine(_ host: String, _ record: HSTSRecord) -> String {

@@ -186,7 +186,7 @@ struct StrictTransportSecurity: Equatable {
         return content.isClosed && value.isEmpty ? (name, content.text) : nil
     }
 
-    /// A number of any length. A long one counts as the longest time.
+    /// A number of seconds; one that is too large counts as the longest time.
     private static func seconds(_ digits: [UInt8]) -> Int64? {
         guard !digits.isEmpty, digits.allSatisfy(ASCII.isDigit) else { return nil }
         var value: Int64 = 0

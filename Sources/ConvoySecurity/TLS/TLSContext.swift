@@ -144,7 +144,7 @@ package final class TLSContext: Sendable {
 
     private func readLists() throws(TLSConfigurationError) -> [[URL]: RevocationLists] {
         var lists: [[URL]: RevocationLists] = [:]
-        do throws(RevocationListError) {
+        do throws(CertificateError) {
             for policy in policies { lists[policy.revocationLists] = try RevocationLists.read(policy.revocationLists) }
         } catch {
             throw .revocationLists(error)

@@ -149,11 +149,11 @@ package final class TLSHandshake: @unchecked Sendable {
             isWithProxy ? Self.serverName(X509_STORE_CTX_get_ex_data(presented, index).map(OpaquePointer.init)) : self.host
         let policy = policy(for: host)
         guard let store = material.stores[policy.certificateAuthorities] else {
-            return TrustDecision(failure: .unusable(CertificateError.noCertificate(in: "")))
+            return TrustDecision(failure: .unusable(authorities: .noCertificate(in: "")))
         }
         let lists = material.lists[policy.revocationLists]
         guard lists != nil || policy.revocationLists.isEmpty else {
-            return TrustDecision(failure: .unusable(RevocationListError.noList(in: "")))
+            return TrustDecision(failure: .unusable(lists: .noRevocationList(in: "")))
         }
         if host == nil, policy.validatesDomainName {
             guard isWithProxy else {
@@ -278,7 +278,7 @@ public enum TLSConfigurationError: Error, Hashable, Sendable, SelfDescribingErro
     /// The certificates of authorities cannot be read.
     case authorities(CertificateError)
     /// The revocation lists cannot be read.
-    case revocationLists(RevocationListError)
+    case revocationLists(CertificateError)
     /// The client's certificate or key cannot be read.
     case identity(ClientIdentityError)
     /// OpenSSL refuses a setting, or has no memory; with its error text.

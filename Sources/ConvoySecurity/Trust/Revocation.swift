@@ -18,10 +18,10 @@ package final class RevocationLists: @unchecked Sendable {
     deinit { convoy_crl_stack_free(pointer) }
 
     /// Throws if the lists of these files cannot be read. Blocks.
-    package static func check(_ files: [URL]) throws(RevocationListError) { _ = try read(files) }
+    package static func check(_ files: [URL]) throws(CertificateError) { _ = try read(files) }
 
     /// The lists of these files; nil for no files. Blocks.
-    static func read(_ files: [URL]) throws(RevocationListError) -> RevocationLists? {
+    static func read(_ files: [URL]) throws(CertificateError) -> RevocationLists? {
         guard !files.isEmpty else { return nil }
         let lists = RevocationLists()
         for file in files {
@@ -39,19 +39,21 @@ package final class RevocationLists: @unchecked Sendable {
     }
 
     /// Adds all lists of a text in PEM, skipping other blocks, or the one of bytes in DER.
-    private func add(_ data: Data, named file: String) throws(RevocationListError) {
+    private func add(_ data: Data, named file: String) throws(CertificateError) {
         let blocks = PEM.blocks(in: data)
         guard !blocks.isEmpty else {
-            guard data.first == PEM.sequenceTag, let list = Self.parsed(data) else { throw .noList(in: file) }
+            guard data.first == PEM.sequenceTag, let list = Self.parsed(data) else { throw .noRevocationList(in: file) }
             return try add(list, 1, of: file)
         }
         var count = 0
         for block in blocks where block.label == "X509 CRL" {
             count += 1
-            guard let list = block.derData.flatMap(Self.parsed) else { throw .damaged(file: file, number: count) }
+            guard let list = block.derData.flatMap(Self.parsed) else {
+                throw .damagedRevocationList(file: file, number: count)
+            }
             try add(list, count, of: file)
         }
-        guard count > 0 else { throw .noList(in: file) }
+        guard count > 0 else { throw .noRevocationList(in: file) }
     }
 
     private static func parsed(_ data: Data) -> OpaquePointer? {
@@ -68,39 +70,17 @@ package final class RevocationLists: @unchecked Sendable {
         }
     }
 
-    private func add(_ list: OpaquePointer, _ number: Int, of file: String) throws(RevocationListError) {
+    private func add(_ list: OpaquePointer, _ number: Int, of file: String) throws(CertificateError) {
         // OpenSSL ignores delta CRLs, so that certificates they revoke would count as good.
         guard X509_CRL_get_ext_by_NID(list, NID_delta_crl, -1) < 0 else {
             X509_CRL_free(list)
-            throw .changesOnly(file: file, number: number)
+            throw .incompleteRevocationList(file: file, number: number)
         }
         let end = Certificate.date(X509_CRL_get0_nextUpdate(list))
         guard convoy_crl_stack_append(pointer, list) == 1 else {
             throw .unreadable(file: file, reason: "There is no memory.")
         }
         nextUpdate = [nextUpdate, end].compactMap { $0 }.min()
-    }
-}
-
-/// Why certificate revocation lists could not be read.
-public enum RevocationListError: Error, Hashable, Sendable, SelfDescribingError {
-    /// A file has no list.
-    case noList(in: String)
-    /// A list in a file cannot be read; its number counts from 1.
-    case damaged(file: String, number: Int)
-    /// A list in a file is a delta CRL, which has only the changes to another one; its number counts from 1.
-    case changesOnly(file: String, number: Int)
-    /// A file cannot be read, and the reason.
-    case unreadable(file: String, reason: String)
-
-    public var description: String {
-        switch self {
-        case .noList(let file): "There is no revocation list in \(file)."
-        case .damaged(let file, let number): "Revocation list \(number) of \(file) is damaged."
-        case .changesOnly(let file, let number):
-            "Revocation list \(number) of \(file) has only the changes to another one, which is not supported."
-        case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
-        }
     }
 }
 

@@ -24,13 +24,13 @@ extension SecurityPolicy {
         do throws(CertificateError) {
             store = try TrustStore.store(of: policy.certificateAuthorities)
         } catch {
-            return TrustDecision(failure: .unusable(error))
+            return TrustDecision(failure: .unusable(authorities: error))
         }
         let lists: RevocationLists?
-        do throws(RevocationListError) {
+        do throws(CertificateError) {
             lists = try RevocationLists.read(policy.revocationLists)
         } catch {
-            return TrustDecision(failure: .unusable(error))
+            return TrustDecision(failure: .unusable(lists: error))
         }
         return policy.evaluate(trust, forDomain: domain, at: date, store: store, lists: lists)
     }
@@ -94,7 +94,7 @@ extension SecurityPolicy {
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
             return TrustDecision(
-                failure: .unusable(CertificateError.unreadable(file: "the pins", reason: "There is no memory.")))
+                failure: .unusable(authorities: .unreadable(file: "the pins", reason: "There is no memory.")))
         }
         let toPin = verifier.with(pins).verify(own.isEmpty ? trust.certificates : own)
         guard toPin.isValid, toPin.chain.contains(where: pinnedCertificates.contains) else {
@@ -166,11 +166,11 @@ extension SecurityPolicy {
 }
 
 extension ServerTrustFailure {
-    static func unusable(_ error: CertificateError) -> ServerTrustFailure {
+    static func unusable(authorities error: CertificateError) -> ServerTrustFailure {
         ServerTrustFailure(.unusablePolicy, "The certificate authorities cannot be used: \(error)")
     }
 
-    static func unusable(_ error: RevocationListError) -> ServerTrustFailure {
+    static func unusable(lists error: CertificateError) -> ServerTrustFailure {
         ServerTrustFailure(.unusablePolicy, "The revocation lists cannot be used: \(error)")
     }
 

@@ -121,9 +121,9 @@ public struct CertificateRevocation: Sendable, Hashable, CustomStringConvertible
         case affiliationChanged = 3
         /// Another certificate has replaced it.
         case superseded = 4
-        /// It is no longer needed.
+        /// The certificate is no longer needed.
         case cessationOfOperation = 5
-        /// It is suspended.
+        /// The certificate is suspended.
         case certificateHold = 6
         /// The suspension has ended; only in delta CRLs.
         case removeFromList = 8

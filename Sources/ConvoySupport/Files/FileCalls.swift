@@ -57,7 +57,7 @@ package struct FileCalls: Sendable {
 
 /// The error of a system call.
 package struct SystemError: Error, Hashable, Sendable {
-    /// Its `errno`.
+    /// The `errno` of the call.
     package let code: Int32
 
     /// - Parameter code: by default, that of this thread's last failed system call.

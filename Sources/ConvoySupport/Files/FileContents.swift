@@ -5,7 +5,7 @@ package enum FileContents {
     /// Why a file cannot be read.
     package enum Failure: Error, Hashable, Sendable {
         case system(SystemError)
-        /// It has more bytes than this.
+        /// The file has more bytes than the limit.
         case tooLarge(limit: Int)
 
         /// The reason in a few words.

@@ -192,15 +192,15 @@ package enum PrivateFile {
 
 /// Why a file or a directory cannot be trusted: another user may have prepared it, or can change it.
 package enum FileFlaw: Error, Hashable, Sendable {
-    /// It belongs to a user who is neither this one nor root.
+    /// The file belongs to a user who is neither this one nor root.
     case otherOwner(UInt32)
     /// Its group or all users may write to it.
     case writableByOthers(mode: UInt32)
-    /// It has a second name, through which it can be changed.
+    /// The file has a second name, through which it can be changed.
     case hardLinked
     /// A link that belongs to another user leads to it.
     case linkOfOther(UInt32)
-    /// It is a link itself.
+    /// The file is a link itself.
     case link
     case notRegularFile
     case notDirectory

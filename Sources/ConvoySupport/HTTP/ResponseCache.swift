@@ -168,15 +168,15 @@ package enum CacheReaction: Sendable {
 
 /// Why a stored response was served (RFC 9111, section 4).
 package enum StoredUse: String, Sendable, Hashable {
-    /// It was fresh.
+    /// The response was fresh.
     case fresh
     /// The server has validated it.
     case validated
-    /// It was stale, but within the request's `max-stale`.
+    /// The response was stale, but within the request's `max-stale`.
     case maxStale
-    /// It was stale, and the cache asks for a new one meanwhile (RFC 5861, section 3).
+    /// The response was stale, and the cache asks for a new one meanwhile (RFC 5861, section 3).
     case staleWhileRevalidate
-    /// It was stale, but the server could not be reached or had an error (RFC 5861, section 4).
+    /// The response was stale, but the server could not be reached or had an error (RFC 5861, section 4).
     case staleIfError
     /// The request accepts stored responses of any age.
     case ignoringAge

@@ -55,6 +55,12 @@ package enum ErrorDescription {
     }
 }
 
+/// An error that an operation completes with the URL of its request.
+package protocol URLNaming: Error {
+    /// The same error with the URL, unless it has one.
+    func naming(_ url: URL) -> Self
+}
+
 /// An error whose `localizedDescription` is its `description`.
 package protocol SelfDescribingError: LocalizedError, CustomStringConvertible {}
 

@@ -83,7 +83,7 @@ package struct SecretClassifier: Sendable, Hashable {
 
     /// The names of items whose values are hidden, if the user has set them.
     package struct ItemNames: Sendable, Hashable {
-        /// As they were given.
+        /// The names as the program gave them.
         package let names: Set<String>
         /// Names that are not words of the standard set: compared as a whole, in normalized form.
         private let whole: Set<[UInt8]>

@@ -41,6 +41,18 @@ import Synchronization
     }
 }
 
+extension Locked where Value: Copyable {
+    /// Replaces a part of the value. The old one, which may be a user's, is released outside the lock.
+    package borrowing func replace<Part: Sendable>(_ part: WritableKeyPath<Value, Part> & Sendable, by new: Part) {
+        let old = withLock { value in
+            let old = value[keyPath: part]
+            value[keyPath: part] = new
+            return old
+        }
+        withExtendedLifetime(old) {}
+    }
+}
+
 /// A value behind a lock for which many threads contend, each for a short time.
 ///
 /// On Linux a contended `Mutex` is handed over in the kernel to the thread that has waited longest, even if that one

@@ -9,7 +9,7 @@ struct BehaviourExchange: Sendable {
     let isElsewhere: Bool
     /// Which representation is current.
     let version: Int
-    /// Its bytes.
+    /// The bytes of the resource.
     let entity: Data
     /// The first byte of the requested range; nil where none was requested.
     let asked: Int?

@@ -6,11 +6,11 @@ struct BehaviourScript: Sendable {
 
     /// How `If-Range` is evaluated (RFC 9110, section 13.1.5).
     enum IfRange: Sendable {
-        /// It holds if it is the strong tag, or the date.
+        /// The condition holds if it is the strong tag, or the date.
         case evaluated
-        /// It holds if it is the tag, strong or weak, or the date.
+        /// The condition holds if it is the tag, strong or weak, or the date.
         case comparedWeakly
-        /// It always holds.
+        /// The condition always holds.
         case ignored
     }
 

@@ -221,9 +221,9 @@ extension TestCertificate {
 extension TestCertificate {
     /// The status that an OCSP response gives a certificate.
     public enum RevocationStatus: Hashable, Sendable {
-        /// It is not revoked.
+        /// The certificate is not revoked.
         case good
-        /// It was revoked, an hour before the response.
+        /// The certificate was revoked, an hour before the response.
         case revoked
         /// The responder does not know it.
         case unknown

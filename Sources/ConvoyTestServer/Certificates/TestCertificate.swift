@@ -12,7 +12,7 @@ import Foundation
 ///
 /// Immutable; can be used from any thread. The keys protect nothing: they are only for tests.
 public final class TestCertificate: Sendable {
-    /// Its contents.
+    /// The contents of the certificate.
     public let profile: Profile
     /// The certificate in DER.
     public let derData: Data

@@ -34,3 +34,41 @@ enum DemoCommand {
         return .success
     }
 }
+
+/// The output of a part of the demo.
+struct DemoStage: Sendable {
+    let display: Display
+    private let begun = ContinuousClock.now
+
+    init(display: Display) { self.display = display }
+
+    /// How many seconds a part may take before it counts as hung.
+    static let patience = 6.0
+
+    func title(_ text: String) { display.say(display.paint(text, .bold)) }
+
+    /// A step, with the time since the part began.
+    func step(_ text: String) { display.say("  \(time)  \(text)") }
+
+    /// A continuation of the previous line.
+    func note(_ text: String) { display.say("               \(text)") }
+
+    /// A check and its result. Returns the result.
+    func check(_ text: String, _ isRight: Bool) -> Bool {
+        let (yes, no) = Display.hasUnicode ? ("✓", "✗") : ("ok", "WRONG")
+        display.say("  \(time)  \(isRight ? display.paint(yes, .green) : display.paint(no, .red)) \(text)")
+        return isRight
+    }
+
+    /// A progress bar, which replaces the previous one; only on a terminal.
+    func bar(_ name: String, _ fraction: Double, _ text: String) {
+        guard display.isLive else { return }
+        let width = min(40, max(10, display.size.columns - 40))
+        display.show(["  \(time)  \(name) \(ProgressBar.bar(fraction, width: width, display: display)) \(text)"])
+    }
+
+    private var time: String {
+        let text = String(format: "%6.3f s", (ContinuousClock.now - begun).seconds)
+        return display.paint(text, .dim)
+    }
+}

@@ -30,7 +30,7 @@ final class LoopbackServer: Sendable {
 
     typealias Handler = @Sendable (Request) -> Response
 
-    private struct State {
+    private struct ServerState {
         var requests: [Request] = []
         var active = 0
         var peak = 0
@@ -41,7 +41,7 @@ final class LoopbackServer: Sendable {
     let port: UInt16
     private let listener: Int32
     private let handler: Handler
-    private let state = Locked(State())
+    private let state = Locked(ServerState())
 
     private static let longestHead = 64 << 10
     private static let stackSize = 512 << 10

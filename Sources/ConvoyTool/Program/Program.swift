@@ -140,7 +140,7 @@ enum FailureKind: String, CaseIterable, Sendable {
 
     private init(_ error: DownloadError) {
         self =
-            switch error {
+            switch error.reason {
             case .checksumMismatch, .piecesMismatch, .unexpectedLength: .checksum
             case .fileExists, .inUse, .notEnoughSpace, .unusableDestination: .disk
             case .changedType, .noContent: .connection

@@ -15,8 +15,10 @@ struct FileOptions {
     let range: ByteRange?
     /// Whether only the heads of responses are wanted.
     let printsHead: Bool
-    private let includesHead: Bool
-    private let keepsErrors: Bool
+    /// Whether the head is printed before the body.
+    let includesHead: Bool
+    /// Whether the body of an error is kept.
+    let keepsErrors: Bool
     private let checksum: Checksum?
     private let checksums: ChecksumFile?
     private let checksumFile: String?
@@ -84,13 +86,6 @@ struct FileOptions {
         item.checksum != nil || checksums != nil || item.metalink?.checksums.isEmpty == false
     }
 
-    /// What each transfer is for.
-    var purpose: Transfer.Purpose {
-        Transfer.Purpose(
-            range: range, printsHead: printsHead || includesHead, keepsErrors: keepsErrors,
-            replaces: existing == .replace)
-    }
-
     /// The files of the command line and of the lists. Options that are for one file are put into that.
     func source(_ options: Options) throws(ToolError) -> DownloadSource {
         let source = try DownloadSource(options)
@@ -137,5 +132,46 @@ struct FileOptions {
             throw .usage("\(Printable.line(checksumFile)) has no checksum of \(Printable.line(name))")
         }
         return checksum
+    }
+}
+
+/// A part of a file, by the positions of its bytes (RFC 9110, section 14.1.2).
+struct ByteRange: Sendable, Equatable {
+    static let refusal = "the server sends the whole file, and not the part"
+
+    let first: Int64?
+    let last: Int64?
+
+    /// `0-499`, `500-` or `-500`; nil for anything else.
+    init?(_ text: String) {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } }) else { return nil }
+        (first, last) = (Int64(parts[0]), Int64(parts[1]))
+        guard (first != nil) == !parts[0].isEmpty, (last != nil) == !parts[1].isEmpty, first != nil || last != nil else {
+            return nil
+        }
+        if let first, let last, last < first { return nil }
+        if first == nil, last == 0 { return nil }
+    }
+
+    /// For the field `Range`.
+    var field: String { "bytes=\(first.map { String($0) } ?? "")-\(last.map { String($0) } ?? "")" }
+
+    /// Makes sure that a response has this part.
+    func check(_ head: ResponseHead) throws(ToolError) {
+        guard head.statusCode == 206 else { throw ToolError(text: Self.refusal, status: .failed(.status)) }
+        guard let part = ContentRange(head["Content-Range"]) else { throw Self.otherPart }
+        let end = part.total.map { $0 - 1 }
+        let isWanted =
+            if let first {
+                part.first == first && part.last == min(last ?? .max, end ?? last ?? part.last)
+            } else {
+                end.map { part.last == $0 && part.first == max(0, $0 + 1 - (last ?? 0)) } ?? true
+            }
+        guard isWanted else { throw Self.otherPart }
+    }
+
+    private static var otherPart: ToolError {
+        ToolError(text: "the server sends another part than was asked for", status: .failed(.checksum))
     }
 }

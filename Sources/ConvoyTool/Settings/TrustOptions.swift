@@ -100,7 +100,7 @@ struct TrustOptions {
 
     private static func revocationLists(_ paths: [String]) throws(ToolError) -> [URL] {
         let files = paths.map { UserPath.url($0) }
-        do throws(RevocationListError) {
+        do throws(CertificateError) {
             // Read now, and again when connections are made: they may be others by then.
             try RevocationLists.check(files)
         } catch {

@@ -196,7 +196,7 @@ struct ProgressLines {
     /// Whether a line is due; it counts as printed then.
     mutating func isDue(_ bar: ProgressBar, at now: ContinuousClock.Instant) -> Bool {
         let current = bar.fraction.map { Int($0 * 4) }
-        // What was there before is not worth a line.
+        // Bytes of an earlier run are not worth a line.
         if quarter == nil { quarter = bar.total.map { $0 > 0 ? Int(Double(bytes) / Double($0) * 4) : 0 } }
         let isNextQuarter = (current ?? 0) > (quarter ?? 0) && current != 4
         let waited = (now - last).seconds

@@ -42,6 +42,8 @@ enum ErrorText {
             if "\(network)" == "::/0" { return "There is no address of IPv4 to connect to (--ipv4)." }
             if "\(network)" == "0.0.0.0/0" { return "There is no address of IPv6 to connect to (--ipv6)." }
         }
+        // The URL stands before it.
+        if let error = error as? DownloadError { return error.sentence }
         // `localizedDescription` of a `URLError` is not used: on Linux it has only a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let text = (error as NSError).userInfo[NSLocalizedDescriptionKey] as? String { return text }

@@ -8,7 +8,7 @@ import Synchronization
 /// A transfer counts for the window until it has finished, or until it waits for another try. A file whose host has
 /// enough transfers is set aside, until one of these has finished; what is set aside is small.
 struct TransferWindow<Item: Sendable>: Sendable {
-    private struct Host {
+    private struct HostUse {
         var count = 0
         var waiting: [Item] = []
         /// How many of the waiting are gone: removing the first of an array costs time in proportion to its length.
@@ -26,7 +26,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
     private let limit: Int
     private(set) var count = 0
     private(set) var waitingCount = 0
-    private var hosts: [Target: Host] = [:]
+    private var hosts: [Target: HostUse] = [:]
     /// The hosts with files that were set aside and could begin.
     private var free: [Target] = []
 
@@ -42,7 +42,7 @@ struct TransferWindow<Item: Sendable>: Sendable {
     /// - Returns: whether it is to begin now. If not, it is set aside.
     mutating func admit(_ item: Item, of host: Target) -> Bool {
         // Taken out, so that the waiting are not copied.
-        var own = hosts.removeValue(forKey: host) ?? Host()
+        var own = hosts.removeValue(forKey: host) ?? HostUse()
         let begins = own.count < sizePerHost && own.isEmpty
         if begins {
             own.count += 1

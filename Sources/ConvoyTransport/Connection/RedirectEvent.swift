@@ -34,7 +34,7 @@ public struct RedirectEvent: Sendable, Hashable {
     public enum BodyOutcome: String, Sendable, Hashable {
         /// There was none.
         case none
-        /// It goes with the next request, too.
+        /// The next request carries the body as well.
         case sentAgain
         /// The next request has none, as its method is another.
         case dropped
@@ -44,14 +44,14 @@ public struct RedirectEvent: Sendable, Hashable {
     public struct RemovedField: Sendable, Hashable {
         /// Why a field is removed.
         public enum Reason: String, Sendable, Hashable {
-            /// It is a secret, by its name or its value or as `sensitiveHeaders` has it, and meant for another origin.
+            /// The field is a secret, by its name or its value or as `sensitiveHeaders` has it, and meant for another origin.
             case secretOfOtherOrigin
-            /// It was meant for another origin, and is not known to be harmless. See
+            /// The field was meant for another origin, and is not known to be harmless. See
             /// ``ConnectionConfiguration/keepsHeadersAcrossOrigins``.
             case notKnownToBeHarmless
             /// `Host`, which names the first origin.
             case namesOtherOrigin
-            /// It describes the body, which is not sent again.
+            /// The field describes the body, which is not sent again.
             case describesBody
             /// A `Referer` with a user name or a password, one of https for plain text (RFC 9110, section 10.1.3), or one
             /// for another origin that is no URL.
@@ -124,9 +124,9 @@ extension RedirectEvent {
         /// The same GET or HEAD, with the same fields, was sent before in this transfer, and no response since then
         /// has set a cookie or asked to wait: the answer would be the same.
         case loop
-        /// It leads from https to http, and `ConnectionConfiguration.allowsRedirectToPlainText` is false.
+        /// The redirect leads from https to http, and `ConnectionConfiguration.allowsRedirectToPlainText` is false.
         case plainText
-        /// It leads to a scheme other than http and https.
+        /// The redirect leads to a scheme other than http and https.
         case unsupportedScheme(String)
         /// The `Location` is no URL, is empty, or has no host.
         case unreadableLocation

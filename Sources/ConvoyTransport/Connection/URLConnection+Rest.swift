@@ -22,7 +22,7 @@ struct RestLimit: Sendable {
     /// For the body of an error, which explains it: read while it keeps arriving.
     static let error = RestLimit(
         bytes: 1 << 20, interval: 1_000_000_000, bytesInInterval: 1 << 10, intervals: 10, isDiscarded: false)
-    /// That of a question in a negotiation of libcurl's, which discards the body and then goes on over the same connection.
+    /// The limit for a question in a negotiation of libcurl's, which discards the body and then goes on over the same connection.
     static let negotiation = RestLimit(
         bytes: .max, interval: 5_000_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: false)
 }

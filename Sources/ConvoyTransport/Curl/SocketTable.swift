@@ -216,7 +216,7 @@ final class DescriptorQueue {
     /// Files that wait for a descriptor, after the transfers.
     private var files: [FileWaiter] = []
     private var timer: RunLoopTimer?
-    /// When a transfer has ended last that had its descriptors.
+    /// When the last transfer that had its descriptors ended.
     private var lastEnd: MonotonicTime = 0
     private unowned let multi: MultiHandle
 
@@ -266,7 +266,7 @@ final class DescriptorQueue {
     /// Lets one of those that wait try again, or more after the ends of so many transfers.
     func goOn(with count: Int) {
         guard !isEmpty else { return }
-        // Those that have waited in vain end together, and not one after the other.
+        // All that have waited in vain end together, and not one after the other.
         let isOver = waiting.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
         let next = Array(waiting.prefix(isOver ? waiting.count : max(1, count)))
         waiting.removeFirst(next.count)

@@ -214,15 +214,15 @@ extension TransactionMetrics {
 
 /// Why a stored response was served (RFC 9111, section 4).
 public enum CacheUse: String, Sendable, Hashable, CaseIterable {
-    /// It was fresh.
+    /// The response was fresh.
     case fresh
     /// The server has validated it.
     case validated
-    /// It was stale, but within the request's `max-stale`.
+    /// The response was stale, but within the request's `max-stale`.
     case maxStale
-    /// It was stale, and the server is being asked for a new one meanwhile (RFC 5861, section 3).
+    /// The response was stale, and the server is being asked for a new one meanwhile (RFC 5861, section 3).
     case staleWhileRevalidate
-    /// It was stale, but the server could not be reached or had an error (RFC 5861, section 4).
+    /// The response was stale, but the server could not be reached or had an error (RFC 5861, section 4).
     case staleIfError
     /// The request accepts stored responses of any age (`URLRequest.CachePolicy.returnCacheDataElseLoad`,
     /// `.returnCacheDataDontLoad`).

@@ -15,7 +15,7 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// Its target; nil if its URL is neither http nor https.
+    /// The target; nil if its URL is neither http nor https.
     package var target: Target? {
         switch self {
         case .foundation(let request): request.url.flatMap { Target($0) }
@@ -131,7 +131,7 @@ package final class PreparedRequest: Sendable {
     package let address: HTTPAddress
     /// Whether the path and the query are sent as they are written: libcurl has nothing to resolve or to encode in them.
     let isSentAsWritten: Bool
-    /// One that Foundation keeps as it is: a token (RFC 9110, section 5.6.2) in upper case.
+    /// A method that Foundation keeps as it is: a token (RFC 9110, section 5.6.2) in upper case.
     package let method: String
     /// The header of a request with this body.
     package let header: RequestHeader

@@ -57,9 +57,9 @@ public struct Proxy: Sendable, Hashable {
 
     /// The protocol.
     public let kind: Kind
-    /// Its name or address; IPv6 without brackets, with its zone if it has one.
+    /// The name or address of the proxy; IPv6 without brackets, with its zone if it has one.
     public let host: String
-    /// Its port.
+    /// The port of the proxy.
     public let port: Int
     /// The client's credential for it; nil for none. No description of the proxy contains it.
     public let credential: ProxyCredential?

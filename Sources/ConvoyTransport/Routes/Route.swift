@@ -90,7 +90,7 @@ final class ConnectionKey: Sendable {
     struct Distinction: Hashable {
         /// The credential with which the proxy opened the tunnel.
         var credential: ProxyCredential?
-        /// Its source. libcurl compares that only for requests that set one.
+        /// The source of the connection. libcurl compares that only for requests that set one.
         var source: ConnectionSource?
         /// The marks of its packets.
         var serviceType = NetworkServiceType.default

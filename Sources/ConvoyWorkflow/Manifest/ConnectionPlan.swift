@@ -143,7 +143,7 @@ struct ConnectionPlan: Sendable {
         }
         if let value = fields["crl-file"] {
             let file = URL(fileURLWithPath: try value.string("crl-file"))
-            do throws(RevocationListError) {
+            do throws(CertificateError) {
                 try RevocationLists.check([file])
             } catch {
                 throw value.problem("crl-file: \(error.description)")

@@ -161,13 +161,15 @@ struct RequestSender {
         if run.isCancelled || Task.isCancelled { throw ItemRun.Failure(.cancelled, "cancelled") }
         if operation.statusCode != nil, (error as NSError).domain == URLResponseSerializationErrorDomain { return }
         switch error {
-        case DownloadError.checksumMismatch(let expected, let actual):
-            throw ItemRun.Failure(
-                .checksum, "\(expected.algorithm): expected \(expected.hexadecimal), got \(actual.hexadecimal)")
         case let error as DownloadError:
-            var text = ErrorDescription.line(of: error as NSError)
-            if case .fileExists(let file) = error { text = "file exists: \(file.relativePath)" }
-            throw ItemRun.Failure(.exchange(error), text)
+            switch error.reason {
+            case .checksumMismatch(let expected, let actual):
+                throw ItemRun.Failure(
+                    .checksum, "\(expected.algorithm): expected \(expected.hexadecimal), got \(actual.hexadecimal)")
+            case .fileExists(let file):
+                throw ItemRun.Failure(.exchange(error), "file exists: \(file.relativePath)")
+            default: throw ItemRun.Failure(.exchange(error), ErrorDescription.line(of: error as NSError))
+            }
         default: throw ItemRun.Failure(.exchange(error), ErrorDescription.line(of: error as NSError))
         }
     }

@@ -29,7 +29,7 @@ import Testing
         fixture.server.servePattern(count: 3 << 20, at: "/file", etag: "\"1\"")
         let file = disk.url.appendingPathComponent("file")
         let download = await run(to: file)
-        guard case .notEnoughSpace(3 << 20, let available, _) = download.error as? DownloadError else {
+        guard case .notEnoughSpace(3 << 20, let available, _) = (download.error as? DownloadError)?.reason else {
             Issue.record("\(String(describing: download.error))")
             return
         }

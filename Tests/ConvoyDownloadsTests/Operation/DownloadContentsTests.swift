@@ -90,7 +90,7 @@ struct DownloadContentsTests {
         let value = wrong[field] ?? ""
         fixture.server.serve(bytes, at: "/file") { _, response in response.header(field, value) }
         let download = await fixture.run(fixture.download())
-        guard case .checksumMismatch = download.error as? DownloadError else {
+        guard case .checksumMismatch = (download.error as? DownloadError)?.reason else {
             Issue.record("\(String(describing: download.error))")
             return
         }

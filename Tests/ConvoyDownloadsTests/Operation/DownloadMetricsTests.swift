@@ -45,6 +45,7 @@ import Testing
         try await fixture.server.waitForRequests(count: 2, timeout: 100)
         download.pause()
         gate.open()
+        // The pause that is measured.
         try await Task.sleep(for: .seconds(0.3))
         download.resume()
         try await download.finished()

@@ -144,7 +144,7 @@ struct DownloadMirrorTests {
                 policy.budget = nil
                 $0.retryPolicy = policy
             })
-        #expect(download.error as? DownloadError == .unexpectedLength(expected: 100_000, actual: 90_000))
+        #expect((download.error as? DownloadError)?.reason == .unexpectedLength(expected: 100_000, actual: 90_000))
         #expect(fixture.names == [])
     }
 

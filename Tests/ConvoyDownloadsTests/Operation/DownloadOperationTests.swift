@@ -153,7 +153,7 @@ struct DownloadOperationTests {
         fixture.queue.addOperation(first)
         for await progress in first.transferProgressUpdates where progress.bytesReceived >= 1_000_000 { break }
         let second = await fixture.run(fixture.download())
-        #expect(second.error as? DownloadError == .inUse(fixture.file()))
+        #expect((second.error as? DownloadError)?.reason == .inUse(fixture.file()))
         gate.open()
         try await first.finished()
         #expect(fixture.contents() == bytes)
@@ -163,7 +163,7 @@ struct DownloadOperationTests {
         serve(bytes)
         try Data("old".utf8).write(to: fixture.file())
         let download = await fixture.run(fixture.download())
-        #expect(download.error as? DownloadError == .fileExists(fixture.file()))
+        #expect((download.error as? DownloadError)?.reason == .fileExists(fixture.file()))
         #expect(fixture.server.requests.isEmpty)
         #expect(fixture.contents() == Data("old".utf8))
     }
@@ -210,7 +210,7 @@ struct DownloadOperationTests {
                 $0.existingFilePolicy = .replace
                 $0.checksum = expected
             })
-        guard case .checksumMismatch(expected, _) = download.error as? DownloadError else {
+        guard case .checksumMismatch(expected, _) = (download.error as? DownloadError)?.reason else {
             Issue.record("\(String(describing: download.error))")
             return
         }

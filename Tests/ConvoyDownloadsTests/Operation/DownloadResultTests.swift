@@ -85,7 +85,7 @@ import Testing
                 $0.checksum = wrong
                 $0.computedChecksumAlgorithms = [.sha256]
             })
-        guard case .checksumMismatch = download.error as? DownloadError else {
+        guard case .checksumMismatch = (download.error as? DownloadError)?.reason else {
             Issue.record("\(String(describing: download.error))")
             return
         }
@@ -108,7 +108,7 @@ import Testing
         let wrong = try Checksum(parsing: "sha-256=\(String(repeating: "0", count: 64))")
         let download = await fixture.run(
             fixture.download { $0.pieceChecksums = PieceChecksums(length: 5 << 20, checksums: [wrong]) })
-        #expect(download.error as? DownloadError == .piecesMismatch)
+        #expect((download.error as? DownloadError)?.reason == .piecesMismatch)
         #expect(fixture.names.isEmpty)
     }
 
@@ -145,7 +145,8 @@ import Testing
         let request = try #require(try fixture.download { $0.existingFilePolicy = .revalidate }.firstRequest())
         #expect(request.value(forHTTPHeaderField: "If-None-Match") == "\"1\"")
         #expect(try fixture.download { $0.existingFilePolicy = .skip }.firstRequest() == nil)
-        #expect(throws: DownloadError.fileExists(fixture.file())) { try fixture.download().firstRequest() }
+        let error = #expect(throws: DownloadError.self) { try fixture.download().firstRequest() }
+        #expect(error?.reason == .fileExists(fixture.file()))
         #expect(fixture.names == ["file.bin"])
     }
 }

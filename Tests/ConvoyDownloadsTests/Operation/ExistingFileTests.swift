@@ -46,7 +46,7 @@ struct ExistingFileTests {
         #expect(right.error == nil && right.outcome == .skipped)
         let wrong = try await run(.skip, Data("old".utf8), checksum: try checksum(whole))
         #expect(
-            wrong.error as? DownloadError
+            (wrong.error as? DownloadError)?.reason
                 == .checksumMismatch(expected: try checksum(whole), actual: try checksum(Data("old".utf8))))
         #expect(fixture.contents() == Data("old".utf8))
         #expect(fixture.server.requests.isEmpty)

@@ -37,7 +37,7 @@ struct KeptBytesTests {
         await beginFile()
         fixture.server.route("/file", .bytes(Data(repeating: 60, count: 820), type: "text/html"))
         let download = await fixture.run(fixture.download())
-        guard case .changedType(_, "text/html") = download.error as? DownloadError else {
+        guard case .changedType(_, "text/html") = (download.error as? DownloadError)?.reason else {
             Issue.record("\(String(describing: download.error))")
             return
         }
@@ -96,7 +96,7 @@ struct KeptBytesTests {
         let checksum = try #require(Checksum(of: digest))
         fixture.server.serve(Data(bytes.prefix(800)), at: "/file", etag: "\"2\"")
         let second = await fixture.run(fixture.download { $0.checksum = checksum })
-        guard case .checksumMismatch = second.error as? DownloadError else {
+        guard case .checksumMismatch = (second.error as? DownloadError)?.reason else {
             Issue.record("\(String(describing: second.error))")
             return
         }
@@ -107,7 +107,7 @@ struct KeptBytesTests {
         try Data("old".utf8).write(to: fixture.file())
         fixture.server.route("/file", .status(status))
         let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
-        #expect(download.error as? DownloadError == .noContent(status: status))
+        #expect((download.error as? DownloadError)?.reason == .noContent(status: status))
         #expect(fixture.contents() == Data("old".utf8))
         #expect(fixture.names == ["file.bin"])
     }
@@ -118,7 +118,7 @@ struct KeptBytesTests {
         try #require(mkfifo(fixture.file().path, 0o600) == 0)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
-        #expect(download.error as? DownloadError == .unusableDestination(fixture.file()))
+        #expect((download.error as? DownloadError)?.reason == .unusableDestination(fixture.file()))
         var facts = stat()
         #expect(lstat(fixture.file().path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFIFO)
         #expect(fixture.names == ["file.bin"])
@@ -222,6 +222,6 @@ struct KeptBytesTests {
                 $0.pieceChecksums = pieces
                 $0.segmentCount = segments
             })
-        #expect(download.error as? DownloadError == .piecesMismatch)
+        #expect((download.error as? DownloadError)?.reason == .piecesMismatch)
     }
 }

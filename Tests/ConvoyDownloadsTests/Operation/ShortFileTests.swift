@@ -178,7 +178,7 @@ import Testing
             }
         }
         await fixture.run(download)
-        #expect(download.error as? DownloadError == (policy == .fail ? .fileExists(file) : nil))
+        #expect((download.error as? DownloadError)?.reason == (policy == .fail ? .fileExists(file) : nil))
         #expect(download.outcome == (policy == .fail ? nil : .skipped))
         #expect(fixture.contents() == Data("other".utf8))
         #expect(fixture.names == ["file.bin"])
@@ -195,7 +195,7 @@ import Testing
             }
         }
         await fixture.run(download)
-        #expect(download.error as? DownloadError == .fileExists(file))
+        #expect((download.error as? DownloadError)?.reason == .fileExists(file))
         #expect(!FileManager.default.fileExists(atPath: target.path))
     }
 

@@ -45,7 +45,7 @@ import Testing
             let errors = operations.compactMap(\.error)
             #expect(errors.count == 1, "round \(round): \(errors)")
             for error in errors {
-                switch error as? DownloadError {
+                switch (error as? DownloadError)?.reason {
                 case .inUse: losers["in use", default: 0] += 1
                 case .fileExists: losers["file exists", default: 0] += 1
                 default: Issue.record("round \(round): \(error)")
@@ -91,7 +91,7 @@ import Testing
                 group.addTask {
                     for _ in 0..<count * 10 {
                         let operation = await fixture.run(fixture.download())
-                        if let error = operation.error as? DownloadError, case .inUse = error { continue }
+                        if case .inUse = (operation.error as? DownloadError)?.reason { continue }
                         #expect((operation.error as? URLError)?.code == .networkConnectionLost)
                     }
                 }

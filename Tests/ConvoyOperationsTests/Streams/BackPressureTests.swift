@@ -26,6 +26,7 @@ import Testing
             count += 1
             most = max(most, growth(since: before))
             received = bytes.operation.transferProgress.bytesReceived
+            // A slow reader.
             try await Task.sleep(for: .milliseconds(100))
             // On a busy machine the sender takes longer to fill what is between them.
             let elapsed = ContinuousClock.now - began

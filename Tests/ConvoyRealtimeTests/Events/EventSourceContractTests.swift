@@ -64,6 +64,7 @@ import Testing
         }
         source.start()
         try await waitUntil { count.withLock { $0 } == 10 }
+        // The time in which a source that goes on reading would come to the end.
         try await Task.sleep(for: .milliseconds(300))
         #expect(server.statistics.activeRequestCount == 1, "30 MB are more than all buffers of the connection")
         stops.signal()
@@ -123,7 +124,7 @@ import Testing
         try await source.finished()
         #expect(recorder.notes == ["open", "a", "lost", "open", "lost", "open", "\(long.dropLast())", "lost", "success"])
         #expect(
-            recorder.interruptions.map { $0.error as? EventStreamError } == [
+            recorder.interruptions.map { $0.error as? EventSourceError } == [
                 .eventTooLong(limit: 200), .eventTooLong(limit: 200), nil,
             ])
         #expect(recorder.interruptions.map(\.failureCount) == [0, 1, 0])

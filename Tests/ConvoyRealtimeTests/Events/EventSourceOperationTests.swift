@@ -52,14 +52,15 @@ import Testing
             request.setValue(login.responseString, forHTTPHeaderField: "Authorization")
         }
         manager.enqueue(source)
-        try await Task.sleep(for: .milliseconds(50))
-        #expect(server.requests.isEmpty)
+        // What is enqueued behind it has been answered.
+        let _: String = try await manager.get("get")
+        #expect(server.requests("/open").isEmpty)
         manager.enqueue(login)
         try await waitUntil { source.readyState == .open }
         #expect(server.requests("/open").map { $0.headers["Authorization"] } == ["token"])
         manager.operationQueue.isSuspended = true
         let suspended = manager.eventSource("open")
-        try await Task.sleep(for: .milliseconds(50))
+        let _: String = try await self.manager().get("get")
         #expect(server.requests("/open").count == 1)
         let recorder = recorder
         manager.operationQueue.addBarrierBlock { recorder.note("barrier") }
@@ -82,8 +83,8 @@ import Testing
         whenOpen.addDependency(source.opening)
         whenClosed.addDependency(source)
         manager.enqueue([whenOpen, whenClosed])
-        try await Task.sleep(for: .milliseconds(50))
-        #expect(server.requests.isEmpty)
+        let _: String = try await manager.get("get")
+        #expect(server.requests.count == 1)
         manager.enqueue(source)
         try await whenOpen.finished()
         #expect(source.readyState == .open)

@@ -130,6 +130,7 @@ import Testing
         silent.connectionConfiguration.stallLimit = StallLimit(bytesPerSecond: 1000, duration: 0.1)
         manager.enqueue(silent)
         try await waitUntil { silent.readyState == .open }
+        // Three times as long as the limits that must not count.
         try await Task.sleep(for: .milliseconds(600))
         #expect(silent.readyState == .open)
         silent.close()

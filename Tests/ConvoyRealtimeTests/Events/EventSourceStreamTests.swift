@@ -131,7 +131,7 @@ import Testing
         let line = Data(repeating: 0x61, count: 64 << 10)
         let lines = Data(String(repeating: "data: x\n", count: 8 << 10).utf8)
         for (piece, error) in [
-            (line, EventStreamError.eventTooLong(limit: 8 << 20)), (lines, EventStreamError.eventTooLong(limit: 8 << 20)),
+            (line, EventSourceError.eventTooLong(limit: 8 << 20)), (lines, EventSourceError.eventTooLong(limit: 8 << 20)),
         ] {
             // A gigabyte, in one piece of memory.
             let endless = [Data("id: 1\ndata: first\n\ndata: ".utf8)] + Array(repeating: piece, count: 16 << 10)
@@ -166,6 +166,7 @@ import Testing
         source.start()
         try await waitUntil { count.withLock { $0 } == 5_000 }
         let before = ProcessMeters.allocatedBytes
+        // The time in which a source that goes on reading would grow.
         try await Task.sleep(for: .milliseconds(300))
         // The server's own pieces are in this process, too.
         let grown = ProcessMeters.allocatedBytes - before

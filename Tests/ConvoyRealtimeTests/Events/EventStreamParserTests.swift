@@ -90,7 +90,7 @@ import Testing
             var parser = EventStreamParser(maximumLineLength: 100)
             #expect(try parser.parse(Data("data: x\n\n".utf8)).count == 1)
             var taken = 0
-            let error = #expect(throws: EventStreamError.self) {
+            let error = #expect(throws: EventSourceError.self) {
                 while taken < 10_000 {
                     _ = try parser.parse(Data(repeating: 0x61, count: size))
                     taken += size
@@ -98,11 +98,11 @@ import Testing
             }
             #expect(error == .lineTooLong(limit: 100))
             #expect(taken <= 100)
-            #expect(throws: EventStreamError.lineTooLong(limit: 100)) { try parser.parse(Data("\n\n".utf8)) }
+            #expect(throws: EventSourceError.lineTooLong(limit: 100)) { try parser.parse(Data("\n\n".utf8)) }
         }
         var parser = EventStreamParser(maximumLineLength: 9)
         #expect(try parser.parse(Data("\u{FEFF}data:1234\n\n".utf8)) == [ServerSentEvent(data: "1234")])
-        #expect(throws: EventStreamError.self) { try parser.parse(Data("data:12345\n".utf8)) }
+        #expect(throws: EventSourceError.self) { try parser.parse(Data("data:12345\n".utf8)) }
     }
 
     @Test func `a line may be as long as an event, and no limit is too great`() throws {
@@ -112,7 +112,7 @@ import Testing
             #expect(try parser.parse(Data("\(head)\(data)\n\n".utf8)).map(\.data) == [data], "\(head)")
         }
         var parser = EventStreamParser(maximumEventLength: 100)
-        let error = #expect(throws: EventStreamError.self) { try parser.parse(Data("other: \(data)\(data)".utf8)) }
+        let error = #expect(throws: EventSourceError.self) { try parser.parse(Data("other: \(data)\(data)".utf8)) }
         #expect(error == .eventTooLong(limit: 100))
         for limit in [nil, Int.max] {
             var endless = EventStreamParser(maximumLineLength: limit, maximumEventLength: .max)
@@ -125,7 +125,7 @@ import Testing
         var parser = EventStreamParser(maximumEventLength: 50)
         var found: [ServerSentEvent] = []
         let text = "data: first\n\n" + String(repeating: "data: 0123456789\n", count: 5)
-        let error = #expect(throws: EventStreamError.self) {
+        let error = #expect(throws: EventSourceError.self) {
             try Data(text.utf8).withUnsafeBytes { try parser.parse($0, into: &found) }
         }
         #expect(error == .eventTooLong(limit: 50))

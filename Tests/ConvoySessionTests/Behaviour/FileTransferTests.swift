@@ -32,7 +32,9 @@ import Testing
         server.route("/file", .pattern(count: 300_000))
         let file = directory.url.appendingPathComponent("file.bin")
         try Data("old".utf8).write(to: file)
-        await #expect(throws: DownloadError.fileExists(file)) { try await api.download("file", to: file) }
+        let refused = await #expect(throws: DownloadError.self) { try await api.download("file", to: file) }
+        #expect(refused?.reason == .fileExists(file) && refused?.url == server.url("/file"))
+        #expect(refused.map { "\($0)" }?.hasSuffix("exists already. (\(server.url("/file")))") == true)
         #expect(server.requests.isEmpty)
         #expect(try Data(contentsOf: file) == Data("old".utf8))
         let operation = try await api.download("file", to: file, existing: .replace)
@@ -65,9 +67,8 @@ import Testing
         let nowhere = directory.url.appendingPathComponent("no/such/directory")
         let error = await #expect(throws: URLError.self) { try await api.download("small", to: nowhere) }
         #expect(error?.code == .cannotWriteToFile && error?.localizedDescription.contains(nowhere.path) == true)
-        await #expect(throws: DownloadError.unusableDestination(directory.url)) {
-            try await api.download("small", to: directory.url)
-        }
+        let unusable = await #expect(throws: DownloadError.self) { try await api.download("small", to: directory.url) }
+        #expect(unusable?.reason == .unusableDestination(directory.url))
         await #expect(throws: URLError.self) {
             try await api.download("small", to: try #require(URL(string: "http://x/y")))
         }

@@ -89,7 +89,7 @@ import Testing
         task.taskDescription = "taken"
         task.resume()
         let error = try #require(await task.end() as? DownloadMoveError)
-        #expect(error.underlyingError as? DownloadError == .fileExists(place) && error.destination == place)
+        #expect((error.underlyingError as? DownloadError)?.reason == .fileExists(place) && error.destination == place)
         #expect(fixture.contents("taken") == Data("mine".utf8))
         let kept = try #require(await stream.first { _ in true } ?? nil)
         #expect(error.file == kept && error.localizedDescription.contains(kept.path))
@@ -312,7 +312,7 @@ import Testing
         let task = manager.dataTask(with: fixture.request("/file"))
         task.resume()
         let error = await task.end() as? DownloadMoveError
-        #expect(error?.underlyingError as? DownloadError == .fileExists(place))
+        #expect((error?.underlyingError as? DownloadError)?.reason == .fileExists(place))
         #expect(fixture.contents("became") == Data("mine".utf8) && fixture.parts.count == 1)
     }
 }

@@ -102,7 +102,7 @@ import Testing
             #expect(outcome.isRight.withLock { $0 } == (error == nil ? true : nil), note)
             // One that was cancelled just as its file got its place has left it there.
             let cause = (error as? DownloadMoveError)?.underlyingError as? DownloadError
-            let isTaken = ends > 1 && cause.map { if case .fileExists = $0 { true } else { false } } == true
+            let isTaken = ends > 1 && cause.map { if case .fileExists = $0.reason { true } else { false } } == true
             if let error, !isTaken, (error as? URLError)?.code != .cancelled {
                 #expect(number % 7 == 6, "\(note): \(error)")
             }

@@ -4,12 +4,19 @@ import Foundation
 import Testing
 
 /// Runs that may have few descriptors: files and connections wait for those of others.
+///
+/// Such a run mostly waits, so the runs of a test go side by side, each with a server and a folder of its own.
 @Suite(.serialized) struct DescriptorLimitTests {
-    let bench: Workbench
+    private func forEach(_ limits: [Int], _ body: @escaping @Sendable (Workbench, Int) async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for limit in limits { group.addTask { try await body(try Workbench(), limit) } }
+            try await group.waitForAll()
+        }
+    }
 
-    init() throws { bench = try Workbench() }
-
-    private func run(_ options: String, urls: Int, limit: Int) async throws -> ToolProcess.Result {
+    private static func run(
+        _ options: String, urls: Int, limit: Int, in bench: Workbench
+    ) async throws -> ToolProcess.Result {
         for number in 0..<urls { bench.server.route("/f\(number)", .pattern(count: 20_000)) }
         let list = (0..<urls).map { bench.url("/f\($0)") }.joined(separator: "\n")
         try bench.scratch.write(list, to: ".list")
@@ -17,34 +24,37 @@ import Testing
         return try await ToolProcess(command: command, in: bench.scratch.url).finished()
     }
 
-    @Test(arguments: [20, 60, 80, 100, 256])
-    func `more downloads than descriptors all come`(limit: Int) async throws {
-        let result = try await run("-j 128", urls: 150, limit: limit)
-        #expect(result.status == 0, "\(result.errors)")
-        #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150)
+    @Test func `more downloads than descriptors all come`() async throws {
+        try await forEach([20, 60, 80, 100, 256]) { bench, limit in
+            let result = try await Self.run("-j 128", urls: 150, limit: limit, in: bench)
+            #expect(result.status == 0, "\(limit): \(result.errors)")
+            #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150, "\(limit)")
+        }
     }
 
-    @Test(arguments: [20, 60, 100])
-    func `files that are opened with their first byte find what connections have left for them`(limit: Int) async throws {
-        bench.server.route("/f", .pattern(count: 20_000))
-        let requests = (0..<150).map { #"{"id":"\#($0)","url":"\#(bench.url("/f"))","output":"f\#($0)"}"# }
-        try bench.scratch.write(#"{"requests":[\#(requests.joined(separator: ","))]}"#, to: ".manifest")
-        let command = "ulimit -n \(limit); exec $convoy run -q -j 128 .manifest"
-        let result = try await ToolProcess(command: command, in: bench.scratch.url).finished()
-        #expect(result.status == 0, "\(result.errors)")
-        #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150)
+    @Test func `files that are opened with their first byte find what connections have left for them`() async throws {
+        try await forEach([20, 60, 100]) { bench, limit in
+            bench.server.route("/f", .pattern(count: 20_000))
+            let requests = (0..<150).map { #"{"id":"\#($0)","url":"\#(bench.url("/f"))","output":"f\#($0)"}"# }
+            try bench.scratch.write(#"{"requests":[\#(requests.joined(separator: ","))]}"#, to: ".manifest")
+            let command = "ulimit -n \(limit); exec $convoy run -q -j 128 .manifest"
+            let result = try await ToolProcess(command: command, in: bench.scratch.url).finished()
+            #expect(result.status == 0, "\(limit): \(result.errors)")
+            #expect(bench.scratch.names.count { $0.hasPrefix("f") } == 150, "\(limit)")
+        }
     }
 
     /// Of a few descriptors one may do for a download, or for some; each of the others says what it lacked.
-    @Test(arguments: [9, 10, 11, 12, 14])
-    func `where none comes free, all end with an error that says so`(limit: Int) async throws {
-        let result = try await run("-j 16", urls: 16, limit: limit)
-        #expect([0, 1, 4, 8].contains(result.status), "\(result.errors)")
-        let objects = try result.objects()
-        #expect(objects.count == 16)
-        for object in objects where object["file"] as? String == nil {
-            let text = try #require(object["error"] as? String, "\(object)")
-            #expect(text.contains("Too many open files") || text.contains("no file descriptor"), "\(text)")
+    @Test func `where none comes free, all end with an error that says so`() async throws {
+        try await forEach([9, 10, 11, 12, 14]) { bench, limit in
+            let result = try await Self.run("-j 16", urls: 16, limit: limit, in: bench)
+            #expect([0, 1, 4, 8].contains(result.status), "\(limit): \(result.errors)")
+            let objects = try result.objects()
+            #expect(objects.count == 16, "\(limit)")
+            for object in objects where object["file"] as? String == nil {
+                let text = try #require(object["error"] as? String, "\(object)")
+                #expect(text.contains("Too many open files") || text.contains("no file descriptor"), "\(limit): \(text)")
+            }
         }
     }
 }
