@@ -12,7 +12,14 @@ enum DependencyCycle {
         let members = members(through: operation)
         guard !members.isEmpty else { return }
         let error = RequestOperationQueueError.dependencyCycle(count: members.count)
+        // Nothing is started until all are cancelled: the end of the first would let the next one begin its work.
+        var schedulers: [ObjectIdentifier: Scheduler] = [:]
+        for case let scheduler? in members.map({ $0.scheduler.object }) {
+            schedulers[ObjectIdentifier(scheduler)] = scheduler
+        }
+        for scheduler in schedulers.values { scheduler.state.withLock { $0.cancellations += 1 } }
         for member in members { member.cancel(because: error) }
+        for scheduler in schedulers.values { scheduler.change { $0.cancellations -= 1 } }
     }
 
     /// Searches step by step in both directions, so that the end of the shorter way decides.
