@@ -125,7 +125,7 @@ let package = Package(
                 "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
-        // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
+        // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf.
         .target(
             name: "ConvoyImage",
             dependencies: ["ConvoySerialization", .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"]))],
@@ -133,9 +133,10 @@ let package = Package(
         .target(
             name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
-            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyWorkflow"], swiftSettings: swiftSettings),
+            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyWorkflow"],
+            swiftSettings: swiftSettings),
 
-        // Programs to read. The tests run them; nobody else needs them.
+        // Programs to read, which the tests run.
         .executableTarget(
             name: "ExampleReadme", dependencies: ["Convoy"], path: "Sources/Examples/Readme",
             swiftSettings: swiftSettings),

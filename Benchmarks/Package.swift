@@ -20,6 +20,7 @@ let package = Package(
             dependencies: [
                 "CLimit",
                 .product(name: "Convoy", package: "Convoy"),
+                .product(name: "ConvoyTransport", package: "Convoy"),
                 .product(name: "ConvoyTestSupport", package: "Convoy"),
             ],
             swiftSettings: swiftSettings),

@@ -84,9 +84,9 @@ package final class DownloadFile: @unchecked Sendable {
     let state = Locked(Condition())
     var descriptor: Int32 { state.withLock { $0.file.descriptor } }
     /// Held while the file is prepared, an entry is written, or a file gets another name.
-    let journalLock = Locked(())
+    let journalLock = Locked(false)
     /// Held by one synchronization at a time, so that an entry is on the disk before the one before it is overwritten.
-    let synchronizationLock = Locked(())
+    let synchronizationLock = Locked(false)
 
     package init(
         _ paths: PartialPaths, calls: FileCalls = FileCalls(),

@@ -7,7 +7,8 @@ import Synchronization
 /// (see ``ContendedLock``). So a thread that finds it held first spins and yields for a while.
 ///
 /// The sanitizer does not see the kernel's handover, and would report every guarded access as a race. The flag,
-/// released by one holder and acquired by the next, shows it the order.
+/// released by one holder and acquired by the next, shows it the order. A value without a size has the address of the
+/// flag, which the sanitizer reports, too: a lock that guards no value has a `Bool`.
 ///
 /// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
 /// `@usableFromInline` as well, could not be specialized by other modules.

@@ -145,7 +145,7 @@ public final class WorkflowRun: Sendable {
         reporting.withLock { _ in handler(event) }
     }
 
-    private let reporting = Locked(())
+    private let reporting = Locked(false)
 
     /// Why a request must not begin any more; nil if it may.
     func refusal(of plan: RequestPlan) -> String? {

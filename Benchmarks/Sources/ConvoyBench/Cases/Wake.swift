@@ -1,5 +1,6 @@
 import CLimit
 import Convoy
+@_spi(Benchmarks) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
