@@ -95,7 +95,6 @@ import Testing
             _ = manager.HTTPRequestOperationWithRequest(request, success: nil, failure: nil)  //> makeOperation(request:)
             _ = AFSecurityPolicy(pinningMode: .publicKey)  //> SecurityPolicy
             _ = SecurityPolicy.certificatesInBundle("/")  //> Certificate.certificates(inDirectory:)
-            manager.securityPolicy = .default  //> get-only
         }
 
         func session(_ manager: URLSessionManager, _ request: URLRequest, _ file: URL, _ data: Data, _ task: SessionTask) {
@@ -144,7 +143,6 @@ import Testing
             manager.PATCH("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'patch(_:parameters:success:failure:)'
             manager.DELETE("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'delete(_:parameters:success:failure:)'
             _ = manager.dataTask(withHTTPMethod: "GET", urlString: "x", parameters: nil, headers: nil, uploadProgress: nil, downloadProgress: nil, success: nil, failure: nil)  //> renamed to 'dataTask(_:_:parameters:headers:success:failure:)'
-            manager.securityPolicy = .default  //> get-only
         }
 
         func sessionConstants() {
