@@ -161,7 +161,7 @@ import Testing
             text, "--env-file", "env", "-v", "--json", "--har", "h.har", "--report", "junit=r.xml", "--timeline", "t.html")
         #expect(result.status == 7, "\(result.errors)")
         var texts = [result.output, result.errors]
-        for name in ["h.har", "r.xml", "t.html", ".m.yaml.convoyrun", ".m.yaml.convoyrun-wal"] {
+        for name in ["h.har", "r.xml", "t.html", ".m.yaml.convoyrun"] {
             texts.append(String(decoding: (try? scratch.data(name)) ?? Data(), as: UTF8.self))
         }
         for text in texts {
@@ -170,6 +170,22 @@ import Testing
             }
         }
         #expect(result.errors.contains("X-Own: ***"))
+    }
+
+    @Test func `a run leaves one journal, and goes without where that cannot be`() async throws {
+        server.route("/x", .text("x"))
+        let text = "requests: {x: {get: x}}"
+        #expect(try await run(text).status == 0)
+        let names = try FileManager.default.contentsOfDirectory(atPath: scratch.url.path)
+        #expect(Set(names.filter { $0.hasPrefix(".m.yaml.") }) == [".m.yaml.convoyrun", ".m.yaml.convoyrun.lock"])
+        // No user can open a folder as a file, not even root.
+        let journal = scratch.url.appendingPathComponent(".m.yaml.convoyrun")
+        try FileManager.default.removeItem(at: journal)
+        try FileManager.default.createDirectory(at: journal, withIntermediateDirectories: false)
+        let result = try await run(text)
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(result.errors.contains("--resume cannot go on after this run"), "\(result.errors)")
+        #expect(try await run(text, "--resume").status == 8)
     }
 
     @Test func `the options of other manifests stay theirs`() async throws {

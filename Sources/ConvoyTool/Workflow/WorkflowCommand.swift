@@ -166,13 +166,21 @@ enum WorkflowCommand {
         }
         let board = WorkflowBoard(
             setting.display, workflow, printsJSON: setting.printsJSON, printsNothing: setting.reports.printsTAP)
-        do {
-            let made = try WorkflowRun(workflow, options: run) { board.take($0) }
-            settings.speed.applyHostLimits(to: made.manager)
-            return Prepared(run: made, board: board)
-        } catch {
-            throw .disk("\(Printable.line(setting.journal ?? "")): \(ErrorText.line(for: error))")
+        func make() throws(ToolError) -> WorkflowRun {
+            do {
+                return try WorkflowRun(workflow, options: run) { board.take($0) }
+            } catch {
+                let line = "\(Printable.line(setting.journal ?? "")): \(ErrorText.line(for: error))"
+                guard !setting.resumes, run.journal != nil else { throw .disk(line) }
+                // A folder that cannot be written is no reason to send nothing.
+                setting.display.complain("\(line); --resume cannot go on after this run")
+                run.journal = nil
+                return try make()
+            }
         }
+        let made = try make()
+        settings.speed.applyHostLimits(to: made.manager)
+        return Prepared(run: made, board: board)
     }
 
     /// Runs a workflow on this thread, which is none of Swift's pool.

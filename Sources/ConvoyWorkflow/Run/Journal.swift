@@ -49,7 +49,8 @@ final class Journal: Sendable {
             """
         ])
 
-    private let database: Locked<Database>
+    /// Nil once it is closed.
+    private let database: Locked<Database?>
     /// The calls block on the disk.
     private let queue = DispatchQueue(label: "convoy.workflow.journal")
 
@@ -70,7 +71,8 @@ final class Journal: Sendable {
     func entry(for key: Key, digest: String) async -> Entry? {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
-                continuation.resume(returning: database.withLock { Self.entry(for: key, digest, in: $0) })
+                continuation.resume(
+                    returning: database.withLock { $0.flatMap { Self.entry(for: key, digest, in: $0) } })
             }
         }
     }
@@ -80,7 +82,7 @@ final class Journal: Sendable {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
                 database.withLock { database in
-                    _ = try? database.run(
+                    _ = try? database?.run(
                         "INSERT OR REPLACE INTO done VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                         [
                             .text(key.id), .text(key.item), .text(digest), .text(entry.captures),
@@ -88,6 +90,16 @@ final class Journal: Sendable {
                             entry.file.map { .integer($0.length) } ?? .null, entry.file.map { .integer($0.time) } ?? .null,
                         ])
                 }
+                continuation.resume()
+            }
+        }
+    }
+
+    /// Closes the file, so that it is the only one, without those that SQLite writes beside it. For the end of a run.
+    func close() async {
+        await withCheckedContinuation { continuation in
+            queue.async { [self] in
+                database.withLock { $0 = nil }
                 continuation.resume()
             }
         }

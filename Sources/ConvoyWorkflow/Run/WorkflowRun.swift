@@ -119,6 +119,7 @@ public final class WorkflowRun: Sendable {
             }
             graph.addOperations(operations, waitUntilFinished: false)
         }
+        await journal?.close()
         var result = WorkflowResult()
         result.began = began
         result.seconds = (ContinuousClock.now - clock).inSeconds
