@@ -6,7 +6,7 @@ import Foundation
 ///
 /// The file stays intact if a process is killed at any moment, if the disk is full, and if another process writes at
 /// the same time. Writes go through a log beside it (WAL mode, `-wal` and `-shm`), which remains after the connection
-/// is closed. After a power failure the last transactions may be missing, but only as a whole.
+/// is closed unless `keepsLog` is false. After a power failure the last transactions may be missing, but only as a whole.
 ///
 /// Not thread-safe. Calls block on the disk, and on other writers for up to the busy timeout.
 package final class Database: @unchecked Sendable {
@@ -27,10 +27,13 @@ package final class Database: @unchecked Sendable {
     ///     transaction.
     ///   - busyTimeout: How long to wait for the locks of other connections, in seconds.
     ///   - journalLimit: The size to which the log is truncated once its contents are in the database, in bytes.
+    ///   - keepsLog: Whether the log remains when the last connection is closed. It must where processes replace a
+    ///     damaged database.
     /// - Throws: `DatabaseError`. A database of another program, of a newer version or of another user, or one that
     ///   others can write to, is not changed.
     package init(
-        path: String, schema: DatabaseSchema, busyTimeout: TimeInterval = 5, journalLimit: Int64 = 1 << 20
+        path: String, schema: DatabaseSchema, busyTimeout: TimeInterval = 5, journalLimit: Int64 = 1 << 20,
+        keepsLog: Bool = true
     ) throws(DatabaseError) {
         let path = try Self.resolved(path)
         // Held until the schema is complete, so that no other process renames the file meanwhile, and two processes do
@@ -41,7 +44,7 @@ package final class Database: @unchecked Sendable {
         self.path = path
         file = DatabaseFile(path)
         do throws(DatabaseError) {
-            try configure(schema, journalLimit)
+            try configure(schema, journalLimit, keepsLog: keepsLog)
             // SQLite has opened its log by now.
             try Self.examine(path)
         } catch {

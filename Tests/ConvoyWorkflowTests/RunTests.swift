@@ -115,6 +115,13 @@ import Testing
                 ])
     }
 
+    @Test func `a URL in a query does not make a reference absolute`() async throws {
+        server.echo(at: "/login")
+        let finished = try await bench.run("requests:\n  a: {get: 'login?next=http://b.test/'}\n")
+        #expect(finished.states == ["a": "succeeded"])
+        #expect(server.requests.first?.target == "/login?next=http://b.test/")
+    }
+
     @Test func `an expected status is a success`() async throws {
         server.route("/a", .json(["error": "gone"], status: 410))
         let finished = try await bench.run("requests: {a: {get: a, expect: {status: 410, json: {/error: gone}}}}")

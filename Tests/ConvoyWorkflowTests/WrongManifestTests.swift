@@ -78,6 +78,8 @@ import Testing
         Mistake(base + "  a: {method: 'G T', url: x}", #"m.yaml:3:15: bad method "G T""#),
         Mistake("requests:\n  a:\n    get: x", "m.yaml:3:10: the URL is relative, and the manifest has no baseURL"),
         Mistake(base + "  a: {get: 'ftp://b.test/'}", "m.yaml:3:12: bad URL: it must be of http or https"),
+        Mistake(base + "  a: {get: 'localhost:80/x'}", "m.yaml:3:12: bad URL: it must be of http or https"),
+        Mistake(base + "  a: {get: 'http:///x'}", "m.yaml:3:12: bad URL: it has no host"),
         Mistake(base + "  a: {get: 'a b'}", "m.yaml:3:12: bad URL: it has a space or a control character"),
         Mistake(base + "  a: {get: ''}", "m.yaml:3:12: the URL is empty"),
         Mistake(base + "  a: {get: 3}", "m.yaml:3:12: get must be text, not a number"),

@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// Reads HTTP Archives (HAR 1.2), as browsers save them.
@@ -27,7 +28,7 @@ public enum ArchiveReader {
 
     private static func draft(_ entry: JSON) -> RequestDraft? {
         guard case .string(let method)? = entry[["request", "method"]], case .string(let url)? = entry[["request", "url"]],
-            url.hasPrefix("http"), method != "CONNECT"
+            Target(url) != nil, method != "CONNECT"
         else { return nil }
         var draft = RequestDraft(method: method, url: String(url.prefix { $0 != "#" }))
         if case .array(let headers)? = entry[["request", "headers"]] {

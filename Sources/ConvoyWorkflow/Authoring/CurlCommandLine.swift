@@ -114,7 +114,8 @@ public enum CurlCommandLine {
         mutating func take(_ word: String, _ rest: inout ArraySlice<String>) throws(Problem) {
             guard word.hasPrefix("-"), word.count > 1 else {
                 guard url == nil else { throw Problem(description: "more than one URL") }
-                url = word.contains("://") ? word : "http://\(word)"
+                // Like curl, which takes `localhost:8080` for a host and a port.
+                url = word.prefix { !"/?#".contains($0) }.hasSuffix(":") ? word : "http://\(word)"
                 return
             }
             if Self.ignoredFlags.contains(word) { return }

@@ -1,6 +1,12 @@
 import ConvoySupport
 import Foundation
 
+extension StringProtocol {
+    /// Whether a reference begins with a scheme: in a relative one, no colon comes before the first slash (RFC 3986, section
+    /// 4.2).
+    var hasScheme: Bool { prefix { !"/?#".contains($0) }.contains(":") }
+}
+
 /// Makes values fit for where they go. What comes from a response may be anything.
 enum Escaping {
     static func hasControls(_ text: String) -> Bool {

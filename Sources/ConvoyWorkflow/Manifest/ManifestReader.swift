@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// Decodes a manifest: the top level, the variables and the defaults. What a request says is read by ``RequestReader``.
@@ -38,9 +39,9 @@ struct ManifestReader {
             let template = try Template(base, "baseURL")
             try checkEarly(template)
             let text = try evaluated(template)
-            guard let url = URL(string: text), let scheme = url.scheme?.lowercased(), ["http", "https"].contains(scheme),
-                url.host?.isEmpty == false
-            else { throw base.problem("baseURL must be an absolute http or https URL") }
+            guard let url = URL(string: text), Target(url) != nil else {
+                throw base.problem("baseURL must be an absolute http or https URL")
+            }
             plan.baseURL = url
         }
         let members = try requests.members("requests")

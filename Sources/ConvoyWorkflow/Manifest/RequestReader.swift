@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// Decodes one request of a manifest.
@@ -118,11 +119,11 @@ struct RequestReader {
         if start.unicodeScalars.contains(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
             throw value.problem("bad URL: it has a space or a control character")
         }
-        if let colon = start.range(of: "://") {
-            guard ["http", "https"].contains(start[..<colon.lowerBound].lowercased()) else {
+        if start.hasScheme {
+            guard Target("\(start.prefix { $0 != ":" })://host") != nil else {
                 throw value.problem("bad URL: it must be of http or https")
             }
-            if template.parts.count == 1, URL(string: start)?.host?.isEmpty != false {
+            if template.parts.count == 1, Target(start) == nil {
                 throw value.problem("bad URL: it has no host")
             }
         } else if !hasBase {

@@ -85,9 +85,9 @@ struct RequestBuilder {
                 throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): a value leads to another directory")
             }
         }
-        guard let url = resolve(text), let scheme = url.scheme?.lowercased(), ["http", "https"].contains(scheme),
-            url.host?.isEmpty == false
-        else { throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): it must be an http or https URL") }
+        guard let url = resolve(text), Target(url) != nil else {
+            throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): it must be an http or https URL")
+        }
         return url
     }
 
@@ -96,7 +96,7 @@ struct RequestBuilder {
     }
 
     private func resolve(_ text: String) -> URL? {
-        guard let base = baseURL, !text.contains("://") else { return URL(string: text) }
+        guard let base = baseURL, !text.hasScheme else { return URL(string: text) }
         // Below the path of the base, whether that ends with a slash or not.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")

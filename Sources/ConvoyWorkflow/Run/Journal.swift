@@ -58,7 +58,7 @@ final class Journal: Sendable {
     ///
     /// - Parameter keepsOld: whether what it has stays.
     init(file: URL, keepsOld: Bool) throws(DatabaseError) {
-        let database = try Database(path: file.path, schema: Self.schema)
+        let database = try Database(path: file.path, schema: Self.schema, keepsLog: false)
         if !keepsOld { try database.execute("DELETE FROM done") }
         self.database = Locked(database)
     }

@@ -26,7 +26,7 @@ struct RequestPreview {
         func text(_ template: Template) -> String { (try? template.text(in: known)) ?? "" }
         func text(_ tree: TreeTemplate) -> String { (try? tree.value(in: known).json).map { $0.text } ?? "" }
         var url = text(plan.url)
-        if let base = values.plan.baseURL?.absoluteString, !url.contains("://"), !url.hasPrefix("${") {
+        if let base = values.plan.baseURL?.absoluteString, !url.hasPrefix("${"), !url.hasScheme {
             url =
                 url.hasPrefix("/")
                 ? (URL(string: url, relativeTo: values.plan.baseURL)?.absoluteString ?? url)
