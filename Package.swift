@@ -255,7 +255,7 @@ let package = Package(
             name: "ConvoyWorkflowTests",
             dependencies: [
                 "ConvoyWorkflow", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport",
+                "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -114,6 +114,10 @@ import Testing
         Mistake(
             one("    poll: {until: status == 200}\n    follow: json:/next"), "m.yaml:5:5: poll and follow do not go together"
         ),
+        Mistake(one("    limit-rate-each: 0"), "m.yaml:5:22: limit-rate-each must be more than 0"),
+        Mistake(
+            one("    retry: {maxTime: x}"),
+            "m.yaml:5:22: maxTime must be a number of seconds, or a time such as 500ms, 30s or 5m"),
         Mistake(one("    pages: 3"), "m.yaml:5:5: pages needs follow"),
         Mistake(one("    proxy: 'gopher://p'"), "m.yaml:5:12: proxy: not the URL of a proxy"),
         Mistake(one("    ipv4: true\n    ipv6: true"), "m.yaml:5:5: ipv4 and ipv6 do not go together"),

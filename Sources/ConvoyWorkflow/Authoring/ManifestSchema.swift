@@ -84,13 +84,17 @@ public enum ManifestSchema {
             return [
                 "oneOf": [
                     whole(from: 0, to: 1000),
-                    closed(["count", "on"]) {
-                        $0 == "count" ? whole(from: 0, to: 1000) : ["type": "array", "items": whole(from: 400, to: 599)]
+                    closed(["count", "on", "maxTime"]) { key in
+                        switch key {
+                        case "count": whole(from: 0, to: 1000)
+                        case "on": ["type": "array", "items": whole(from: 400, to: 599)]
+                        default: time
+                        }
                     },
                 ]
             ]
         case "timeout", "connect-timeout", "max-time": return time
-        case "limit-rate", "min-rate": return size
+        case "limit-rate", "limit-rate-each", "min-rate": return size
         case "max-redirs": return whole(from: 0, to: 1000)
         case "http1.1", "insecure", "ipv4", "ipv6": return ["type": "boolean"]
         case "tls-min": return ["enum": [1.2, 1.3, "1.2", "1.3"]]

@@ -9,13 +9,15 @@ struct ConnectionPlan: Sendable {
     static let keys = [
         "proxy", "noproxy", "resolve", "connect-to", "unix-socket", "interface", "ipv4", "ipv6", "http1.1", "max-redirs",
         "cacert", "crl-file", "pin", "cert", "key", "tls-min", "insecure", "connect-timeout", "max-time", "limit-rate",
-        "min-rate", "user", "netrc-file",
+        "limit-rate-each", "min-rate", "user", "netrc-file",
     ]
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
     private var credential: URLCredential?
+    /// Shared by all that have this value: the items of a request, or all requests.
     private var rate: RateLimit?
+    private var rateOfEach: Int64?
     private var logins: CredentialStore?
 
     /// Sets an operation up.
@@ -24,6 +26,10 @@ struct ConnectionPlan: Sendable {
             operation.updateSettings { settings in
                 for change in changes { change(&settings.connectionConfiguration) }
             }
+        }
+        if let rateOfEach {
+            let own = RateLimit(bytesPerSecond: rateOfEach)
+            operation.updateSettings { $0.connectionConfiguration.receiveRateLimits.append(own) }
         }
         if let maximumTime { operation.totalTimeout = maximumTime }
         if let logins { operation.credentialStore = logins }
@@ -41,11 +47,8 @@ struct ConnectionPlan: Sendable {
             let seconds = try value.seconds("connect-timeout")
             changes.append { $0.timeoutIntervalForConnecting = seconds }
         }
-        if let value = fields["limit-rate"] {
-            let bytes = try value.bytes("limit-rate")
-            guard bytes > 0 else { throw value.problem("limit-rate must be more than 0") }
-            rate = RateLimit(bytesPerSecond: bytes)
-        }
+        if let value = fields["limit-rate"] { rate = RateLimit(bytesPerSecond: try bytes(value, "limit-rate")) }
+        if let value = fields["limit-rate-each"] { rateOfEach = try bytes(value, "limit-rate-each") }
         if let value = fields["min-rate"] {
             let bytes = try value.bytes("min-rate")
             changes.append { $0.stallLimit = StallLimit(bytesPerSecond: bytes, duration: 30) }
@@ -179,7 +182,13 @@ struct ConnectionPlan: Sendable {
             let file = URL(fileURLWithPath: try value.string("cert"))
             var key: URL?
             if let path = fields["key"] { key = URL(fileURLWithPath: try path.string("key")) }
-            let identity = ClientIdentity(certificate: file, key: key)
+            let identity: ClientIdentity
+            if ["p12", "pfx"].contains(file.pathExtension.lowercased()) {
+                if let key = fields["key"] { throw key.problem("a PKCS#12 file has its own key", atKey: true) }
+                identity = ClientIdentity(pkcs12: file)
+            } else {
+                identity = ClientIdentity(certificate: file, key: key)
+            }
             do throws(ClientIdentityError) {
                 _ = try identity.certificates()
             } catch {
@@ -189,6 +198,12 @@ struct ConnectionPlan: Sendable {
         } else if let value = fields["key"] {
             throw value.problem("key needs cert")
         }
+    }
+
+    private func bytes(_ value: ManifestValue, _ key: String) throws(ManifestError) -> Int64 {
+        let bytes = try value.bytes(key)
+        guard bytes > 0 else { throw value.problem("\(key) must be more than 0") }
+        return bytes
     }
 
     private func text(_ value: ManifestValue) throws(NetrcError) -> String {

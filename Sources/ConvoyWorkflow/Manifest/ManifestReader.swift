@@ -46,6 +46,9 @@ struct ManifestReader {
         }
         let members = try requests.members("requests")
         guard !members.isEmpty else { throw requests.problem("there are no requests") }
+        // Once for all requests, which share its rate.
+        var connection = ConnectionPlan()
+        try connection.read(defaults)
         for member in members {
             guard Reference.isName(member.key) else {
                 throw member.problem("bad name of a request: \(quoted(member.key)); it needs letters, digits, - and _")
@@ -56,7 +59,9 @@ struct ManifestReader {
             guard plan.variables[member.key] == nil else {
                 throw member.problem("\(quoted(member.key)) is the name of a variable, too")
             }
-            plan.requests.append(try RequestReader.plan(of: member, defaults: defaults, hasBase: plan.baseURL != nil))
+            plan.requests.append(
+                try RequestReader.plan(
+                    of: member, defaults: defaults, connection: connection, hasBase: plan.baseURL != nil))
         }
         plan.secretMarks =
             try fields["secrets"].map { value throws(ManifestError) in

@@ -101,6 +101,8 @@ struct RetryPlan: Sendable {
     var count: Int
     /// Statuses after which a request is tried again, besides the usual ones.
     var statuses: Set<Int> = []
+    /// After this time no other try begins, in seconds; nil for no limit.
+    var maximumTime: Double?
 }
 
 /// The request again, until its response is as it should be.

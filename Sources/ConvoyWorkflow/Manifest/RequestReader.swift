@@ -18,15 +18,15 @@ struct RequestReader {
     private let defaults: [String: ManifestValue]
 
     static func plan(
-        of member: ManifestValue.Member, defaults: [String: ManifestValue], hasBase: Bool
+        of member: ManifestValue.Member, defaults: [String: ManifestValue], connection: ConnectionPlan, hasBase: Bool
     ) throws(ManifestError) -> RequestPlan {
         let reader = RequestReader(
             name: member.key, value: member.value, fields: try member.value.fields(quoted(member.key), knowing: keys),
             defaults: defaults)
-        return try reader.plan(hasBase: hasBase)
+        return try reader.plan(connection: connection, hasBase: hasBase)
     }
 
-    private func plan(hasBase: Bool) throws(ManifestError) -> RequestPlan {
+    private func plan(connection: ConnectionPlan, hasBase: Bool) throws(ManifestError) -> RequestPlan {
         let (method, url) = try self.target(hasBase: hasBase)
         let position = value.document.position(of: value.pointer, key: true)
         var plan = RequestPlan(id: name, line: position.line, column: position.column, url: url)
@@ -35,7 +35,7 @@ struct RequestReader {
         plan.headers = try headers()
         plan.body = try body(of: method)
         plan.login = try login()
-        try plan.connection.read(defaults)
+        plan.connection = connection
         try plan.connection.read(fields)
         plan.timeout = try setting("timeout").map { value throws(ManifestError) in try value.seconds("timeout") }
         plan.retry = try setting("retry").map(retry)
@@ -245,12 +245,13 @@ struct RequestReader {
 
     private func retry(_ value: ManifestValue) throws(ManifestError) -> RetryPlan {
         guard case .object = value.json else { return RetryPlan(count: try value.integer("retry", in: 0...1000)) }
-        let fields = try value.fields("retry", knowing: ["count", "on"])
+        let fields = try value.fields("retry", knowing: ["count", "on", "maxTime"])
         var plan = RetryPlan(
             count: try fields["count"].map { value throws(ManifestError) in try value.integer("count", in: 0...1000) } ?? 3)
         for element in try fields["on"]?.elements("on") ?? [] {
             plan.statuses.insert(try element.integer("a status", in: 400...599))
         }
+        plan.maximumTime = try fields["maxTime"].map { value throws(ManifestError) in try value.seconds("maxTime") }
         return plan
     }
 

@@ -121,6 +121,7 @@ struct RequestSender {
         if let retry = plan.retry {
             var policy = RetryPolicy(maximumRetryCount: retry.count)
             policy.statusCodes.formUnion(retry.statuses)
+            policy.maximumDuration = retry.maximumTime
             operation.retryPolicy = retry.count > 0 ? policy : nil
         }
     }
