@@ -38,8 +38,10 @@ import Testing
         #expect(try await send("--form", "POST", "URL", "a=b c", "f@f.txt").status == 0)
         #expect(try await send("--multipart", "POST", "URL", "a=b", "f@f.txt").status == 0)
         #expect(try await send("--body", "f.txt", "PUT", "URL").status == 0)
+        #expect(try await send("POST", "URL", "f@f.txt").status == 0)
         let requests = server.requests
-        try #require(requests.count == 3)
+        try #require(requests.count == 4)
+        #expect(requests[3].text == #"{"f":"in a file"}"#)
         #expect(requests[0].text == "a=b%20c&f=in%20a%20file")
         #expect(requests[1].text.contains("filename=\"f.txt\"") && requests[1].text.contains("in a file"))
         #expect(requests[2].text == "in a file" && requests[2].method == "PUT")

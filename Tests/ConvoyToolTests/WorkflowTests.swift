@@ -172,6 +172,17 @@ import Testing
         #expect(result.errors.contains("X-Own: ***"))
     }
 
+    @Test func `what cannot be meant is refused before anything is sent`() async throws {
+        serveChain()
+        #expect(try await run(chain, "--only", "").status == 2)
+        try FileManager.default.createDirectory(
+            at: scratch.url.appendingPathComponent("d"), withIntermediateDirectories: false)
+        let result = try await run(chain, "--report", "junit=d")
+        #expect(result.status == 8 && result.errors.contains("it is a directory"), "\(result.errors)")
+        #expect(server.requests.isEmpty)
+        #expect(try WorkflowOptions.variables(in: Data("\u{FEFF}X=1\n".utf8), "env").map(\.0) == ["X"])
+    }
+
     @Test func `a run leaves one journal, and goes without where that cannot be`() async throws {
         server.route("/x", .text("x"))
         let text = "requests: {x: {get: x}}"

@@ -5,6 +5,16 @@ import Testing
 @testable import ConvoyWorkflow
 
 @Suite struct DocumentTests {
+    @Test func `the names of requests have their places in JSON`() throws {
+        let text = #"{"version": 1,\n "requests": {\n  "a": {"get": "x"}, "b": {"get": "y"},\n  "c": {}}}"#.replacing(
+            "\\n", with: "\n")
+        let document = try ManifestDocument(parsing: Data(text.utf8), name: "m.json")
+        for (name, line, column) in [("a", 3, 3), ("b", 3, 22), ("c", 4, 3)] {
+            let position = document.position(of: JSONPointer(tokens: ["requests", name]), key: true)
+            #expect(position == ManifestDocument.Position(line: line, column: column), "\(name)")
+        }
+    }
+
     private func tree(_ text: String) throws -> JSON { try ManifestDocument(parsing: Data(text.utf8), name: "m").json }
 
     private func problem(_ text: String) -> String? {

@@ -30,6 +30,14 @@ import Testing
         #expect(try await run(text, resumes: false) == ["a": "succeeded", "b": "succeeded"])
     }
 
+    @Test func `a teardown belongs to each run`() async throws {
+        server.route("/a", .text("x"))
+        server.route("/end", .text("x"))
+        let text = "requests: {a: {get: a}, end: {get: end, after: [a], when: always()}}"
+        #expect(try await run(text) == ["a": "succeeded", "end": "succeeded"])
+        #expect(try await run(text) == ["a": "kept", "end": "succeeded"])
+    }
+
     @Test func `what has other values is sent again`() async throws {
         server.route("/a", .text("x"))
         server.route("/b", .text("x"))

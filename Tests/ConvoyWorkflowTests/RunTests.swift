@@ -118,6 +118,67 @@ import Testing
                 ])
     }
 
+    @Test func `the body of an expected error goes to the output, after one request`() async throws {
+        server.route("/gone", .text("no such thing", status: 404))
+        let finished = try await bench.run("requests:\n  a: {get: gone, expect: {status: [200, 404]}, output: a.txt}\n")
+        #expect(finished.states == ["a": "succeeded"])
+        #expect(server.requests.count == 1)
+        #expect(
+            try String(contentsOf: bench.directory.url.appendingPathComponent("a.txt"), encoding: .utf8) == "no such thing")
+    }
+
+    @Test func `an output that is a link is refused`() async throws {
+        server.route("/a", .text("x"))
+        let outside = try TemporaryDirectory()
+        let target = outside.url.appendingPathComponent("target")
+        let link = bench.directory.url.appendingPathComponent("a.txt")
+        try FileManager.default.createSymbolicLink(at: link, withDestinationURL: target)
+        let finished = try await bench.run("requests:\n  a: {get: a, output: a.txt}\n") { $0.replacesFiles = true }
+        #expect(finished.states == ["a": "failed"])
+        #expect(!FileManager.default.fileExists(atPath: target.path) && server.requests.isEmpty)
+    }
+
+    @Test func `a star that finds nothing is a failure, and an empty list is none`() async throws {
+        server.route("/items", .json(text: #"{"items": [{"id": 1}, {"id": 2, "name": "b"}], "none": []}"#))
+        let finished = try await bench.run(
+            """
+            requests:
+              typo: {get: items, capture: {ids: "json:/items/*/idd"}}
+              some: {get: items, expect: {json: {"/items/*/name": {exists: true}}}}
+              match: {get: items, expect: {json: {"/items/*/name": {matches: "."}}}}
+              empty: {get: items, capture: {ids: "json:/none/*/id"}, expect: {json: {"/none/*/id": {exists: true}}}}
+              right: {get: items, capture: {ids: "json:/items/*/id"}, expect: {json: {"/items/*/id": {matches: "[0-9]"}}}}
+            """)
+        #expect(
+            finished.states == [
+                "typo": "failed", "some": "failed", "match": "failed", "empty": "succeeded", "right": "succeeded",
+            ], "\(finished.result.failures.map(\.failures))")
+    }
+
+    @Test func `a chain of conditions that is too long is a mistake`() throws {
+        let chain = Array(repeating: "true", count: 20_000).joined(separator: " and ")
+        let error = #expect(throws: ManifestError.self) {
+            try bench.workflow("requests:\n  a: {get: a, when: '\(chain)'}\n")
+        }
+        #expect(error?.description == "m.yaml:3:21: when: the expression has more than 1000 words")
+    }
+
+    @Test func `a login that is echoed is masked, and so is JSON within JSON`() async throws {
+        server.route("/echo") { request in .text(request.headers["Authorization"] ?? "", status: 500) }
+        server.route("POST", "/twice") { request in .json(["got": request.text], status: 500) }
+        let finished = try await bench.run(
+            """
+            secrets: [env.PASSWORD]
+            requests:
+              echo: {get: echo, basic: {user: ada, password: "${env.PASSWORD}"}}
+              twice: {post: twice, json: {k: "${env.PASSWORD}"}}
+            """, environment: ["PASSWORD": "p\"q\\r"])
+        let login = Data("ada:p\"q\\r".utf8).base64EncodedString()
+        let (echo, twice) = (try finished.failure("echo"), try finished.failure("twice"))
+        #expect(echo.contains("Basic ***") && !echo.contains(login), "\(echo)")
+        #expect(twice.contains("***") && !twice.contains("q"), "\(twice)")
+    }
+
     @Test func `a URL in a query does not make a reference absolute`() async throws {
         server.echo(at: "/login")
         let finished = try await bench.run("requests:\n  a: {get: 'login?next=http://b.test/'}\n")

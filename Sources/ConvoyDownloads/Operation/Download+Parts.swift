@@ -113,11 +113,16 @@ extension Download {
         }
         let isPart = state.plan.parts[id]?.asksForRange == true
         let accepted = serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
-        guard accepted && (200..<300).contains(head.statusCode) || isPart && [206, 416].contains(head.statusCode) else {
-            return .unrelated
+        let isSuccess = (200..<300).contains(head.statusCode)
+        guard accepted && isSuccess || isPart && [206, 416].contains(head.statusCode) else {
+            // The request of an acceptable status ends without an error, though it has brought nothing.
+            guard accepted, !isSuccess, let error = statusError(of: head) else { return .unrelated }
+            state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
+            state.plan.refuse(id)
+            return .useless
         }
         // HTML in place of the file, for instance.
-        let wrongType = (200..<300).contains(head.statusCode) ? typeError(of: head) : nil
+        let wrongType = isSuccess ? typeError(of: head) : nil
         if let error = wrongType ?? contentError(of: head, isPart: isPart, state.plan) {
             state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
             state.plan.refuse(id)
@@ -154,6 +159,18 @@ extension Download {
             else { return nil }
             return .changedType(expected: expected, actual: actual)
         default: return nil
+        }
+    }
+
+    /// Why a status is no success, whatever is acceptable.
+    private func statusError(of head: ResponseHead) -> (any Error)? {
+        var strict = serializer
+        strict.acceptableStatusCodes = .successful
+        do {
+            try strict.validate(head.urlResponse, data: Data([0]))
+            return nil
+        } catch {
+            return error
         }
     }
 

@@ -27,6 +27,24 @@ package struct JSONParser {
         return JSONPosition(offset: offset, in: parser.bytes)
     }
 
+    /// The positions of the keys of an object, found in one pass; of a key that is there twice, that of the first. Empty if
+    /// there is no such object.
+    package static func keyPositions(of pointer: JSONPointer, in data: Data) -> [String: JSONPosition] {
+        var parser = JSONParser(data, maximumDepth: 512)
+        guard let offset = try? parser.offset(of: pointer, key: false) else { return [:] }
+        parser.index = offset
+        guard parser.next == UInt8(ascii: "{") else { return [:] }
+        var positions: [String: JSONPosition] = [:]
+        var (position, seen) = (JSONPosition(), 0)
+        try? parser.members(0) { parser, key, start throws(JSONSyntaxError) in
+            position.advance(over: parser.bytes[seen..<start])
+            seen = start
+            positions[key] = positions[key] ?? position
+            _ = try parser.value(depth: 0)
+        }
+        return positions
+    }
+
     private init(_ data: Data, maximumDepth: Int, rejectsDuplicateKeys: Bool = false) {
         bytes = Array(data)
         self.maximumDepth = maximumDepth
@@ -268,8 +286,10 @@ public struct JSONPosition: Sendable, Equatable {
     public init() {}
 
     /// The position of a byte.
-    init(offset: Int, in bytes: some Collection<UInt8>) {
-        for byte in bytes.prefix(offset) {
+    init(offset: Int, in bytes: some Collection<UInt8>) { advance(over: bytes.prefix(offset)) }
+
+    mutating func advance(over bytes: some Collection<UInt8>) {
+        for byte in bytes {
             if byte == 0x0A {
                 line += 1
                 column = 1

@@ -155,7 +155,7 @@ enum SendItems {
         _ object: JSONObject, _ pairs: [(name: String, value: String)], _ parts: [RequestDraft.Part], _ options: Options
     ) throws(ToolError) -> RequestDraft.Body? {
         if let file = options.value("body") {
-            guard parts.isEmpty else { throw options.usage("--body and items of a body do not go together") }
+            guard parts.isEmpty, pairs.isEmpty else { throw options.usage("--body and items of a body do not go together") }
             if file != "-" { return .file(file) }
             let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
             guard let text = String(validating: data, as: UTF8.self) else {
@@ -163,7 +163,7 @@ enum SendItems {
             }
             return .text(text)
         }
-        guard !parts.isEmpty else { return nil }
+        guard !parts.isEmpty || !pairs.isEmpty else { return nil }
         if options.has("multipart") { return .multipart(parts) }
         return options.has("form") ? .form(pairs) : .json(.object(object))
     }

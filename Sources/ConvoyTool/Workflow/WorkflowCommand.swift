@@ -36,7 +36,8 @@ enum WorkflowCommand {
             throw .usage(Printable.line(error.description))
         }
         let ids = options.all("only").flatMap { $0.split(separator: ",").map(String.init) }
-        guard !ids.isEmpty else { return workflow }
+        guard options.has("only") else { return workflow }
+        guard !ids.isEmpty else { throw options.usage("--only needs the name of a request") }
         if let unknown = ids.first(where: { !workflow.requestIDs.contains($0) }) {
             throw options.usage("--only: there is no request \"\(Printable.line(unknown))\" in \(Printable.line(name))")
         }
@@ -64,6 +65,10 @@ enum WorkflowCommand {
         for path in [reports.junit, options.value("timeline")].compactMap(\.self) {
             guard access(PathText.directory(of: path), W_OK | X_OK) == 0 else {
                 throw .disk("cannot write \(Printable.line(path)): \(SystemError().text)")
+            }
+            var isDirectory: ObjCBool = false
+            if FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory.boolValue {
+                throw .disk("cannot write \(Printable.line(path)): it is a directory")
             }
         }
         let directory = options.value("directory") ?? "."

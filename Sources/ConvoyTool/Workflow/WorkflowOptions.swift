@@ -25,7 +25,8 @@ enum WorkflowOptions {
     /// The lines of an environment file: `NAME=VALUE`, with or without `export` and quotes, and comments.
     static func variables(in data: Data, _ file: String) throws(ToolError) -> [(String, String)] {
         var variables: [(String, String)] = []
-        guard let text = String(validating: data, as: UTF8.self) else {
+        guard let text = String(validating: data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data, as: UTF8.self)
+        else {
             throw .usage("\(Printable.line(file)) is not UTF-8")
         }
         for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {

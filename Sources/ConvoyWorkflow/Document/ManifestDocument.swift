@@ -27,6 +27,8 @@ final class ManifestDocument: Sendable {
     private let text: Data?
     /// The marks of a YAML document by the texts of pointers.
     private let marks: [String: Mark]
+    /// Where the names of the requests of a JSON document are, each of which is looked for.
+    private let requests: [String: JSONPosition]
 
     init(parsing data: Data, name: String) throws(ManifestError) {
         self.name = name
@@ -42,6 +44,7 @@ final class ManifestDocument: Sendable {
                     file: name, line: error.position.line, column: error.position.column, message: error.reason)
             }
             (text, marks) = (data, [:])
+            requests = JSONParser.keyPositions(of: JSONPointer(tokens: ["requests"]), in: data)
         } else {
             do throws(YAMLProblem) {
                 (json, marks) = try YAMLReader.read(data, maximumDepth: Self.maximumDepth)
@@ -49,7 +52,7 @@ final class ManifestDocument: Sendable {
                 throw ManifestError(
                     file: name, line: error.position.line, column: error.position.column, message: error.message)
             }
-            text = nil
+            (text, requests) = (nil, [:])
         }
     }
 
@@ -57,6 +60,9 @@ final class ManifestDocument: Sendable {
 
     func position(of pointer: JSONPointer, key: Bool) -> Position {
         if let text {
+            if key, pointer.tokens.count == 2, pointer.tokens[0] == "requests", let known = requests[pointer.tokens[1]] {
+                return Position(line: known.line, column: known.column)
+            }
             return JSONParser.position(of: pointer, key: key, in: text).map { Position(line: $0.line, column: $0.column) }
                 ?? Position()
         }

@@ -110,12 +110,17 @@ private struct ExpressionParser {
     }
 
     private static let maximumDepth = 50
+    /// A long chain is a deep tree.
+    private static let maximumCount = 1000
     private var tokens: ArraySlice<Token> = []
     private var depth = 0
 
     static func parse(_ text: String) throws(EvaluationError) -> Expression {
         var parser = ExpressionParser()
         parser.tokens = try tokens(of: text)[...]
+        guard parser.tokens.count <= maximumCount else {
+            throw EvaluationError(message: "the expression has more than \(maximumCount) words")
+        }
         guard !parser.tokens.isEmpty else { throw EvaluationError(message: "the expression is empty") }
         let expression = try parser.disjunction()
         if let token = parser.tokens.first { throw EvaluationError(message: "unexpected \(describe(token))") }

@@ -90,6 +90,8 @@ struct ExpectationCheck {
     mutating func check(_ expectation: JSONExpectation, in json: JSON) {
         let value = expectation.path.value(in: json)
         let what = "json \(expectation.path.description.isEmpty ? "(all)" : expectation.path.description)"
+        let isMissing = expectation.path.isMissingSomewhere(in: json)
+        if expectation.exists == true, isMissing, value != nil { fail("\(what): expected one in each, got some without") }
         if let exists = expectation.exists, exists != (value != nil) {
             fail(
                 "\(what): expected \(exists ? "a value" : "none"), got \(value.map { shown($0.description) } ?? "none")"
@@ -105,6 +107,7 @@ struct ExpectationCheck {
         if let pattern = expectation.pattern {
             // Of a list, every element must match.
             if case .array(let values)? = value {
+                if isMissing { fail("\(what): expected one in each, got some without") }
                 for (index, value) in values.enumerated() { match(value.text, pattern, "\(what) [\(index)]") }
             } else {
                 match(value?.text, pattern, what)

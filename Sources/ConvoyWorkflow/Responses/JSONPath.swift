@@ -12,7 +12,7 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
 
     var description: String { JSONPointer(tokens: tokens).description }
 
-    /// The value; with a `*` the list of all values, which may be empty. Nil if there is none.
+    /// The value; with a `*` the list of all values, which is empty where there are no elements. Nil if there is none.
     func value(in json: JSON) -> JSON? {
         guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] }
         guard let container = json[JSONPointer(tokens: Array(tokens[..<star]))] else { return nil }
@@ -24,9 +24,21 @@ struct JSONPath: Sendable, Equatable, CustomStringConvertible {
         }
         let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
         let values = elements.compactMap { rest.value(in: $0) }
+        guard !values.isEmpty || elements.isEmpty else { return nil }
         // A second star makes one flat list.
         guard rest.tokens.contains("*") else { return .array(values) }
         return .array(values.flatMap { value -> [JSON] in if case .array(let inner) = value { inner } else { [value] } })
+    }
+
+    /// Whether some element of a `*` lacks the value.
+    func isMissingSomewhere(in json: JSON) -> Bool {
+        guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] == nil }
+        let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
+        return switch json[JSONPointer(tokens: Array(tokens[..<star]))] {
+        case .array(let values)?: values.contains { rest.isMissingSomewhere(in: $0) }
+        case .object(let object)?: object.members.contains { rest.isMissingSomewhere(in: $0.value) }
+        default: true
+        }
     }
 
     private init(tokens: [String]) { self.tokens = tokens }

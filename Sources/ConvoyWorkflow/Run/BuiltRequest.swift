@@ -10,6 +10,8 @@ struct BuiltRequest {
     var output: String?
     /// What the request is made of, for the journal: equal for equal requests.
     var inputs: String
+    /// What a `Basic` login is sent as, which is as secret as the password in it; nil for none.
+    var login: String?
 }
 
 /// Puts the values of a scope into a request.
@@ -31,13 +33,16 @@ struct RequestBuilder {
         for header in plan.headers {
             request.setValue(try header.value.map(fieldValue), forHTTPHeaderField: header.name)
         }
+        var login: String?
         switch plan.login {
         case .none: break
         case .bearer(let token):
             request.setValue("Bearer \(try fieldValue(token))", forHTTPHeaderField: "Authorization")
         case .basic(let user, let password):
             let pair = "\(try user.text(in: scope)):\(try password.text(in: scope))"
-            request.setValue("Basic \(Data(pair.utf8).base64EncodedString())", forHTTPHeaderField: "Authorization")
+            let value = Data(pair.utf8).base64EncodedString()
+            request.setValue("Basic \(value)", forHTTPHeaderField: "Authorization")
+            login = value
         }
         let output = try self.output()
         // The file gets the bytes as they are stored, so that it can be continued.
@@ -47,9 +52,11 @@ struct RequestBuilder {
         let fields = (request.allHTTPHeaderFields ?? [:]).filter {
             $0.key != "Content-Type" || !inputs.hasPrefix("multipart")
         }
-        let lines = fields.map { "\($0.key.lowercased()): \($0.value)" }.sorted()
+        let lines = fields.map { field in
+            "\(field.key.lowercased()): \(login.map { field.value.replacing($0, with: "***") } ?? field.value)"
+        }.sorted()
         inputs = ([plan.method, request.url?.absoluteString ?? ""] + lines + [output ?? "", inputs]).joined(separator: "\n")
-        return BuiltRequest(request: request, output: output, inputs: inputs)
+        return BuiltRequest(request: request, output: output, inputs: inputs, login: login)
     }
 
     private func fieldValue(_ template: Template) throws(EvaluationError) -> String {

@@ -54,7 +54,10 @@ final class ItemRun: Sendable {
         var digest: String?
         if let journal = run.journal {
             digest = self.digest
-            if resumes, let digest, let entry = await journal.entry(for: key, digest: digest), isThere(entry) {
+            // What has a rule of its own, such as a teardown, belongs to each run.
+            if resumes, plan.when == nil, let digest, let entry = await journal.entry(for: key, digest: digest),
+                isThere(entry)
+            {
                 return kept(entry)
             }
         }
@@ -158,6 +161,7 @@ final class ItemRun: Sendable {
 
     private func send(_ result: inout ItemResult) async throws {
         let built = try builder(scope).build()
+        if let login = built.login { run.secrets.add(exactly: login) }
         let sender = RequestSender(plan: plan, run: run)
         let file = try built.output.map { path throws(EvaluationError) in
             try run.outputs.place(of: path, for: "\(plan.id) \(index ?? 0)")

@@ -35,7 +35,12 @@ final class OutputDirectory: Sendable {
                 throw EvaluationError(message: "\(place.relativePath) is not a directory, or is a link")
             }
         }
-        return file(path)
+        let file = file(path)
+        var information = stat()
+        if lstat(file.path, &information) == 0, information.st_mode & S_IFMT != S_IFREG {
+            throw EvaluationError(message: "\(file.relativePath) is there, and is no file, or is a link")
+        }
+        return file
     }
 
     /// The URL of an output, which a message can show: without a `./` in front of it.

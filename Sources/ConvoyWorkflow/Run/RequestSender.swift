@@ -17,7 +17,10 @@ struct RequestSender {
     func send(
         _ request: URLRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
-        let isDownload = file != nil && request.httpMethod == "GET" && request.httpBody == nil
+        // A download takes the statuses of a resource only.
+        let isDownload =
+            file != nil && request.httpMethod == "GET" && request.httpBody == nil
+            && (plan.expectations.statuses ?? []).allSatisfy { 200...299 ~= $0.lowerBound && 200...299 ~= $0.upperBound }
         let operation: HTTPRequestOperation
         let isTooLong = Locked(false)
         if isDownload, let file {

@@ -16,14 +16,25 @@ public final class SecretMask: Sendable {
             new.insert(secret)
             new.insert(Escaping.url(secret))
             new.insert(Escaping.url(secret).replacing("%20", with: "+"))
-            let json = String(JSON.string(secret).description.dropFirst().dropLast())
-            new.insert(json)
-            new.insert(json.replacing("/", with: "\\/"))
+            // A server may echo JSON within JSON.
+            let json = Self.escaped(secret)
+            new.formUnion([json, json.replacing("/", with: "\\/"), Self.escaped(json)])
+            new.insert(String(quoted(secret, isCut: false).dropFirst().dropLast()))
             new.insert(Data(secret.utf8).base64EncodedString())
             new.insert(secret.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;"))
         }
+        add(new)
+    }
+
+    /// Adds a text that is a secret in this form only.
+    func add(exactly secret: String) { add([secret] as Set) }
+
+    private static func escaped(_ text: String) -> String { String(JSON.string(text).description.dropFirst().dropLast()) }
+
+    private func add(_ new: Set<String>) {
         guard !new.isEmpty else { return }
         forms.withLock { forms in
+            guard !new.isSubset(of: forms) else { return }
             // The longest first, as one may be a part of another.
             forms = Set(forms).union(new).sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) }
         }

@@ -1,5 +1,6 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoySerialization
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -22,6 +23,19 @@ struct DownloadContentsTests {
             #expect((fixture.contents(name) == resource.firstVersion) == isDecoded)
             #expect(fixture.contents(name)?.starts(with: [0x1F, 0x8B]) == !isDecoded)
         }
+    }
+
+    @Test(arguments: [1, 4], [404, 500])
+    func `a status that is acceptable, but no success, is an error after one request`(segments: Int, status: Int) async {
+        fixture.server.route("/file", .text("no such file", status: status))
+        let download = await fixture.run(
+            fixture.download {
+                $0.responseSerializer.http.acceptableStatusCodes = nil
+                $0.segmentCount = segments
+                $0.retryPolicy = nil
+            })
+        #expect((download.error as? HTTPError)?.statusCode == status, "\(String(describing: download.error))")
+        #expect(fixture.server.requests.count == 1 && fixture.contents() == nil)
     }
 
     @Test func `nothing is received of a response that is refused`() async {
