@@ -61,7 +61,7 @@ public final class ApacheServer: Sendable {
         let environment = (kerberos?.environment ?? [:]).merging(["KRB5RCACHENAME": "none:"]) { $1 }
         var output = ""
         for attempt in 0..<8 {
-            let ports = try (LoopbackPort.free(), LoopbackPort.free())
+            let ports = try LoopbackPort.freePair()
             let configuration = ApacheConfiguration(
                 directory: directory.url, port: ports.0, securePort: ports.1, certificates: certificates, realm: realm,
                 nonceLifetime: nonceLifetime, keytab: kerberos?.keytab)

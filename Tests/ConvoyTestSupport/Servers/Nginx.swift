@@ -70,7 +70,7 @@ public final class Nginx: Sendable {
         hasDAV = try ProcessRunner.run(path, ["-V"]).errorText.contains("http_dav_module")
         var lastOutput = ""
         for _ in 0..<8 {
-            let ports = try (LoopbackPort.free(), LoopbackPort.free())
+            let ports = try LoopbackPort.freePair()
             let token = UUID().uuidString
             let configuration = NginxConfiguration(
                 directory: directory.url, port: ports.0, securePort: ports.1, certificates: certificates, hasDAV: hasDAV,

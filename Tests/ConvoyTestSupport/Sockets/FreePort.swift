@@ -11,6 +11,13 @@ public enum LoopbackPort {
         return port
     }
 
+    /// Two ports as above, which differ: the first is taken until the second is known.
+    public static func freePair() throws -> (UInt16, UInt16) {
+        let (descriptor, port) = try listener(backlog: 0)
+        defer { close(descriptor) }
+        return (port, try free())
+    }
+
     /// A listening socket on a free port, to be passed to a server, so that no other process can take the port in
     /// between. The caller closes it.
     public static func listener(backlog: Int32 = 1024) throws -> (descriptor: Int32, port: UInt16) {
