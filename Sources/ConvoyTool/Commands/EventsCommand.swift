@@ -12,20 +12,12 @@ enum EventsCommand {
         let display = try Display(options, printsBodies: false)
         let url = try DownloadURL.parse(text)
         let source = try makeSource(url, options)
-        let speed = try SpeedOptions(options)
-        let routes = try RouteOptions(options)
-        let cookies = try CookieOptions(options, display)
         let printer = EventPrinter(
             display, types: options.all("type"), printsJSON: options.has("json"),
             limit: try options.integer("count", in: 1...Int.max))
-        // Last, as they may ask for a password and a passphrase.
-        var login = LoginOptions(options)
-        try login.adopt(url, options)
-        try login.ask(options)
-        let trust = try TrustOptions(options)
-        let settings = TransferSettings(
-            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
-            trace: try TraceOptions(options, display, count: 1))
+        // Last, as it may ask for a password and a passphrase.
+        let settings = try TransferSettings(options, for: url, display)
+        let (speed, trust) = (settings.speed, settings.trust)
         try settings.apply(to: source, url, ConnectionConfiguration(), number: 1, heard: { _ in })
         source.totalTimeout = speed.maximumTime
         if let warning = trust.warning { display.complain(warning) }

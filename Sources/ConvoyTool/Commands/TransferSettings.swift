@@ -50,3 +50,17 @@ struct TransferSettings {
         trace.finish(trust.finish(cookies.finish(status, display), display), display)
     }
 }
+
+extension TransferSettings {
+    /// The settings of a command with one URL. It asks for a password and a passphrase where they are needed.
+    init(_ options: Options, for url: URL, _ display: Display) throws(ToolError) {
+        speed = try SpeedOptions(options)
+        routes = try RouteOptions(options)
+        cookies = try CookieOptions(options, display)
+        login = LoginOptions(options)
+        try login.adopt(url, options)
+        try login.ask(options)
+        trust = try TrustOptions(options)
+        trace = try TraceOptions(options, display, count: 1)
+    }
+}

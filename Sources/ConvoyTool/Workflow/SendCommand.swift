@@ -39,18 +39,10 @@ enum SendCommand {
     private static func run(
         _ workflow: Workflow, prints captures: [String], _ display: Display, _ options: Options
     ) throws(ToolError) -> ExitStatus {
-        let speed = try SpeedOptions(options)
-        let routes = try RouteOptions(options)
-        let cookies = try CookieOptions(options, display)
         let url = try DownloadURL.parse(options.arguments[1])
-        // Last, as they may ask for a password and a passphrase.
-        var login = LoginOptions(options)
-        try login.adopt(url, options)
-        try login.ask(options)
-        let trust = try TrustOptions(options)
-        let settings = TransferSettings(
-            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
-            trace: try TraceOptions(options, display, count: 1))
+        // Last, as it may ask for a password and a passphrase.
+        let settings = try TransferSettings(options, for: url, display)
+        let trust = settings.trust
         let timeout = try options.seconds("timeout")
         if let warning = trust.warning { display.complain(warning) }
         let response = Mutex<WorkflowResponse?>(nil), command = Mutex<String?>(nil)
