@@ -52,7 +52,7 @@ struct EventSequencer {
         }
     }
 
-    mutating func tell(_ report: OperationEventLog.Report, at moment: MonotonicTime, _ told: Told) {
+    mutating func tell(_ report: OperationEventLog.Notice, at moment: MonotonicTime, _ told: Told) {
         guard !isOver else { return }
         switch report {
         case .wait(let reason): if isInQueue { wait(for: reason, at: moment, told) }

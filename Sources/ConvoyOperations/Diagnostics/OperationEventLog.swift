@@ -19,7 +19,7 @@ final class OperationEventLog: Sendable {
 
     /// A report besides the changes of the lifecycle, before it becomes an event. Large values are boxed to keep the
     /// others small.
-    enum Report {
+    enum Notice {
         case wait(WaitReason)
         /// The reason of the next delay between two attempts.
         case delay(for: WaitReason)
@@ -82,7 +82,7 @@ final class OperationEventLog: Sendable {
     }
 
     /// Reports a wait in a queue, or a decision.
-    func note(_ report: Report) {
+    func note(_ report: Notice) {
         let now = StartMoment.timeNow
         if let parent {
             if case .event = report { parent.take(report, at: now) { $0.tell(report, at: now, $1) } }
@@ -93,14 +93,14 @@ final class OperationEventLog: Sendable {
 
     /// Reports after all changes that were noted before.
     private func take(
-        _ report: @autoclosure () -> Report, at moment: MonotonicTime,
+        _ report: @autoclosure () -> Notice, at moment: MonotonicTime,
         _ tell: (inout EventSequencer, EventSequencer.Told) -> Void
     ) {
-        log.tellInOrder(TransitionLog.Report(eventLog: self, report: report(), moment: moment)) { self.report(tell) }
+        log.tellInOrder(TransitionLog.HeldNotice(eventLog: self, report: report(), moment: moment)) { self.report(tell) }
     }
 
     /// Reports what was held back.
-    func tell(_ held: TransitionLog.Report) {
+    func tell(_ held: TransitionLog.HeldNotice) {
         report { $0.tell(held.report, at: held.moment, $1) }
     }
 
@@ -179,32 +179,4 @@ extension AtomicLifecycle.Transition {
     var endsAttempt: Bool { old.work.isUnderWay && (!new.work.isUnderWay || new.attemptNumber != old.attemptNumber) }
     /// Whether an attempt's work begins with the change.
     var startsAttempt: Bool { new.work.isUnderWay && (!old.work.isUnderWay || new.attemptNumber != old.attemptNumber) }
-}
-
-/// Reports the events of an operation to its monitors.
-extension URLConnectionOperation {
-    /// The number of the operation in the events of monitors; nil without monitors.
-    public final var operationNumber: UInt64? { eventLog?.number }
-
-    /// Reports to the monitors; nil without any. Takes no lock.
-    final var eventLog: OperationEventLog? { eventLogReference.object }
-
-    /// Begins to report to the monitors, if there are any.
-    final func beginEventLog() {
-        guard !eventLogReference.isSet else { return }
-        let monitors = eventMonitors
-        guard !monitors.isEmpty else { return }
-        let (log, eventLog) = (openedLog, OperationEventLog(monitors: monitors, log: openedLog))
-        guard eventLogReference.set(eventLog) else { return }
-        log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
-        declare([.hearsOfQueue, .hearsOfWaits])
-    }
-
-    /// Reports the requests of this operation in the event log of another one, of which it is a part.
-    final func addEventLog(to parent: URLConnectionOperation) {
-        guard let eventLog = parent.eventLog else { return }
-        guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
-        openedLog.begin(with: self) { _, _ in }
-        declare(.hearsOfQueue)
-    }
 }

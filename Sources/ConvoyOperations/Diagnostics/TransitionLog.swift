@@ -2,6 +2,14 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
+/// An operation whose changes a ``TransitionLog`` passes to readers.
+protocol LoggedOperation: ScheduledOperation {
+    /// Collects the metrics; nil if they are not collected. Takes no lock.
+    var metricsRecord: MetricsRecord? { get }
+    /// Reports to the monitors; nil without any. Takes no lock.
+    var eventLog: OperationEventLog? { get }
+}
+
 /// Passes all changes of an operation's lifecycle, in order, to observers, event monitors and metrics.
 ///
 /// Changes are made by many threads, and noted here in any order; they are put into order by their numbers, once for
@@ -11,7 +19,7 @@ import Synchronization
 /// An operation without readers has no log, and pays for one atomic read per change. When the last change, the one to
 /// `finished`, has been submitted to the observers' queues, all observers are released.
 final class TransitionLog: Sendable {
-    typealias Handler = @Sendable (URLConnectionOperation, Lifecycle, Lifecycle) -> Void
+    typealias Receiver = @Sendable (any LoggedOperation, Lifecycle, Lifecycle) -> Void
 
     /// A change, with the circumstances when it was noted.
     struct Change: Sendable {
@@ -27,9 +35,9 @@ final class TransitionLog: Sendable {
     }
 
     /// A report to a monitor, after a change.
-    struct Report {
+    struct HeldNotice {
         let eventLog: OperationEventLog
-        let report: OperationEventLog.Report
+        let report: OperationEventLog.Notice
         let moment: MonotonicTime
     }
 
@@ -41,7 +49,7 @@ final class TransitionLog: Sendable {
         /// Changes that were noted early: an earlier one is still missing.
         var early: [UInt32: Change] = [:]
         /// By the number of the change that they follow.
-        var held: [UInt32: [Report]] = [:]
+        var held: [UInt32: [HeldNotice]] = [:]
         var observers: [Int: Observer] = [:]
         var nextKey = 0
     }
@@ -58,7 +66,7 @@ final class TransitionLog: Sendable {
     static func comes(_ number: UInt32, after other: UInt32) -> Bool { Int32(bitPattern: number &- other) > 0 }
 
     /// Lets a reader begin with the current state: `body` receives that, and the number of the last change in it.
-    func begin(with operation: URLConnectionOperation, _ body: (Lifecycle, UInt32) -> Void) {
+    func begin(with operation: ScheduledOperation, _ body: (Lifecycle, UInt32) -> Void) {
         state.withLock { state in
             let (life, number) = operation.lifecycle.current
             if state.last == nil { (state.last, state.latest) = (number, number) }
@@ -67,7 +75,7 @@ final class TransitionLog: Sendable {
     }
 
     /// Notes a change, and passes on those that follow in order.
-    func note(_ change: Change, of operation: URLConnectionOperation) {
+    func note(_ change: Change, of operation: any LoggedOperation) {
         let released = state.withLock { state in
             // The change was made before there was a reader.
             guard let last = state.last, Self.comes(change.number, after: last) else { return [Int: Observer]() }
@@ -93,7 +101,7 @@ final class TransitionLog: Sendable {
 
     /// Called under the lock, which keeps the order. No reader calls user code here: handlers run later, on their
     /// queues.
-    private func pass(_ change: Change, of operation: URLConnectionOperation, _ state: inout State) {
+    private func pass(_ change: Change, of operation: any LoggedOperation, _ state: inout State) {
         operation.metricsRecord?.read(change)
         operation.eventLog?.read(change)
         for observer in state.observers.values { observer.read(change, of: operation) }
@@ -102,7 +110,7 @@ final class TransitionLog: Sendable {
     }
 
     /// Calls `tell` at once if all changes that were noted have been passed on; otherwise the report is kept until then.
-    func tellInOrder(_ report: @autoclosure () -> Report, _ tell: () -> Void) {
+    func tellInOrder(_ report: @autoclosure () -> HeldNotice, _ tell: () -> Void) {
         state.withLock { state in
             guard let last = state.last else { return }
             guard state.latest == last else { return state.held[state.latest, default: []].append(report()) }
@@ -112,23 +120,26 @@ final class TransitionLog: Sendable {
 
     // MARK: Observers
 
+    /// Calls a receiver for every change from now on, on a queue of its own that has a target.
+    ///
+    /// - Returns: what ends that; nil if there will be no further change.
     func observe(
-        _ operation: URLConnectionOperation, on queue: DispatchQueue?, _ handler: @escaping Handler
-    ) -> OperationObservation {
+        _ operation: ScheduledOperation, on target: DispatchQueue, _ receiver: @escaping Receiver
+    ) -> (@Sendable () -> Void)? {
         // Without a target, each serial queue may get its own thread. With many observers, the threads and the memory
         // that the allocator keeps for them would add up.
-        let serial = DispatchQueue(label: "Convoy.Observation", target: queue ?? OperationQueues.processing)
+        let serial = DispatchQueue(label: "Convoy.Observation", target: target)
         let key: Int? = state.withLock { state in
             let (life, number) = operation.lifecycle.current
             // There will be no further change.
             guard life.state != .finished else { return nil }
             if state.last == nil { (state.last, state.latest) = (number, number) }
             state.nextKey += 1
-            state.observers[state.nextKey] = Observer(handler, on: serial, after: number)
+            state.observers[state.nextKey] = Observer(receiver, on: serial, after: number)
             return state.nextKey
         }
-        guard let key else { return OperationObservation {} }
-        return OperationObservation { [weak self] in
+        guard let key else { return nil }
+        return { [weak self] in
             let removed = self?.state.withLock { $0.observers.removeValue(forKey: key) }
             removed?.invalidate()
         }
@@ -138,58 +149,28 @@ final class TransitionLog: Sendable {
     private final class Observer: Sendable {
         private let queue: DispatchQueue
         private let first: UInt32
-        private let handler: Locked<Stored?>
+        private let receiver: Locked<Stored?>
 
         /// A closure stored directly in the generic `Locked` would be wrapped again each time it is read.
-        private struct Stored { let call: Handler }
+        private struct Stored { let call: Receiver }
 
-        init(_ handler: @escaping Handler, on queue: DispatchQueue, after number: UInt32) {
-            self.handler = Locked(Stored(call: handler))
+        init(_ receiver: @escaping Receiver, on queue: DispatchQueue, after number: UInt32) {
+            self.receiver = Locked(Stored(call: receiver))
             self.queue = queue
             first = number
         }
 
-        func read(_ change: Change, of operation: URLConnectionOperation) {
+        func read(_ change: Change, of operation: any LoggedOperation) {
             guard TransitionLog.comes(change.number, after: first) else { return }
             queue.async { [self] in
-                handler.withLock { $0 }?.call(operation, change.transition.old, change.transition.new)
+                receiver.withLock { $0 }?.call(operation, change.transition.old, change.transition.new)
             }
         }
 
         /// Calls that are already on the queue are dropped too.
         func invalidate() {
-            let released = handler.withLock { $0.take() }
+            let released = receiver.withLock { $0.take() }
             withExtendedLifetime(released) {}
         }
-    }
-}
-
-extension URLConnectionOperation {
-    /// The log; nil while nothing reads it. Takes no lock.
-    final var transitionLog: TransitionLog? { logReference.object }
-
-    /// The log, made if needed. From then on every change is noted.
-    final var openedLog: TransitionLog {
-        if let log = logReference.object { return log }
-        let made = TransitionLog()
-        guard logReference.set(made) else { return logReference.object ?? made }
-        atomicMemoryFence(ordering: .sequentiallyConsistent)
-        return made
-    }
-
-    /// Passes a change to its readers, if there are any.
-    func note(_ transition: AtomicLifecycle.Transition) {
-        guard let log = transitionLog, let number = transition.number else { return }
-        let (isRecorded, isMonitored, new) = (metricsReference.isSet, eventLogReference.isSet, transition.new)
-        let change = TransitionLog.Change(
-            transition: transition, number: number, moment: StartMoment.timeNow,
-            whenReady: (isRecorded || isMonitored) && new.isStartable ? reasonToWait : .start,
-            outcome: isMonitored && new.state == .finished ? outcome(of: new) : nil)
-        log.note(change, of: self)
-    }
-
-    private func outcome(of life: Lifecycle) -> OperationOutcome {
-        if life.isCancelled { return .cancelled }
-        return error.map { .failed($0) } ?? .succeeded
     }
 }

@@ -68,18 +68,12 @@ extension NetworkReachabilityManager {
     public var reachableViaWiFi: Bool { isReachableViaWiFi }
 
     /// Sets what is called with each new status.
-    @available(
-        *, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)",
-        message: "A cable is .reachableViaWire, which `default:` must not take for no network: ask isReachable."
-    )
+    @available(*, unavailable, renamed: "setter:reachabilityStatusChangeHandler(_:)", message: "A cable: .reachableViaWire.")
     public func setReachabilityStatusChangeBlock(_ block: ((NetworkReachabilityStatus) -> Void)?) {}
 }
 
 /// What kind of network there is.
-@available(
-    *, unavailable, renamed: "NetworkReachabilityStatus",
-    message: "A cable is .reachableViaWire, which `default:` must not take for no network: ask isReachable."
-)
+@available(*, unavailable, renamed: "NetworkReachabilityStatus", message: "A cable is .reachableViaWire, not `default:`.")
 public enum AFNetworkReachabilityStatus: Int, Sendable {
     /// Not known yet.
     case unknown = -1

@@ -3,6 +3,7 @@ import ConvoySecurity
 import ConvoySerialization
 import ConvoyTransport
 import Foundation
+import Synchronization
 import FoundationNetworking
 
 /// Follows an operation's transfer, and decides what the operation's own handlers leave open. Sessions use it to make
@@ -185,4 +186,35 @@ extension URLConnectionOperation {
     final var supervisor: (any OperationSupervisor)? {
         flags.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
     }
+}
+
+/// Flags of rarely used features: followers of the progress, delegates, and settings that must be looked up under the
+/// lock.
+///
+/// Read without a lock at each change and each block of bytes; flags are never cleared.
+struct OperationFlags: ~Copyable, Sendable {
+    enum Interest: UInt8 {
+        /// A progress handler is set, or the `Progress` was asked for.
+        case progress = 1
+        /// A supervisor is called with changes before they have consequences.
+        case supervisor = 2
+        /// A delegate follows the transfer and decides about it.
+        case delegate = 4
+        /// The settings have, or had, a completion group.
+        case completionGroup = 8
+        /// The settings have, or had, a retry policy.
+        case retryPolicy = 16
+        /// The request is no longer the one that the operation was made with.
+        case otherRequest = 32
+        /// There is a record of who the client is, or a token.
+        case authentication = 64
+        /// The delivery is waited for.
+        case delivery = 128
+    }
+
+    private let bits = Atomic<UInt8>(0)
+
+    func insert(_ interest: Interest) { bits.bitwiseOr(interest.rawValue, ordering: .sequentiallyConsistent) }
+
+    func contains(_ interest: Interest) -> Bool { bits.load(ordering: .sequentiallyConsistent) & interest.rawValue != 0 }
 }

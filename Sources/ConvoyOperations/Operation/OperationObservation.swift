@@ -44,10 +44,12 @@ extension URLConnectionOperation {
         _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (URLConnectionOperation, OperationChange<Value>) -> Void
     ) -> OperationObservation {
-        openedLog.observe(self, on: queue) { operation, old, new in
+        let end = openedLog.observe(self, on: queue ?? OperationQueues.processing) { operation, old, new in
             let (old, new) = (value.read(old), value.read(new))
-            if old != new { handler(operation, OperationChange(oldValue: old, newValue: new)) }
+            guard old != new, let operation = operation as? URLConnectionOperation else { return }
+            handler(operation, OperationChange(oldValue: old, newValue: new))
         }
+        return OperationObservation(end ?? {})
     }
 }
 
@@ -69,36 +71,111 @@ extension URLConnectionOperation.ObservedValue where Value == Bool {
     public static var isCancelled: Self { Self { $0.isCancelled } }
 }
 
-/// Flags of rarely used features: followers of the progress, delegates, and settings that must be looked up under the
-/// lock.
-///
-/// Read without a lock at each change and each block of bytes; flags are never cleared.
-struct OperationFlags: ~Copyable, Sendable {
-    enum Interest: UInt8 {
-        /// A progress handler is set, or the `Progress` was asked for.
-        case progress = 1
-        /// A supervisor is called with changes before they have consequences.
-        case supervisor = 2
-        /// A delegate follows the transfer and decides about it.
-        case delegate = 4
-        /// The settings have, or had, a completion group.
-        case completionGroup = 8
-        /// The settings have, or had, a retry policy.
-        case retryPolicy = 16
-        /// The request is no longer the one that the operation was made with.
-        case otherRequest = 32
-        /// There is a record of who the client is, or a token.
-        case authentication = 64
-        /// The delivery is waited for.
-        case delivery = 128
+// MARK: Changes
+
+extension URLConnectionOperation: LoggedOperation {
+    /// The log; nil while nothing reads it. Takes no lock.
+    final var transitionLog: TransitionLog? { logReference.object }
+
+    /// The log, made if needed. From then on every change is noted.
+    final var openedLog: TransitionLog {
+        if let log = logReference.object { return log }
+        let made = TransitionLog()
+        guard logReference.set(made) else { return logReference.object ?? made }
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        return made
     }
 
-    private let bits = Atomic<UInt8>(0)
+    /// Passes a change to its readers, if there are any.
+    func note(_ transition: AtomicLifecycle.Transition) {
+        guard let log = transitionLog, let number = transition.number else { return }
+        let (isRecorded, isMonitored, new) = (metricsReference.isSet, eventLogReference.isSet, transition.new)
+        let change = TransitionLog.Change(
+            transition: transition, number: number, moment: StartMoment.timeNow,
+            whenReady: (isRecorded || isMonitored) && new.isStartable ? reasonToWait : .start,
+            outcome: isMonitored && new.state == .finished ? outcome(of: new) : nil)
+        log.note(change, of: self)
+    }
 
-    func insert(_ interest: Interest) { bits.bitwiseOr(interest.rawValue, ordering: .sequentiallyConsistent) }
-
-    func contains(_ interest: Interest) -> Bool { bits.load(ordering: .sequentiallyConsistent) & interest.rawValue != 0 }
+    private func outcome(of life: Lifecycle) -> OperationOutcome {
+        if life.isCancelled { return .cancelled }
+        return error.map { .failed($0) } ?? .succeeded
+    }
 }
+
+// MARK: Metrics
+
+/// The metrics of an operation.
+extension URLConnectionOperation {
+    /// The waits and all requests of the operation. nil until it has finished, and unless `collectsMetrics` is set.
+    /// Final when the operation's end is posted, like its results.
+    public final var metrics: OperationMetrics? {
+        guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
+        return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])
+    }
+
+    /// Collects the metrics; nil if they are not collected. Takes no lock.
+    final var metricsRecord: MetricsRecord? { metricsReference.object }
+
+    /// Begins to collect metrics, if needed and not begun yet.
+    final func beginMetrics() {
+        guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
+        openedLog.begin(with: self) { _, _ in }
+        declare([.hearsOfQueue, .hearsOfWaits])
+    }
+
+    /// Adds the requests of this operation to the metrics of another one, of which it is a part.
+    final func addMetrics(to parent: URLConnectionOperation) {
+        guard let record = parent.metricsRecord else { return }
+        guard metricsReference.set(MetricsRecord(partOf: record)) else { return }
+        openedLog.begin(with: self) { _, _ in }
+        declare(.hearsOfQueue)
+    }
+
+    /// What a startable operation waits for, as far as it knows itself.
+    var reasonToWait: WaitReason {
+        guard isScheduled else { return .start }
+        return areDependenciesFinished ? .slot : .dependencies
+    }
+
+    /// Notes that the operation was added to a queue, or has to wait there again.
+    func noteWaiting() {
+        guard metricsReference.isSet || eventLogReference.isSet else { return }
+        willWait(for: reasonToWait)
+    }
+}
+
+// MARK: Monitors
+
+/// Reports the events of an operation to its monitors.
+extension URLConnectionOperation {
+    /// The number of the operation in the events of monitors; nil without monitors.
+    public final var operationNumber: UInt64? { eventLog?.number }
+
+    /// Reports to the monitors; nil without any. Takes no lock.
+    final var eventLog: OperationEventLog? { eventLogReference.object }
+
+    /// Begins to report to the monitors, if there are any.
+    final func beginEventLog() {
+        guard !eventLogReference.isSet else { return }
+        let monitors = eventMonitors
+        guard !monitors.isEmpty else { return }
+        let (log, eventLog) = (openedLog, OperationEventLog(monitors: monitors, log: openedLog))
+        guard eventLogReference.set(eventLog) else { return }
+        log.begin(with: self) { life, number in eventLog.begin(after: number, isFinished: life.state == .finished) }
+        declare([.hearsOfQueue, .hearsOfWaits])
+    }
+
+    /// Reports the requests of this operation in the event log of another one, of which it is a part.
+    final func addEventLog(to parent: URLConnectionOperation) {
+        guard let eventLog = parent.eventLog else { return }
+        guard eventLogReference.set(OperationEventLog(partOf: eventLog)) else { return }
+        openedLog.begin(with: self) { _, _ in }
+        declare(.hearsOfQueue)
+    }
+}
+
+// MARK: Activity
 
 /// Is called when an operation of the process begins or ceases to be active.
 protocol ActivityListener: AnyObject, Sendable {

@@ -189,14 +189,14 @@ extension Notification.Name {
 /// before the program has read one of the names.
 enum OperationNotifications {
     /// What happens to an operation.
-    enum Kind: String {
+    enum Occasion: String {
         case start = "com.alamofire.networking.operation.start"
         case finish = "com.alamofire.networking.operation.finish"
 
         fileprivate var name: Notification.Name { Notification.Name(rawValue) }
     }
 
-    private typealias Entry = (kind: Kind, operation: URLConnectionOperation)
+    private typealias Entry = (occasion: Occasion, operation: URLConnectionOperation)
 
     private static let mayHaveObservers = Atomic<Bool>(false)
 
@@ -206,15 +206,15 @@ enum OperationNotifications {
     private static let poster = Poster()
 
     /// The name, for one who may observe it.
-    fileprivate static func read(_ kind: Kind) -> Notification.Name {
+    fileprivate static func read(_ occasion: Occasion) -> Notification.Name {
         mayHaveObservers.store(true, ordering: .sequentiallyConsistent)
-        return kind.name
+        return occasion.name
     }
 
     /// Posts a notification after those that were posted before, if one may be observed.
-    static func post(_ kind: Kind, of operation: URLConnectionOperation) {
+    static func post(_ occasion: Occasion, of operation: URLConnectionOperation) {
         guard mayHaveObservers.load(ordering: .relaxed) else { return }
-        waiting.withLock { $0.append((kind, operation)) }
+        waiting.withLock { $0.append((occasion, operation)) }
         let isFirst = count.add(1, ordering: .sequentiallyConsistent).oldValue == 0
         if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { poster.postAll() } }
     }
@@ -232,7 +232,7 @@ enum OperationNotifications {
             var left = 0
             repeat {
                 waiting.withLock { swap(&$0, &taken) }
-                for (kind, operation) in taken { center.post(name: kind.name, object: operation) }
+                for (occasion, operation) in taken { center.post(name: occasion.name, object: operation) }
                 let posted = taken.count
                 if posted > Self.mostKept { taken = [] } else { taken.removeAll(keepingCapacity: true) }
                 left = count.subtract(posted, ordering: .sequentiallyConsistent).newValue

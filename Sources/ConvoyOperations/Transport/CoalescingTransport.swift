@@ -107,7 +107,7 @@ private final class Subscriber: Connection, @unchecked Sendable {
     /// The bytes that arrived while the connection was suspended.
     private var pending = Data()
     /// The end, after these bytes.
-    private var pendingEnd: SharedTransfer.Report?
+    private var pendingEnd: SharedTransfer.DelegateCall?
     private var isCancelled = false
 
     init(
@@ -170,10 +170,10 @@ private final class Subscriber: Connection, @unchecked Sendable {
     }
 
     /// Passes a report to the delegate.
-    func take(_ report: SharedTransfer.Report) { if let delegate { report(self, delegate) } }
+    func take(_ report: SharedTransfer.DelegateCall) { if let delegate { report(self, delegate) } }
 
     /// Notes that the shared transfer has ended. The end is reported after the last byte.
-    func transferDidEnd(_ tell: @escaping SharedTransfer.Report) {
+    func transferDidEnd(_ tell: @escaping SharedTransfer.DelegateCall) {
         transfer = nil
         if pending.isEmpty { end { tell(self, $0) } } else { pendingEnd = tell }
     }
@@ -190,12 +190,12 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// How much of the body is kept for subscribers that come late. Beyond that, none can join.
     private static let memory = 4 << 20
 
-    typealias Report = (Subscriber, any URLConnectionDelegate) -> Void
+    typealias DelegateCall = (Subscriber, any URLConnectionDelegate) -> Void
 
     private var connection: (any Connection)?
     private var subscribers: [Subscriber] = []
     /// The reports for late subscribers, in order, before the received bytes.
-    private var reports: [Report] = []
+    private var reports: [DelegateCall] = []
     private var received: Data? = Data()
     /// How many of the subscribers take the response for an error, whose body need not be complete.
     private var limits = 0
@@ -279,7 +279,7 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    private func tell(_ report: @escaping Report) {
+    private func tell(_ report: @escaping DelegateCall) {
         reports.append(report)
         for subscriber in subscribers { subscriber.take(report) }
     }
@@ -292,7 +292,7 @@ private final class SharedTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connectionDidCancel(_ connection: any Connection) { end { $1.connectionDidCancel($0) } }
 
-    private func end(_ report: @escaping Report) {
+    private func end(_ report: @escaping DelegateCall) {
         connection = nil
         onEnd(self)
         let last = subscribers

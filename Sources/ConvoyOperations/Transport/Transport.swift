@@ -1,6 +1,7 @@
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// What an operation needs from the network: connections, and the thread on which their delegates are called.
 ///
@@ -54,6 +55,36 @@ extension Transport {
         then: @escaping @Sendable (DescriptorClaim) -> Void
     ) {
         then(DescriptorClaim(count, isLast: true))
+    }
+}
+
+/// The transports that operations use in turn.
+struct TransportPool: Sendable {
+    private let first: any Transport
+    /// nil if there is one transport, as usual.
+    private let several: Several?
+
+    private final class Several: Sendable {
+        let transports: [any Transport]
+        let turn = Atomic<Int>(0)
+
+        init(_ transports: [any Transport]) { self.transports = transports }
+    }
+
+    init(_ transports: [any Transport]) {
+        first = transports.first ?? NetworkThread.shared
+        several = transports.count > 1 ? Several(transports) : nil
+    }
+
+    /// The transport of the next operation.
+    var next: any Transport {
+        guard let several else { return first }
+        return several.transports[several.turn.add(1, ordering: .relaxed).oldValue % several.transports.count]
+    }
+
+    /// Keeps using one transport.
+    mutating func pin() {
+        if several != nil { self = TransportPool([next]) }
     }
 }
 

@@ -284,3 +284,17 @@ extension FileOptions {
             replaces: existing == .replace)
     }
 }
+
+extension TransferSettings {
+    /// Sets a transfer up.
+    ///
+    /// - Parameters:
+    ///   - configuration: what is its own.
+    ///   - number: its number in the run, from 1.
+    func apply(
+        to transfer: Transfer, _ configuration: ConnectionConfiguration, number: Int
+    ) throws(ToolError) {
+        try apply(to: transfer.operation, transfer.url, configuration, number: number, heard: transfer.timings.add)
+        speed.apply(to: transfer.operation)
+    }
+}

@@ -3,30 +3,30 @@ import Foundation
 
 /// Text with references: `reports/${item}`. `$${` stands for `${`.
 struct Template: Sendable {
-    enum Part: Sendable {
+    enum Piece: Sendable {
         case literal(String)
         case reference(Reference)
     }
 
-    let parts: [Part]
+    let pieces: [Piece]
     /// Where it is written.
     let source: ManifestValue
 
     var references: [Reference] {
-        parts.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
+        pieces.compactMap { if case .reference(let reference) = $0 { reference } else { nil } }
     }
 
     /// The reference, if it is all of the text.
     var wholeReference: Reference? {
-        guard parts.count == 1, case .reference(let reference)? = parts.first else { return nil }
+        guard pieces.count == 1, case .reference(let reference)? = pieces.first else { return nil }
         return reference
     }
 
     /// The text, if there is no reference in it.
     var literal: String? {
-        switch parts.count {
+        switch pieces.count {
         case 0: ""
-        case 1: if case .literal(let text) = parts[0] { text } else { nil }
+        case 1: if case .literal(let text) = pieces[0] { text } else { nil }
         default: nil
         }
     }
@@ -37,7 +37,7 @@ struct Template: Sendable {
     }
 
     init(_ text: String, at source: ManifestValue) throws(ManifestError) {
-        var parts: [Part] = [], literal = "", rest = text[...]
+        var pieces: [Piece] = [], literal = "", rest = text[...]
         while let start = rest.range(of: "${") {
             if rest[..<start.lowerBound].hasSuffix("$") {
                 literal += rest[..<start.lowerBound].dropLast() + "${"
@@ -50,14 +50,14 @@ struct Template: Sendable {
             }
             let name = rest[start.upperBound..<end].trimmingCharacters(in: .whitespaces)
             guard let reference = Reference(name) else { throw source.problem("bad reference ${\(name)}") }
-            if !literal.isEmpty { parts.append(.literal(literal)) }
+            if !literal.isEmpty { pieces.append(.literal(literal)) }
             literal = ""
-            parts.append(.reference(reference))
+            pieces.append(.reference(reference))
             rest = rest[rest.index(after: end)...]
         }
         literal += rest
-        if !literal.isEmpty { parts.append(.literal(literal)) }
-        (self.parts, self.source) = (parts, source)
+        if !literal.isEmpty { pieces.append(.literal(literal)) }
+        (self.pieces, self.source) = (pieces, source)
     }
 
     /// The text with the values of the references.
@@ -68,7 +68,7 @@ struct Template: Sendable {
         _ escape: (ScopedValue, Reference) throws(EvaluationError) -> String = { value, _ in value.json.text }
     ) throws(EvaluationError) -> String {
         var text = ""
-        for part in parts {
+        for part in pieces {
             switch part {
             case .literal(let literal): text += literal
             case .reference(let reference): text += try escape(try scope.value(of: reference), reference)

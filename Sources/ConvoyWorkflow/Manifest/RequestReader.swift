@@ -112,8 +112,8 @@ struct RequestReader {
 
     private func url(_ value: ManifestValue, _ key: String, hasBase: Bool) throws(ManifestError) -> Template {
         let template = try Template(value, key)
-        guard case .literal(let start)? = template.parts.first else {
-            guard !template.parts.isEmpty else { throw value.problem("the URL is empty") }
+        guard case .literal(let start)? = template.pieces.first else {
+            guard !template.pieces.isEmpty else { throw value.problem("the URL is empty") }
             return template
         }
         if start.unicodeScalars.contains(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
@@ -123,7 +123,7 @@ struct RequestReader {
             guard Target("\(start.prefix { $0 != ":" })://host") != nil else {
                 throw value.problem("bad URL: it must be of http or https")
             }
-            if template.parts.count == 1, Target(start) == nil {
+            if template.pieces.count == 1, Target(start) == nil {
                 throw value.problem("bad URL: it has no host")
             }
         } else if !hasBase {
@@ -169,7 +169,7 @@ struct RequestReader {
                 default: text = try Template(member.value, "a header")
                 }
                 let hasControls =
-                    text?.parts.contains { if case .literal(let text) = $0 { Escaping.hasControls(text) } else { false } }
+                    text?.pieces.contains { if case .literal(let text) = $0 { Escaping.hasControls(text) } else { false } }
                     ?? false
                 guard !hasControls else { throw member.value.problem("a header must not have control characters") }
                 headers.append((member.key, text))

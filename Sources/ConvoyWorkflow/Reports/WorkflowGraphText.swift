@@ -41,8 +41,8 @@ extension Workflow {
 
     private static func label(_ request: RequestPlan) -> String {
         var text = request.method + " "
-        for part in request.url.parts {
-            switch part {
+        for piece in request.url.pieces {
+            switch piece {
             case .literal(let literal): text += literal.prefix { $0 != "?" }
             case .reference(let reference): text += "{\(reference)}"
             }

@@ -99,7 +99,7 @@ struct RequestBuilder {
     }
 
     private var startsWithReference: Bool {
-        if case .reference? = plan.url.parts.first { true } else { false }
+        if case .reference? = plan.url.pieces.first { true } else { false }
     }
 
     private func resolve(_ text: String) -> URL? {

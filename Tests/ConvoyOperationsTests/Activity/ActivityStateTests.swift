@@ -33,7 +33,7 @@ import Testing
             carryOut(state.reset())
         }
 
-        private mutating func carryOut(_ action: ActivityState.Step) {
+        private mutating func carryOut(_ action: ActivityState.Effect) {
             switch action {
             case .nothing: break
             case .wait(let delay, let number): timers.append((now + (delay == .activation ? 1000 : 170), number))

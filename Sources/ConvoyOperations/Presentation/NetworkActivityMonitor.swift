@@ -18,7 +18,7 @@ public final class NetworkActivityMonitor: Sendable {
     /// The shared monitor, whose handler runs on the main queue. It does nothing until it is enabled.
     public static let shared = NetworkActivityMonitor()
 
-    private typealias Stream = AsyncStream<Bool>.Continuation
+    private typealias Updates = AsyncStream<Bool>.Continuation
 
     private struct State {
         var isEnabled = false
@@ -34,7 +34,7 @@ public final class NetworkActivityMonitor: Sendable {
         /// The last reported value, which lags behind changes.
         var reported = false
         var handler: (@Sendable (Bool) -> Void)?
-        var streams: [Int: Stream] = [:]
+        var streams: [Int: Updates] = [:]
         var nextKey = 0
 
         var count: Int { operations.count + extra }
@@ -174,7 +174,7 @@ public final class NetworkActivityMonitor: Sendable {
 
     /// Called under the lock, so that the queue has the order of the changes. Enqueueing and setting timers call no
     /// user code.
-    private func carryOut(_ action: ActivityState.Step, _ state: inout State) {
+    private func carryOut(_ action: ActivityState.Effect, _ state: inout State) {
         if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
         case .nothing: break
@@ -233,7 +233,7 @@ struct ActivityState: Equatable {
 
     enum Delay: Equatable { case activation, completion }
 
-    enum Step: Equatable {
+    enum Effect: Equatable {
         case nothing
         /// Wait, and call ``delayDidPass(_:)`` with the number.
         case wait(Delay, number: UInt)
@@ -254,7 +254,7 @@ struct ActivityState: Equatable {
     var isDelaying: Bool { phase == .delayingStart || phase == .delayingEnd }
 
     /// Notes that activity has begun, or that all has ended.
-    mutating func setOccurring(_ isOccurring: Bool) -> Step {
+    mutating func setOccurring(_ isOccurring: Bool) -> Effect {
         self.isOccurring = isOccurring
         switch (phase, isOccurring) {
         case (.notActive, true): return wait(.activation, in: .delayingStart)
@@ -269,7 +269,7 @@ struct ActivityState: Equatable {
     }
 
     /// Notes that a delay is over.
-    mutating func delayDidPass(_ number: UInt) -> Step {
+    mutating func delayDidPass(_ number: UInt) -> Effect {
         guard number == self.number else { return .nothing }
         switch phase {
         case .delayingStart:
@@ -283,12 +283,12 @@ struct ActivityState: Equatable {
     }
 
     /// Hides the activity.
-    mutating func reset() -> Step {
+    mutating func reset() -> Effect {
         defer { (phase, isOccurring, number) = (.notActive, false, number &+ 1) }
         return isVisible ? .hide : .nothing
     }
 
-    private mutating func wait(_ delay: Delay, in phase: Phase) -> Step {
+    private mutating func wait(_ delay: Delay, in phase: Phase) -> Effect {
         self.phase = phase
         number &+= 1
         return .wait(delay, number: number)

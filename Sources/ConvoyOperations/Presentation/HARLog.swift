@@ -238,7 +238,7 @@ extension HARTimings: Encodable {
 
 /// An object with members by name; nil members are left out.
 private struct HARObject: Encodable {
-    private struct Name: CodingKey {
+    private struct MemberName: CodingKey {
         let stringValue: String
         var intValue: Int? { nil }
         init(stringValue: String) { self.stringValue = stringValue }
@@ -250,8 +250,8 @@ private struct HARObject: Encodable {
     init(_ members: KeyValuePairs<String, (any Encodable)?>) { self.members = members }
 
     func encode(to encoder: any Encoder) throws {
-        var object = encoder.container(keyedBy: Name.self)
-        for case (let name, let value?) in members { try object.encode(value, forKey: Name(stringValue: name)) }
+        var object = encoder.container(keyedBy: MemberName.self)
+        for case (let name, let value?) in members { try object.encode(value, forKey: MemberName(stringValue: name)) }
     }
 }
 

@@ -7,11 +7,11 @@ import Foundation
 /// The view is called on one queue, no more often than that has time for; intermediate changes are skipped.
 public final class ViewBinding: Sendable {
     /// What a view shows: one operation for each kind.
-    enum Kind: Hashable { case activity, progress }
+    enum Aspect: Hashable { case activity, progress }
 
     private struct Place: Hashable {
         let view: ObjectIdentifier
-        let kind: Kind
+        let kind: Aspect
     }
 
     private struct Bound {
@@ -38,7 +38,7 @@ public final class ViewBinding: Sendable {
     ///   - view: not retained.
     ///   - queue: where `update` is called.
     ///   - update: shows the operation's current state. Released at the end.
-    init(of view: AnyObject, _ kind: Kind, on queue: DispatchQueue, update: @escaping @Sendable () -> Void) {
+    init(of view: AnyObject, _ kind: Aspect, on queue: DispatchQueue, update: @escaping @Sendable () -> Void) {
         place = Place(view: ObjectIdentifier(view), kind: kind)
         self.queue = queue
         state = Locked(State(update: update))

@@ -1,0 +1,95 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+
+/// The values that each operation needs of its settings, prepared once for all operations with the same settings:
+/// copying the settings, or assembling the configuration of a connection, would cost as much as the rest of an
+/// operation's start.
+final class PreparedSettings: Sendable {
+    /// The configuration of the connections.
+    let configuration: ConnectionConfiguration
+    let transports: TransportPool
+    let idleTimeout: TimeInterval?
+    let hasTotalTimeout: Bool
+    let hasRetryPolicy: Bool
+    let hasAuthenticator: Bool
+    let hasCache: Bool
+    let coalescesIdenticalRequests: Bool
+    let dependencyFailurePolicy: DependencyFailurePolicy?
+    let postsNotifications: Bool
+    let completionQueue: DispatchQueue?
+    let completionGroup: DispatchGroup?
+    /// Decodes the body of a plainly acceptable response on the awaiting task.
+    let awaitedValue: (any PlainJSONAcceptance)?
+    /// Whether there is one: reading the value itself would copy it.
+    let hasAwaitedValue: Bool
+    /// The maximum size of a body in memory that is parsed, in bytes.
+    let parsedBodyLimit: Int
+    /// The maximum size of a body in memory that is not parsed, in bytes.
+    let bodyLimit: Int
+    /// Whether the body of an acceptable status is delivered unchanged.
+    private let deliversBodies: Bool
+    private let acceptableStatusCodes: StatusCodeSet?
+
+    init(_ values: RequestSettings.Values) {
+        var configuration = values.connectionConfiguration
+        configuration.addsUserAgent = values.holder.addsUserAgent
+        configuration.answersChallenges = true
+        configuration.collectsMetrics = values.wantsTransactions
+        if let limit = values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
+        if let limit = values.sendRateLimit { configuration.sendRateLimits.append(limit) }
+        configuration.cookies = values.cookies
+        configuration.cache = values.storedResponses
+        self.configuration = configuration
+        transports = values.holder.transports
+        idleTimeout = values.idleTimeout
+        hasTotalTimeout = values.totalTimeout != nil
+        hasRetryPolicy = values.retryPolicy != nil
+        hasAuthenticator = values.authenticator != nil
+        hasCache = configuration.cache != nil
+        coalescesIdenticalRequests = values.coalescesIdenticalRequests
+        dependencyFailurePolicy = values.chosenDependencyFailurePolicy
+        postsNotifications = values.areNotificationsPosted
+        (completionQueue, completionGroup) = (values.completionQueue, values.completionGroup)
+        awaitedValue = values.holder.awaitedValue
+        hasAwaitedValue = awaitedValue != nil
+        bodyLimit = values.maximumBodySize
+        parsedBodyLimit = min(values.maximumBodySize, values.serializer.parsingLimit ?? .max)
+        deliversBodies = values.serializer.plain?.acceptableContentTypes == nil && values.serializer.plain != nil
+        acceptableStatusCodes = values.serializer.acceptableStatusCodes
+    }
+
+    /// Whether the response needs no serializer: its status is acceptable, any content type is, and its body is the
+    /// result.
+    func deliversBody(ofStatus statusCode: Int) -> Bool {
+        deliversBodies && acceptableStatusCodes?.contains(statusCode) ?? true
+    }
+}
+
+/// A response serializer, and its properties that the engine needs. They are computed once, because the network thread
+/// runs no user code, and because conformance checks are slow.
+struct SerializerFacts: Sendable {
+    let serializer: any HTTPResponseSerialization
+    /// The same, if it is the plain one, which parses nothing.
+    let plain: HTTPResponseSerializer?
+    /// The maximum size that it parses; nil if it parses nothing.
+    let parsingLimit: Int?
+    /// The statuses that it accepts; nil for all.
+    let acceptableStatusCodes: StatusCodeSet?
+    private let takesDecoder: Bool
+
+    init(_ serializer: any HTTPResponseSerialization) {
+        self.serializer = serializer
+        plain = serializer as? HTTPResponseSerializer
+        parsingLimit = plain == nil ? serializer.limits.maximumBodySize : nil
+        acceptableStatusCodes = serializer.acceptableStatusCodes
+        takesDecoder = serializer is any ManagersDecoderTaking
+    }
+
+    /// The serializer, with a decoder where it has none of its own.
+    func serializer(decodingBy decoder: JSONDecoder?) -> any HTTPResponseSerialization {
+        guard takesDecoder, let decoder else { return serializer }
+        return (serializer as? any ManagersDecoderTaking)?.taking(decoder) ?? serializer
+    }
+}
