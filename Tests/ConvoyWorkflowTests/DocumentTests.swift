@@ -53,6 +53,36 @@ import Testing
         #expect(json[["folded"]] == "one two")
     }
 
+    @Test func `a tag of the core schema decides the type`() throws {
+        let json = try tree(
+            "a: [!!str 5, !!str null, !!int '7', !!float 2, !!bool 'true', !!null '', ! 8, !!seq [1], !!map {a: 1}]")
+        #expect(json[["a"]] == ["5", "null", 7, 2, true, nil, "8", [1], ["a": 1]])
+    }
+
+    /// The processor time of this thread in seconds.
+    private func time(of work: () throws -> Void) rethrows -> Double {
+        var before = timespec(), after = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before)
+        try work()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after)
+        return Double(after.tv_sec - before.tv_sec) + Double(after.tv_nsec - before.tv_nsec) / 1e9
+    }
+
+    @Test func `the time for a manifest grows with its length, not with the square of it`() throws {
+        func manifest(_ count: Int) -> Data {
+            let requests = (0..<count).map { "  r\($0): {get: x/\($0), after: [r0], query: {a: [1, 2]}}" }
+            return Data(
+                "baseURL: http://a.test\nrequests:\n  r0: {get: x}\n\(requests.dropFirst().joined(separator: "\n"))".utf8)
+        }
+        let small = manifest(1500), large = manifest(12_000)
+        func best(_ data: Data) throws -> Double {
+            try (0..<3).map { _ in try time { _ = try Workflow(parsing: data, name: "m") } }.min() ?? 0
+        }
+        // Eight times as long: about 8 if it is linear, 64 if it is quadratic.
+        let ratio = try best(large) / (try best(small))
+        #expect(ratio < 20, "\(ratio)")
+    }
+
     @Test func `JSON and YAML of the same manifest are the same tree`() throws {
         let yaml = try tree("a:\n  - b: 1\n    c: [x, {d: null}]\n  - text\n\"\": e\n")
         #expect(yaml == (try tree(#"{"a": [{"b": 1, "c": ["x", {"d": null}]}, "text"], "": "e"}"#)))
@@ -66,12 +96,19 @@ import Testing
     @Test(arguments: [
         ("a: &x 1\nb: *x", "m:1:4: anchors are not allowed"), ("b: *x", "m:1:4: aliases are not allowed"),
         ("a: 1\nb: 2\na: 3", #"m:3:1: duplicate key "a""#), (#"{"a": 1, "a": 2}"#, "m:1:10: duplicate key"),
-        ("a: !!int 3", "m:1:4: tags are not allowed"), ("a: 1\n---\nb: 2", "m:2:1: a second document"),
+        ("a: !!int x", #"m:1:4: "x" is not what the tag !!int says"#), ("a: 1\n---\nb: 2", "m:2:1: a second document"),
         ("", "m:1:1: the manifest is empty"), ("# nothing\n", "m:1:1: the manifest is empty"),
         ("a: [1\nb: 2", "m:2:"), ("a:\n\t- b", "m:2:1: found character that cannot start any token"),
         ("? [a]\n: b", "m:1:3: a key must be text"), ("? {a: b}\n: c", "m:1:3: a key must be text"),
         (String(repeating: "[", count: 100), "m:1:65: nested too deeply"),
         ("a: \(String(repeating: "[", count: 100))", "m:1:67: nested too deeply"),
+        ("a: !!int 1.5", #"m:1:4: "1.5" is not what the tag !!int says"#),
+        ("a: !!bool yes", #"m:1:4: "yes" is not what the tag !!bool says"#),
+        ("a: !mine 3", "m:1:4: unknown tag !mine; there are !!str, !!int, !!float, !!bool, !!null, !!seq, !!map"),
+        ("a: !!binary aGk=", "m:1:4: unknown tag !!binary; "), ("a: !!set {b, c}", "m:1:4: unknown tag !!set; "),
+        ("a: !mine [b]", "m:1:4: unknown tag !mine; "),
+        ("a: !!str [b]", "m:1:4: the tag !!str does not fit what it stands at"),
+        ("a: !!seq b", "m:1:4: the tag !!seq does not fit what it stands at"),
     ])
     func `what is refused says where it is`(text: String, message: String) {
         #expect(problem(text)?.hasPrefix(message) == true, "\(problem(text) ?? "nothing")")

@@ -9,7 +9,7 @@ struct YAMLProblem: Error {
 }
 
 /// Reads one YAML document as a JSON tree, with libyaml and the core schema of YAML 1.2 (section 10.3): `no`, `on` and
-/// `1:30` are text. Aliases, tags and duplicate keys are refused.
+/// `1:30` are text, and of tags those of the schema are known. Aliases and duplicate keys are refused.
 struct YAMLReader {
     /// An array or an object that is being read.
     private struct Level {
@@ -84,20 +84,19 @@ struct YAMLReader {
                 let bytes = UnsafeBufferPointer(start: scalar.value, count: scalar.length)
                 let text = String(decoding: bytes, as: UTF8.self)
                 let isPlain = scalar.style == YAML_PLAIN_SCALAR_STYLE
-                let tag = scalar.tag.map { String(cString: $0) }
-                guard tag == nil || tag == "!" || tag == "tag:yaml.org,2002:str" else {
-                    throw YAMLProblem(message: "tags are not allowed", position: position)
-                }
-                try take(isPlain && tag == nil ? Self.plain(text) : .string(text), text: text, at: position)
+                let value = try Self.value(of: text, isPlain: isPlain, tag: scalar.tag, at: position)
+                try take(value, text: text, at: position)
             case YAML_SEQUENCE_START_EVENT:
                 guard event.data.sequence_start.anchor == nil else {
                     throw YAMLProblem(message: "anchors are not allowed", position: position)
                 }
+                try Self.check(event.data.sequence_start.tag, of: "seq", at: position)
                 try open(.array([]), at: position)
             case YAML_MAPPING_START_EVENT:
                 guard event.data.mapping_start.anchor == nil else {
                     throw YAMLProblem(message: "anchors are not allowed", position: position)
                 }
+                try Self.check(event.data.mapping_start.tag, of: "map", at: position)
                 try open(.object(JSONObject(), key: nil), at: position)
             case YAML_SEQUENCE_END_EVENT, YAML_MAPPING_END_EVENT:
                 guard let level = levels.popLast() else { break }
@@ -141,28 +140,74 @@ struct YAMLReader {
         _ value: JSON, at position: ManifestDocument.Position, isMarked: Bool
     ) throws(YAMLProblem) {
         if !isMarked { mark(position) }
-        guard let level = levels.last else {
+        // Taken off, as otherwise what it has would be copied for each element.
+        guard var level = levels.popLast() else {
             root = value
             return
         }
         switch level.content {
         case .array(var values):
-            // Taken out first, so that the array is not copied for each element.
-            levels[levels.count - 1].content = .array([])
+            level.content = .array([])
             values.append(value)
             path[path.count - 1] = "\(values.count)"
-            levels[levels.count - 1].content = .array(values)
+            level.content = .array(values)
         case .object(var object, let key):
-            levels[levels.count - 1].content = .array([])
+            level.content = .array([])
             object.append(key: key ?? "", value: value)
             path.removeLast()
-            levels[levels.count - 1].content = .object(object, key: nil)
+            level.content = .object(object, key: nil)
         }
+        levels.append(level)
     }
 
     private mutating func mark(_ position: ManifestDocument.Position) {
         marks[JSONPointer(tokens: path).description] = ManifestDocument.Mark(value: position, key: keyPosition)
         keyPosition = nil
+    }
+
+    // MARK: Tags
+
+    private static let tagPrefix = "tag:yaml.org,2002:"
+
+    /// The value of a scalar, which has the type of its tag.
+    private static func value(
+        of text: String, isPlain: Bool, tag: UnsafeMutablePointer<yaml_char_t>?, at position: ManifestDocument.Position
+    ) throws(YAMLProblem) -> JSON {
+        guard let tag = tag.map({ String(cString: $0) }) else { return isPlain ? plain(text) : .string(text) }
+        let value = plain(text)
+        switch (tag.hasPrefix(tagPrefix) ? String(tag.dropFirst(tagPrefix.count)) : tag, value) {
+        case ("!", _), ("str", _): return .string(text)
+        case ("null", .null), ("bool", .bool), ("float", .number): return value
+        case ("int", .number(let number)) where !number.text.contains { ".eE".contains($0) }: return value
+        case ("null", _), ("bool", _), ("float", _), ("int", _):
+            throw YAMLProblem(
+                message: "\(quoted(text)) is not what the tag \(shown(tag)) says", position: position)
+        default: throw problem(with: tag, at: position)
+        }
+    }
+
+    /// Checks the tag of a collection, which is of one kind.
+    private static func check(
+        _ tag: UnsafeMutablePointer<yaml_char_t>?, of kind: String, at position: ManifestDocument.Position
+    ) throws(YAMLProblem) {
+        guard let tag = tag.map({ String(cString: $0) }), tag != "!", tag != tagPrefix + kind else { return }
+        throw problem(with: tag, at: position)
+    }
+
+    private static func problem(with tag: String, at position: ManifestDocument.Position) -> YAMLProblem {
+        let known = ["str", "int", "float", "bool", "null", "seq", "map"]
+        guard tag.hasPrefix(tagPrefix), known.contains(String(tag.dropFirst(tagPrefix.count))) else {
+            return YAMLProblem(
+                message: "unknown tag \(shown(tag)); there are \(known.map { "!!\($0)" }.joined(separator: ", "))",
+                position: position)
+        }
+        return YAMLProblem(message: "the tag \(shown(tag)) does not fit what it stands at", position: position)
+    }
+
+    /// A tag as it is written, on one line.
+    private static func shown(_ tag: String) -> String {
+        let text = tag.hasPrefix(tagPrefix) ? "!!\(tag.dropFirst(tagPrefix.count))" : tag
+        return String(quoted(text).dropFirst().dropLast())
     }
 
     // MARK: Scalars
