@@ -180,7 +180,104 @@ import Testing
         let result = try await run(chain, "--report", "junit=d")
         #expect(result.status == 8 && result.errors.contains("it is a directory"), "\(result.errors)")
         #expect(server.requests.isEmpty)
-        #expect(try WorkflowOptions.variables(in: Data("\u{FEFF}X=1\n".utf8), "env").map(\.0) == ["X"])
+    }
+
+    @Test func `a variable that the manifest does not know is a mistake`() async throws {
+        serveChain()
+        for before in [["run"], ["check"]] {
+            let result = try await run(chain, "--var", "usr=bob", before: before)
+            #expect(result.status == 2)
+            #expect(
+                result.errorLines.first?.hasPrefix(
+                    #"convoy: --var: there is no variable "usr" (did you mean "user"?) in m.yaml"#) == true,
+                "\(result.errors)")
+        }
+        #expect(server.requests.isEmpty)
+        // One that is used, but not listed, is known.
+        let used = try await run("requests: {me: {get: \"${path}\"}}", "--var", "path=me")
+        #expect(used.status == 0, "\(used.errors)")
+    }
+
+    @Test func `a column that the manifest does not know gets a note`() async throws {
+        server.route("/u", .text("x"))
+        try scratch.write("name,nme\na,1\nb,2\n", to: "rows.csv")
+        let result = try await run(
+            "variables: {name: null}\nrequests: {u: {get: u, query: {q: \"${name}\"}}}", "--data", "rows.csv")
+        #expect(result.status == 0)
+        #expect(
+            result.errorLines == [
+                #"convoy: --data: there is no variable "nme" (did you mean "name"?) in m.yaml: the column is not used"#
+            ])
+        try scratch.write("name,name\na,1\n", to: "rows.csv")
+        let twice = try await run("requests: {u: {get: u}}", "--data", "rows.csv")
+        #expect(twice.status == 2 && twice.errors.contains(#"two columns have the name "name""#), "\(twice.errors)")
+    }
+
+    @Test func `the outputs of all rows are checked before anything is sent`() async throws {
+        server.route("/u", .text("x"))
+        let text = "variables: {name: null, n: null}\nrequests: {u: {get: u, output: \"${name}.txt\"}}"
+        try scratch.write("name,n\na,1\nb,2\na,3\n", to: "rows.csv")
+        let same = try await run(text, "--data", "rows.csv", "--force")
+        #expect(same.status == 2)
+        #expect(
+            same.errorLines == [
+                "convoy: --data: row 1 (name=a, n=1) and row 3 (name=a, n=3) have the same output, a.txt"
+            ])
+        try scratch.write("name,n\na,1\nb,2\n", to: "rows.csv")
+        try scratch.write("old", to: "b.txt")
+        let there = try await run(text, "--data", "rows.csv")
+        #expect(there.status == 8 && there.errorLines == ["convoy: file exists: b.txt; see --force"], "\(there.errors)")
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `messages name the row`() async throws {
+        server.route("/u/a", .text("x"))
+        server.route("/u/b", .status(404))
+        try scratch.write("name\na\nb\n", to: "rows.csv")
+        let text = "variables: {name: null}\nrequests: {u: {get: \"u/${name}\"}}"
+        let result = try await run(text, "--data", "rows.csv")
+        #expect(result.status == 7)
+        #expect(
+            result.errorLines == ["convoy: m.yaml:3: row 2 (name=b): u: status: expected 200-299, got 404"])
+        #expect(result.outputLines.contains("row 2 (name=b) of 2"))
+        let json = try await run(text, "--data", "rows.csv", "--json")
+        #expect(try json.objects().map { $0["row"] as? Double } == [1, 2])
+    }
+
+    @Test func `more pages than are requested are in every report`() async throws {
+        server.route("/p/*") { request in
+            let number = Int(request.path.dropFirst(3)) ?? 0
+            return .json(text: #"{"n": \#(number), "next": \#(number < 4 ? "\"/p/\(number + 1)\"" : "null")}"#)
+        }
+        func text(_ pages: Int) -> String {
+            #"requests: {list: {get: p/1, follow: "json:/next", pages: \#(pages), capture: {n: "json:/n"}}}"#
+        }
+        let cut = try await run(text(2), "--report", "junit=r.xml")
+        #expect(cut.status == 0)
+        #expect(cut.outputLines.first?.hasSuffix(", ended after 2 pages; there are more") == true, "\(cut.output)")
+        #expect(try scratch.text("r.xml").contains("ended after 2 pages; there are more"))
+        #expect(try await run(text(2), "--json").output.contains(#""morePages":true"#))
+        #expect(try await run(text(2), "--report", "tap").output.contains("# ended after 2 pages; there are more"))
+        let whole = try await run(text(4), "--json")
+        #expect(!whole.output.contains("morePages"))
+    }
+
+    @Test func `a second run of a manifest in the same directory is refused`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))
+        try scratch.write("baseURL: \(server.url.absoluteString)\nrequests: {a: {get: held}}", to: "m.yaml")
+        let first = try ToolProcess(["run", "m.yaml"], in: scratch.url)
+        _ = try await server.waitForRequests(count: 1)
+        for arguments in [["run", "m.yaml"], ["run", "--resume", "m.yaml"]] {
+            let second = try await ToolProcess.run(arguments, in: scratch.url)
+            #expect(second.status == 8)
+            #expect(second.errors.contains("another run has the journal .m.yaml.convoyrun"), "\(second.errors)")
+        }
+        gate.open()
+        #expect(try await first.finished().status == 0)
+        server.route("/held", .text("x"))
+        #expect(try await ToolProcess.run(["run", "--resume", "m.yaml"], in: scratch.url).status == 0)
+        #expect(server.requests.count == 1)
     }
 
     @Test func `a run leaves one journal, and goes without where that cannot be`() async throws {
@@ -216,6 +313,26 @@ import Testing
         tool.send(signal: SIGINT)
         let result = try await tool.finished()
         #expect([130, -SIGINT].contains(result.status), "\(result.status)")
+        #expect(result.errorLines == ["convoy: m.yaml:2: a: interrupted"])
+        #expect(
+            result.outputLines.first?.hasPrefix("0 succeeded, 1 skipped, 1 interrupted, in ") == true, "\(result.output)")
         gate.open()
+    }
+
+    @Test func `what was done before an interruption is not done again`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/done", .text("x"))
+        server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))
+        try scratch.write(
+            "baseURL: \(server.url.absoluteString)\nrequests: {a: {get: done}, b: {get: held, after: a}}", to: "m.yaml")
+        let tool = try ToolProcess(["run", "m.yaml"], in: scratch.url)
+        _ = try await server.waitForRequests(count: 2)
+        tool.send(signal: SIGTERM)
+        #expect(try await tool.finished().errorLines == ["convoy: m.yaml:2: b: interrupted"])
+        gate.open()
+        server.route("/held", .text("x"))
+        server.forgetRequests()
+        #expect(try await ToolProcess.run(["run", "--resume", "m.yaml"], in: scratch.url).status == 0)
+        #expect(server.requests.map(\.path) == ["/held"])
     }
 }

@@ -268,8 +268,8 @@ import Testing
               job:
                 get: jobs/${start.id}
                 poll: {until: status == 200 and body.state == 'done', every: 10ms, for: 30}
-                capture: {url: json:/url}
-              file: {get: "${job.url}", output: out/file.bin}
+                capture: {place: json:/url}
+              file: {get: "${job.place}", output: out/file.bin}
             """)
         #expect(
             finished.states == ["start": "succeeded", "job": "succeeded", "file": "succeeded"],

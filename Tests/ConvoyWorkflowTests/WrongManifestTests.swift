@@ -17,6 +17,27 @@ import Testing
 
     private static func one(_ lines: String) -> String { base + "  a:\n    get: x\n" + lines }
 
+    private static let outputs = [
+        Mistake(
+            base + "  a: {get: x, capture: {status: 'json:/s'}}",
+            #"m.yaml:3:25: every request has a value "status", which cannot be the name of a capture"#),
+        Mistake(
+            base + "  a: {get: x, capture: {url: 'json:/s'}}",
+            #"m.yaml:3:25: every request has a value "url", which cannot be the name of a capture"#),
+        Mistake(
+            "variables: {v: o}\n" + base + "  a: {get: x, output: '${v}.txt'}\n  b: {get: x, output: o.txt}",
+            #"m.yaml:5:23: "a" and "b" have the same output"#),
+        Mistake(
+            base + "  a: {get: x, forEach: [1, 1], output: 'o/${item}'}",
+            #"m.yaml:3:40: two items of "a" have the same output"#),
+        Mistake(
+            "variables: {v: '../o'}\n" + base + "  a: {get: x, output: '${v}'}",
+            #"m.yaml:4:23: bad output "../o": it must be a path below the output directory"#),
+        Mistake(
+            base + "  a: {get: x, output: \"..\\u002f\\u0301o\"}",
+            "m.yaml:3:23: bad output \"../\u{301}o\": it must be a path below the output directory"),
+    ]
+
     private static let topLevel = [
         Mistake("request: {}", #"m.yaml:1:1: unknown key "request" in the manifest (did you mean "requests"?)"#),
         Mistake("version: 1", #"m.yaml:1:1: the manifest has no "requests""#),
@@ -165,7 +186,7 @@ import Testing
             one("    capture: {t: {text: 'a(b)', group: 2}}"), "m.yaml:5:25: the expression has 1 groups, and no group 2"),
         Mistake(
             one("    capture: {failed: status}"),
-            #"m.yaml:5:15: "failed" has another meaning, and cannot be the name of a capture"#),
+            #"m.yaml:5:15: every request has a value "failed", which cannot be the name of a capture"#),
         Mistake(
             one("    expect: {status: 99}"),
             "m.yaml:5:22: status must be a number from 100 to 599, a range such as 200-299, or a list of them"),
@@ -187,7 +208,7 @@ import Testing
             #"m.yaml:1:45: unknown key "gett" in "a" (did you mean "get"?)"#),
     ]
 
-    @Test(arguments: topLevel + requests + values) func `a mistake is one line with its place`(mistake: Mistake) {
+    @Test(arguments: topLevel + outputs + requests + values) func `a mistake is one line with its place`(mistake: Mistake) {
         #expect(throws: ManifestError.self) {
             do throws(ManifestError) {
                 _ = try Workflow(

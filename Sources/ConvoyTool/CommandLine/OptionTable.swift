@@ -22,11 +22,14 @@ enum OptionTable {
     private static let workflow: [ToolOption] = [
         .value(
             "var", nil, "NAME=VALUE", in: .workflow, of: [.run, .check], repeats: true, once: true,
-            "the value of a variable of the manifest"),
+            "the value of a variable of the manifest", "It wins over a column of --data."),
         .value(
             "env-file", nil, "FILE", completes: .file, in: .workflow, of: [.run, .check], repeats: true, once: true,
             "take variables of the environment from FILE",
-            "A line has NAME=VALUE, with or without export and quotes. They win over those that are there."),
+            """
+            A line has NAME=VALUE, with or without export, quotes, and a comment behind a space and a #, as in files of \
+            dotenv. They win over those that are there.
+            """),
         .value(
             "only", nil, "ID", in: .workflow, of: [.run], repeats: true, once: true,
             "run this request, and those that it needs", "Several may have commas between them."),
@@ -43,7 +46,8 @@ enum OptionTable {
             """),
         .value(
             "data", nil, "FILE.csv", completes: .file, in: .workflow, of: [.run], once: true,
-            "run once for each row; the first row names variables"),
+            "run once for each row; the first row names variables",
+            "One after the other. Reports and the journal of a row have its number in their names: report-2.xml."),
         .value(
             "graph", nil, "FORMAT", completes: .oneOf(["dot", "mermaid"]), in: .workflow, of: [.run], once: true,
             "print what depends on what, and send nothing"),

@@ -43,7 +43,9 @@ enum CommandPages {
                 for each other, variables that are not set. Each is a line with the file, the line and the column.
                 """)
             + [""] + help(.check)
-            + [""] + exitStatus("0 there are no mistakes; 1 a file could not be read; 2 there is one, or usage.")
+            + [""]
+            + exitStatus(
+                "0 there are no mistakes; 1 that could not be printed; 2 there is one, a file cannot be read, or usage.")
     }
 
     private static var send: [String] {
@@ -64,7 +66,8 @@ enum CommandPages {
                 input), or with all requests of an HTTP Archive.
                 """)
             + [""] + help(.importing)
-            + [""] + exitStatus("0 it was printed; 1 the file could not be read; 2 usage, or there is nothing for it.")
+            + [""]
+            + exitStatus("0 it was printed; 1 it could not be; 2 the file cannot be read, it has no requests, or usage.")
     }
 
     private static var events: [String] {

@@ -79,7 +79,10 @@ enum ExitStatusText {
         [
             ("0", "Everything succeeded"),
             ("1", "There were failures of several kinds, or one that is not in this list"),
-            ("2", "The command line, a list, the manifest or the configuration has a mistake, for which nothing was sent"),
+            (
+                "2",
+                "The command line, a list, the manifest or the configuration has a mistake or cannot be read, and nothing was sent"
+            ),
         ]
             + FailureKind.allCases.compactMap { kind in
                 kind.meaning.map { ("\(kind.exitStatus)", $0) }

@@ -10,6 +10,8 @@ final class WorkflowBoard: Sendable {
         var running: [(name: String, since: ContinuousClock.Instant, note: String)] = []
         var ended: Set<String> = []
         var failures: [String] = []
+        /// How many requests were in flight when the program was interrupted.
+        var interruptedCount = 0
         /// How many requests run that capture secrets.
         var unknownSecrets = 0
         var timer: (any DispatchSourceTimer)?
@@ -17,11 +19,13 @@ final class WorkflowBoard: Sendable {
 
     private let display: Display
     private let workflow: Workflow
+    private let row: DataRow?
     private let printsJSON: Bool
     private let printsNothing: Bool
     private let contents = Mutex(Contents())
 
-    init(_ display: Display, _ workflow: Workflow, printsJSON: Bool, printsNothing: Bool) {
+    init(_ display: Display, _ workflow: Workflow, row: DataRow?, printsJSON: Bool, printsNothing: Bool) {
+        self.row = row
         (self.display, self.workflow, self.printsJSON, self.printsNothing) = (display, workflow, printsJSON, printsNothing)
         guard display.isLive, !printsNothing else { return }
         contents.withLock { contents in
@@ -61,19 +65,25 @@ final class WorkflowBoard: Sendable {
             }
             if isLast { display.releaseRemarks() }
         }
-        let failures = outcome.state == .failed ? WorkflowLines.failures(outcome, manifest: workflow.name) : []
+        let isInterrupted = Interruption.shared.status != nil && outcome.kind == .cancelled
+        let failures =
+            outcome.state == .failed && !isInterrupted
+            ? WorkflowLines.failures(outcome, manifest: workflow.name, row: row) : []
         contents.withLock { contents in
             if let index = contents.running.firstIndex(where: { $0.name == name }) { contents.running.remove(at: index) }
             contents.ended.insert(outcome.id)
             contents.failures += failures
+            if isInterrupted, outcome.began != nil { contents.interruptedCount += 1 }
         }
-        if printsJSON { display.emit(WorkflowLines.json(outcome)) }
+        if printsJSON { display.emit(WorkflowLines.json(outcome, row: row)) }
         switch outcome.state {
+        case .failed where isInterrupted:
+            display.complain(WorkflowLines.interruption(outcome, manifest: workflow.name, row: row), isMarked: true)
+        // Its line would be that of all that was not begun.
+        case .skipped where isInterrupted: break
         case .succeeded, .kept: if !printsNothing { display.say(WorkflowLines.success(outcome, display)) }
         case .skipped: if !printsNothing { display.say(WorkflowLines.skip(outcome, display)) }
-        case .failed:
-            guard Interruption.shared.status == nil else { return }
-            for failure in failures { display.complain(failure, isMarked: true) }
+        case .failed: for failure in failures { display.complain(failure, isMarked: true) }
         }
     }
 
@@ -98,10 +108,10 @@ final class WorkflowBoard: Sendable {
 
     /// Ends the changing lines, and repeats the failures, where there is a terminal.
     func end(_ result: WorkflowResult) {
-        let failures = contents.withLock { contents in
+        let (failures, interrupted) = contents.withLock { contents in
             contents.timer?.cancel()
             contents.timer = nil
-            return contents.failures
+            return (contents.failures, contents.interruptedCount)
         }
         display.clear()
         guard !printsNothing else { return }
@@ -113,7 +123,9 @@ final class WorkflowBoard: Sendable {
         var text = "\(result.outcomes.count { $0.state == .succeeded }) succeeded"
         if kept > 0 { text += ", \(kept) before" }
         if skipped > 0 { text += ", \(skipped) skipped" }
-        if !result.failures.isEmpty { text += ", \(result.failures.count) failed" }
+        if interrupted > 0 { text += ", \(interrupted) interrupted" }
+        let failed = result.failures.count - interrupted
+        if failed > 0 { text += ", \(failed) failed" }
         display.say("\(text), in \(Amounts.seconds(result.seconds))")
     }
 }

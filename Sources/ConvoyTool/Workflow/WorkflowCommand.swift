@@ -20,6 +20,12 @@ enum WorkflowCommand {
         let journal: String?
     }
 
+    /// A run of the manifest, with the values of a row.
+    private struct Row: Sendable {
+        let workflow: Workflow
+        let data: DataRow
+    }
+
     /// The options that only manifests of this form have.
     static let options = [
         "var", "env-file", "only", "keep-going", "fail-fast", "graph", "data", "report", "timeline", "resume",
@@ -52,8 +58,13 @@ enum WorkflowCommand {
         var workflows: [Workflow] = []
         for row in rows {
             var inputs = inputs
-            inputs.variables.merge(row) { given, _ in given }
+            inputs.variables.merge(row.variables) { given, _ in given }
             workflows.append(try workflow(contents, name: name, inputs, options))
+        }
+        try WorkflowOptions.check(options, inputs, workflows)
+        for column in rows[0].columns {
+            guard let complaint = workflows[0].complaint(aboutVariable: column.name) else { continue }
+            display.complain("--data: \(Printable.line(complaint)) in \(Printable.line(name)): the column is not used")
         }
         if let text = options.value("graph") {
             guard let format = Workflow.GraphFormat(rawValue: text) else {
@@ -82,18 +93,37 @@ enum WorkflowCommand {
             display: display, reports: reports, directory: directory, replaces: options.has("force"),
             isPreview: options.has("dry-run"), resumes: options.has("resume"), stops: options.has("fail-fast"),
             printsJSON: options.has("json"), timeline: options.value("timeline"), journal: journal)
-        return try run(workflows, setting, options)
+        let all = zip(workflows, rows).map { Row(workflow: $0, data: $1) }
+        try checkOutputs(all, setting)
+        return try run(all, setting, options)
     }
 
-    private static func run(_ workflows: [Workflow], _ setting: Setting, _ options: Options) throws(ToolError) -> ExitStatus
-    {
+    /// All checks come before the first request: running half of the rows is worse than running none.
+    private static func checkOutputs(_ rows: [Row], _ setting: Setting) throws(ToolError) {
+        var owners: [String: Row] = [:]
+        for row in rows {
+            for output in row.workflow.knownOutputs {
+                let path = PathText.join(setting.directory, output)
+                if let other = owners.updateValue(row, forKey: output) {
+                    let titles = [other, row].map { row in row.workflow.secrets.masked(row.data.title) }
+                    let shown = row.workflow.secrets.masked(Printable.line(output))
+                    throw .usage("--data: \(titles[0]) and \(titles[1]) have the same output, \(shown)")
+                }
+                guard !setting.replaces, !setting.resumes, !setting.isPreview else { continue }
+                let shown = row.workflow.secrets.masked(setting.directory == "." ? output : path)
+                if FileManager.default.fileExists(atPath: path) { throw FileProblem.exists(shown) }
+            }
+        }
+    }
+
+    private static func run(_ rows: [Row], _ setting: Setting, _ options: Options) throws(ToolError) -> ExitStatus {
         let display = setting.display
         let speed = try SpeedOptions(options)
         let routes = try RouteOptions(options)
         let cookies = try CookieOptions(options, display)
         // Last, as they may ask for a password and a passphrase.
         var login = LoginOptions(options)
-        for workflow in workflows { if let base = workflow.baseURL { try login.adopt(base, options) } }
+        for row in rows { if let base = row.workflow.baseURL { try login.adopt(base, options) } }
         try login.ask(options)
         let trust = try TrustOptions(options)
         let settings = TransferSettings(
@@ -109,23 +139,21 @@ enum WorkflowCommand {
             Display.archiveFilter.withLock { $0 = nil }
         }
         var kinds: [FailureKind] = []
-        for (index, workflow) in workflows.enumerated() where Interruption.shared.status == nil {
-            let row = workflows.count > 1 ? index + 1 : nil
-            let item = try prepare(workflow, setting, settings, row: row, timeout: timeout)
+        for (index, row) in rows.enumerated() where Interruption.shared.status == nil {
+            let item = try prepare(row, setting, settings, timeout: timeout)
             masks.withLock { $0.append(item.run.secrets) }
             if setting.isPreview {
                 if index > 0 { display.say("") }
                 display.say(preview(of: item.run))
                 continue
             }
-            if let file = item.run.existingOutputs.first { throw FileProblem.exists(file.relativePath) }
-            if row != nil { display.say("row \(index + 1) of \(workflows.count)") }
+            if row.data.number != nil { display.say("\(row.data.title) of \(rows.count)") }
             let result = wait(for: item.run)
             settings.trace.finish()
             display.releaseRemarks()
             item.board.end(result)
             kinds += result.failures.compactMap(\.kind)
-            try write(result, of: workflow, item.run, setting, row: row)
+            try write(result, of: row, setting)
             if setting.stops, !result.failures.isEmpty { break }
         }
         if setting.isPreview { return .success }
@@ -148,7 +176,7 @@ enum WorkflowCommand {
     }
 
     private static func prepare(
-        _ workflow: Workflow, _ setting: Setting, _ settings: TransferSettings, row: Int?, timeout: Double?
+        _ row: Row, _ setting: Setting, _ settings: TransferSettings, timeout: Double?
     ) throws(ToolError) -> Prepared {
         var run = WorkflowRun.Options()
         run.directory = UserPath.url(setting.directory, isDirectory: true)
@@ -160,7 +188,7 @@ enum WorkflowCommand {
         run.collectsMetrics = setting.timeline != nil
         if let journal = setting.journal {
             if !setting.isPreview { try Directories.prepare(setting.directory) }
-            run.journal = UserPath.url(numbered(journal, row))
+            run.journal = UserPath.url(numbered(journal, row.data.number))
         }
         run.configure = { operation, number in
             guard let url = operation.request.url else { return }
@@ -170,10 +198,14 @@ enum WorkflowCommand {
             if let timeout, operation.request.timeoutInterval == 60 { operation.idleTimeout = timeout }
         }
         let board = WorkflowBoard(
-            setting.display, workflow, printsJSON: setting.printsJSON, printsNothing: setting.reports.printsTAP)
+            setting.display, row.workflow, row: row.data.number == nil ? nil : row.data, printsJSON: setting.printsJSON,
+            printsNothing: setting.reports.printsTAP)
         func make() throws(ToolError) -> WorkflowRun {
             do {
-                return try WorkflowRun(workflow, options: run) { board.take($0) }
+                return try WorkflowRun(row.workflow, options: run) { board.take($0) }
+            } catch let error as JournalInUseError {
+                let file = Printable.line(error.file.relativePath)
+                throw .disk("another run has the journal \(file); wait for its end, or give another --directory")
             } catch {
                 let line = "\(Printable.line(setting.journal ?? "")): \(ErrorText.line(for: error))"
                 guard !setting.resumes, run.journal != nil else { throw .disk(line) }
@@ -203,8 +235,9 @@ enum WorkflowCommand {
     }
 
     private static func write(
-        _ result: WorkflowResult, of workflow: Workflow, _ run: WorkflowRun, _ setting: Setting, row: Int?
+        _ result: WorkflowResult, of row: Row, _ setting: Setting
     ) throws(ToolError) {
+        let (workflow, row) = (row.workflow, row.data.number)
         if setting.reports.printsTAP { setting.display.emit(String(result.tap(name: workflow.name).dropLast())) }
         if let path = setting.reports.junit {
             try write(result.junit(name: workflow.name), to: numbered(path, row))
@@ -236,18 +269,22 @@ enum CheckCommand {
     static func run(_ options: Options, _ display: Display) throws(ToolError) -> ExitStatus {
         guard !options.arguments.isEmpty else { throw options.usage("no manifest") }
         let inputs = try WorkflowOptions.inputs(options)
+        var workflows: [Workflow] = []
         for file in options.arguments {
             let name = file == "-" ? "standard input" : file
             let contents = try InputFile.contents(
                 of: file, called: "the manifest \(Printable.line(name))", limit: DownloadList.maximumLength)
             let count: Int
             if Workflow.isManifest(contents) {
-                count = try WorkflowCommand.workflow(contents, name: name, inputs, options).requestIDs.count
+                let workflow = try WorkflowCommand.workflow(contents, name: name, inputs, options)
+                workflows.append(workflow)
+                count = workflow.requestIDs.count
             } else {
                 count = try Manifest(contents, name: name, timeout: nil).requests.count
             }
             display.say("\(Printable.line(name)): \(count == 1 ? "1 request" : "\(count) requests"), no mistakes")
         }
+        if !workflows.isEmpty { try WorkflowOptions.check(options, inputs, workflows) }
         return .success
     }
 }

@@ -11,7 +11,11 @@ enum WorkflowLines {
         var figures: [String] = []
         if let status = outcome.status { figures.append("\(status)") }
         figures.append("\(Amounts.bytes(outcome.bytes)) in \(Amounts.seconds(outcome.seconds))")
-        if outcome.requestCount > 1 { figures.append("\(outcome.requestCount) requests") }
+        if outcome.hasMorePages {
+            figures.append(outcome.pagesNote)
+        } else if outcome.requestCount > 1 {
+            figures.append("\(outcome.requestCount) requests")
+        }
         if outcome.retryCount > 0 { figures.append(outcome.retryCount == 1 ? "1 retry" : "\(outcome.retryCount) retries") }
         let file = outcome.file.map { ": \(Printable.line($0))" } ?? ""
         return "\(mark)\(name)\(file): \(figures.joined(separator: ", "))"
@@ -23,15 +27,24 @@ enum WorkflowLines {
     }
 
     /// Every failure, with the line of the manifest on which the request stands.
-    static func failures(_ outcome: RequestOutcome, manifest: String) -> [String] {
-        outcome.failures.map {
-            "\(Printable.line(manifest)):\(outcome.line): \(Printable.line(outcome.name)): \(Printable.line($0))"
-        }
+    static func failures(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> [String] {
+        let start = start(outcome, manifest, row)
+        return outcome.failures.map { start + Printable.line($0) }
+    }
+
+    private static func start(_ outcome: RequestOutcome, _ manifest: String, _ row: DataRow?) -> String {
+        let row = row.map { "\($0.title): " } ?? ""
+        return "\(Printable.line(manifest)):\(outcome.line): \(row)\(Printable.line(outcome.name)): "
+    }
+
+    /// One that was in flight when the program was interrupted.
+    static func interruption(_ outcome: RequestOutcome, manifest: String, row: DataRow?) -> String {
+        start(outcome, manifest, row) + "interrupted"
     }
 
     /// The keys of `--json`, and those that only workflows have: `item`, `index`, `line`, `state`, `requests`, `retries`,
-    /// `captures` and `failures`.
-    static func json(_ outcome: RequestOutcome) -> String {
+    /// `captures`, with `--data` `row`, and `morePages` where it is true.
+    static func json(_ outcome: RequestOutcome, row: DataRow?) -> String {
         var line = JSONLine()
         line.add("id", outcome.id)
         line.add("url", outcome.url)
@@ -49,6 +62,8 @@ enum WorkflowLines {
         line.add("state", outcome.state.rawValue)
         line.add("requests", Int64(outcome.requestCount))
         line.add("retries", Int64(outcome.retryCount))
+        if outcome.hasMorePages { line.add("morePages", true) }
+        if let number = row?.number { line.add("row", Int64(number)) }
         line.add(
             "captures",
             outcome.captures.map { name, value in

@@ -11,7 +11,7 @@ enum WorkflowOptions {
         var inputs = WorkflowInputs()
         for file in options.all("env-file") {
             let data = try InputFile.contents(of: file, called: "--env-file \(Printable.line(file))", limit: maximumLength)
-            for (name, value) in try variables(in: data, file) { inputs.environment[name] = value }
+            for (name, value) in try EnvironmentFile.variables(in: data, file) { inputs.environment[name] = value }
         }
         for text in options.all("var") {
             guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
@@ -22,34 +22,19 @@ enum WorkflowOptions {
         return inputs
     }
 
-    /// The lines of an environment file: `NAME=VALUE`, with or without `export` and quotes, and comments.
-    static func variables(in data: Data, _ file: String) throws(ToolError) -> [(String, String)] {
-        var variables: [(String, String)] = []
-        guard let text = String(validating: data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data, as: UTF8.self)
-        else {
-            throw .usage("\(Printable.line(file)) is not UTF-8")
+    /// Refuses variables of the command line that none of the manifests has.
+    static func check(_ options: Options, _ inputs: WorkflowInputs, _ workflows: [Workflow]) throws(ToolError) {
+        for name in inputs.variables.keys.sorted() {
+            let complaints = workflows.compactMap { $0.complaint(aboutVariable: name) }
+            guard let complaint = complaints.first, complaints.count == workflows.count else { continue }
+            throw options.usage("--var: \(Printable.line(complaint)) in \(Printable.line(workflows[0].name))")
         }
-        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
-            var line = line.trimmingCharacters(in: .whitespaces)
-            if line.isEmpty || line.hasPrefix("#") { continue }
-            if line.hasPrefix("export ") { line = line.dropFirst(7).trimmingCharacters(in: .whitespaces) }
-            guard let equals = line.firstIndex(of: "="), equals > line.startIndex else {
-                throw .usage("\(Printable.line(file)):\(index + 1): not NAME=VALUE")
-            }
-            var value = String(line[line.index(after: equals)...])
-            for mark in ["\"", "'"] where value.count > 1 && value.hasPrefix(mark) && value.hasSuffix(mark) {
-                value = String(value.dropFirst().dropLast())
-                break
-            }
-            variables.append((line[..<equals].trimmingCharacters(in: .whitespaces), value))
-        }
-        return variables
     }
 
     /// The rows of `--data`, each as variables by the names in the first row (RFC 4180). One row without variables, if there
     /// is no such option.
-    static func rows(_ options: Options) throws(ToolError) -> [[String: String]] {
-        guard let file = options.value("data") else { return [[:]] }
+    static func rows(_ options: Options) throws(ToolError) -> [DataRow] {
+        guard let file = options.value("data") else { return [DataRow(number: nil, columns: [])] }
         let data = try InputFile.contents(of: file, called: "--data \(Printable.line(file))", limit: maximumLength)
         guard let text = String(validating: data, as: UTF8.self) else {
             throw .usage("\(Printable.line(file)) is not UTF-8")
@@ -58,13 +43,16 @@ enum WorkflowOptions {
         guard let names = rows.first, rows.count > 1 else {
             throw .usage("\(Printable.line(file)) has no rows below its names")
         }
-        var all: [[String: String]] = []
+        if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
+            throw .usage("\(Printable.line(file)): two columns have the name \"\(Printable.line(twice))\"")
+        }
+        var all: [DataRow] = []
         for (index, row) in rows.dropFirst().enumerated() {
             guard row.count == names.count else {
                 throw .usage(
                     "\(Printable.line(file)): row \(index + 2) has \(row.count) fields, and the first has \(names.count)")
             }
-            all.append(Dictionary(zip(names, row), uniquingKeysWith: { first, _ in first }))
+            all.append(DataRow(number: index + 1, columns: Array(zip(names, row))))
         }
         return all
     }
@@ -102,6 +90,21 @@ enum WorkflowOptions {
             rows.append(row)
         }
         return rows
+    }
+}
+
+/// A row of `--data`.
+struct DataRow: Sendable {
+    /// From 1; nil for what stands for a run without rows.
+    let number: Int?
+    let columns: [(name: String, value: String)]
+
+    var variables: [String: String] { Dictionary(columns.map { ($0.name, $0.value) }, uniquingKeysWith: { $1 }) }
+
+    /// The number with the values, for messages: `row 2 (user=ada, n=1)`.
+    var title: String {
+        let values = columns.map { "\($0.name)=\($0.value)" }.joined(separator: ", ")
+        return "row \(number ?? 1) (\(Printable.cut(Printable.line(values), to: 60)))"
     }
 }
 

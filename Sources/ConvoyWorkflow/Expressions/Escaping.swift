@@ -9,6 +9,9 @@ extension StringProtocol {
 
 /// Makes values fit for where they go. What comes from a response may be anything.
 enum Escaping {
+    /// Of a value in a file's name, in bytes.
+    private static let maximumLength = 200
+
     static func hasControls(_ text: String) -> Bool {
         text.unicodeScalars.contains { ($0.value < 0x20 && $0 != "\t") || $0.value == 0x7F }
     }
@@ -46,8 +49,18 @@ enum Escaping {
                 || scalar.properties.isBidiControl
             name.unicodeScalars.append(isBad ? "_" : scalar)
         }
-        while name.hasPrefix(".") { name = "_" + name.dropFirst() }
-        while name.utf8.count > 200 { name.removeLast() }
+        // By scalars: a dot with an accent is another `Character`, but the system hides the file all the same.
+        if name.unicodeScalars.first == "." {
+            let dots = name.unicodeScalars.prefix { $0 == "." }.count
+            name = String(repeating: "_", count: dots) + String(name.unicodeScalars.dropFirst(dots))
+        }
+        if name.utf8.count > maximumLength {
+            var end = name.utf8.index(name.startIndex, offsetBy: maximumLength)
+            while end > name.startIndex, end.samePosition(in: name.unicodeScalars) == nil {
+                name.utf8.formIndex(before: &end)
+            }
+            name = String(name[..<end])
+        }
         guard !name.isEmpty else { throw EvaluationError(message: "the value for a file name is empty") }
         return name
     }
@@ -57,9 +70,28 @@ enum Escaping {
 enum OutputPath {
     /// The path without empty components and dots; nil for one that leads elsewhere, or to no file.
     static func normalized(_ text: String) -> String? {
-        guard !text.hasPrefix("/"), !text.hasSuffix("/"), !text.utf8.contains(0) else { return nil }
-        let components = text.split(separator: "/" as Character).filter { $0 != "." }
+        guard text.utf8.first != UInt8(ascii: "/"), text.utf8.last != UInt8(ascii: "/"), !text.utf8.contains(0) else {
+            return nil
+        }
+        let components = components(of: text).filter { $0 != "." }
         guard !components.isEmpty, !components.contains("..") else { return nil }
         return components.joined(separator: "/")
+    }
+
+    /// Split by scalars: a slash with an accent is another `Character`, but still a slash to the system.
+    static func components(of path: String) -> [String] {
+        path.unicodeScalars.split(separator: "/" as Unicode.Scalar).map { String($0) }
+    }
+
+    /// The path of an output with the values of a scope.
+    static func path(of template: Template, in scope: some Scope) throws(EvaluationError) -> String {
+        let text = try template.text(in: scope) { value, reference throws(EvaluationError) in
+            value.isHostile || reference.root == "item" ? try Escaping.fileName(value.json.text) : value.json.text
+        }
+        guard let path = normalized(text) else {
+            throw EvaluationError(
+                message: "bad output \(quoted(text, isCut: false)): it must be a path below the output directory")
+        }
+        return path
     }
 }

@@ -43,6 +43,8 @@ struct ScopedValue: Sendable {
 /// A value that is not there, or cannot be used where it is wanted.
 struct EvaluationError: Error, Equatable {
     var message: String
+    /// Whether the cause is a file that cannot be read or written.
+    var isAboutFile = false
 }
 
 /// Where templates and expressions find their values.

@@ -7,10 +7,13 @@ enum CaptureReader {
 
     static func plan(of member: ManifestValue.Member) throws(ManifestError) -> CapturePlan {
         guard Reference.isName(member.key) else { throw member.problem("bad name of a capture: \(quoted(member.key))") }
-        guard !["failed", "succeeded", "skipped"].contains(member.key) else {
-            throw member.problem("\(quoted(member.key)) has another meaning, and cannot be the name of a capture")
+        let source = try source(of: member.value, "a capture")
+        // `url: url` is what it is without a capture.
+        guard !ReservedName.ofRequests.contains(member.key) || source.text == member.key else {
+            throw member.problem(
+                "every request has a value \(quoted(member.key)), which cannot be the name of a capture")
         }
-        return CapturePlan(name: member.key, source: try source(of: member.value, "a capture"))
+        return CapturePlan(name: member.key, source: source)
     }
 
     static func source(of value: ManifestValue, _ what: String) throws(ManifestError) -> CaptureSource {

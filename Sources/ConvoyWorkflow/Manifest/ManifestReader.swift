@@ -38,6 +38,7 @@ struct ManifestReader {
         if let base = fields["baseURL"] {
             let template = try Template(base, "baseURL")
             try checkEarly(template)
+            plan.variableNames.formUnion(template.references.map(\.root))
             let text = try evaluated(template)
             guard let url = URL(string: text), Target(url) != nil else {
                 throw base.problem("baseURL must be an absolute http or https URL")
@@ -101,6 +102,8 @@ struct ManifestReader {
             trees[member.key] = (try TreeTemplate(member.value), member.value)
         }
         for (name, text) in inputs.variables { plan.variables[name] = .string(text) }
+        plan.variableNames = Set(names)
+        plan.variableNames.formUnion(trees.values.flatMap(\.tree.templates).flatMap(\.references).map(\.root))
         for name in names where plan.variables[name] == nil {
             var open: [String] = []
             try evaluate(name, trees, &open)
@@ -161,6 +164,8 @@ enum ReservedName {
 struct WorkflowPlan: Sendable {
     var baseURL: URL?
     var variables: [String: JSON] = [:]
+    /// The variables that the manifest has, and those that it uses.
+    var variableNames: Set<String> = []
     var environment: [String: String] = [:]
     var perHost: Int?
     var perSecond: Double?

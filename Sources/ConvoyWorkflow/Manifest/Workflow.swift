@@ -67,6 +67,22 @@ public struct Workflow: Sendable {
         return Workflow(plan: plan, name: name)
     }
 
+    /// What to say of a variable that is given, but that the manifest neither has nor uses; nil for one that it knows.
+    package func complaint(aboutVariable name: String) -> String? {
+        guard !plan.variableNames.contains(name) else { return nil }
+        return "there is no variable \(quoted(name))\(Suggestion.text(for: name, among: plan.variableNames))"
+    }
+
+    /// The paths of the outputs that are known before anything is sent, below the output directory.
+    package var knownOutputs: [String] { KnownOutputs.all(of: plan).compactMap { try? $0.path.get() } }
+
+    /// A mask for the secrets that are known before anything is sent.
+    package var secrets: SecretMask {
+        let mask = SecretMask()
+        mask.add(plan.secretValues)
+        return mask
+    }
+
     /// Whether a text is a manifest of this form: YAML, or JSON with a version or with requests by name. JSON with a list of
     /// requests is what `convoy run` had before.
     public static func isManifest(_ data: Data) -> Bool {

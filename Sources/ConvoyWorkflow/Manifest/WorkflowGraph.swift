@@ -8,9 +8,10 @@ enum WorkflowGraph {
         for index in plan.requests.indices {
             plan.requests[index].dependencies = try dependencies(of: plan.requests[index], plan, known)
         }
+        noteVariables(&plan)
         try checkCycles(plan)
-        try checkOutputs(plan)
         try readSecrets(&plan, known)
+        try checkOutputs(plan)
     }
 
     private static func dependencies(
@@ -44,6 +45,20 @@ enum WorkflowGraph {
             if !found.contains(id) { found.append(id) }
         }
         return found
+    }
+
+    /// Adds the names of the variables that are used without being listed, whose values come from outside.
+    private static func noteVariables(_ plan: inout WorkflowPlan) {
+        defer { plan.variableNames.formIntersection(plan.variables.keys) }
+        guard plan.variables.keys.contains(where: { !plan.variableNames.contains($0) }) else { return }
+        var references = plan.secretMarks.map(\.0)
+        for request in plan.requests {
+            references += request.templates.flatMap(\.references)
+            references += request.forEach?.templates.flatMap(\.references) ?? []
+            references += request.when?.references ?? []
+            references += request.poll?.until.references ?? []
+        }
+        plan.variableNames.formUnion(references.map(\.root))
     }
 
     private static func after(of request: RequestPlan) throws(ManifestError) -> [ManifestValue] {
@@ -141,15 +156,24 @@ enum WorkflowGraph {
     private static func checkOutputs(_ plan: WorkflowPlan) throws(ManifestError) {
         var owners: [String: String] = [:]
         for request in plan.requests {
-            guard let output = request.output, let text = output.literal, let path = OutputPath.normalized(text) else {
-                continue
+            guard let output = request.output, request.forEach != nil, output.literal != nil else { continue }
+            throw output.source.problem("all items have the same output; use ${item} or ${index}")
+        }
+        for output in KnownOutputs.all(of: plan) {
+            let path: String
+            do throws(EvaluationError) {
+                path = try output.path.get()
+            } catch {
+                let secrets = SecretMask()
+                secrets.add(plan.secretValues)
+                throw output.template.source.problem(secrets.masked(error.message))
             }
-            guard request.forEach == nil else {
-                throw output.source.problem("all items have the same output; use ${item} or ${index}")
+            let id = output.request.id
+            guard let other = owners.updateValue(id, forKey: path) else { continue }
+            guard other != id else {
+                throw output.template.source.problem("two items of \(quoted(id)) have the same output")
             }
-            if let other = owners.updateValue(request.id, forKey: path) {
-                throw output.source.problem("\(quoted(other)) and \(quoted(request.id)) have the same output")
-            }
+            throw output.template.source.problem("\(quoted(other)) and \(quoted(id)) have the same output")
         }
     }
 

@@ -15,6 +15,10 @@ extension WorkflowResult {
             let head =
                 #"    <testcase classname="\#(Markup.escaped(name))" name="\#(Markup.escaped(outcome.name))" line="\#(outcome.line)" time="\#(Self.time(outcome.seconds))""#
             switch outcome.state {
+            case .succeeded where outcome.hasMorePages:
+                lines += [
+                    "\(head)>", "      <system-out>\(Markup.escaped(outcome.pagesNote))</system-out>", "    </testcase>",
+                ]
             case .succeeded, .kept: lines.append("\(head)/>")
             case .skipped:
                 lines += [
@@ -41,7 +45,9 @@ extension WorkflowResult {
         for (index, outcome) in outcomes.enumerated() {
             let title = Self.tapText(outcome.name)
             switch outcome.state {
-            case .succeeded, .kept: lines.append("ok \(index + 1) - \(title)")
+            case .succeeded, .kept:
+                lines.append("ok \(index + 1) - \(title)")
+                if outcome.hasMorePages { lines.append("# \(outcome.pagesNote)") }
             case .skipped: lines.append("ok \(index + 1) - \(title) # SKIP \(Self.tapText(outcome.failures.first ?? ""))")
             case .failed:
                 lines += [

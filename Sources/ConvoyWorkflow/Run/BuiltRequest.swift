@@ -44,7 +44,7 @@ struct RequestBuilder {
             request.setValue("Basic \(value)", forHTTPHeaderField: "Authorization")
             login = value
         }
-        let output = try self.output()
+        let output = try plan.output.map { template throws(EvaluationError) in try OutputPath.path(of: template, in: scope) }
         // The file gets the bytes as they are stored, so that it can be continued.
         if output != nil, request.value(forHTTPHeaderField: "Accept-Encoding") == nil {
             request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
@@ -87,7 +87,7 @@ struct RequestBuilder {
         }
         if isHostile {
             let path = text.prefix { $0 != "?" && $0 != "#" }
-            let hasDots = path.split(separator: "/" as Character).contains { $0 == "." || $0 == ".." }
+            let hasDots = OutputPath.components(of: String(path)).contains { $0 == "." || $0 == ".." }
             guard !hasDots else {
                 throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): a value leads to another directory")
             }
@@ -156,7 +156,7 @@ struct RequestBuilder {
                 request.setValue("text/plain; charset=utf-8", forHTTPHeaderField: "Content-Type")
                 return (request, text)
             case .file(let template):
-                let file = URL(fileURLWithPath: try template.text(in: scope))
+                let file = try readable(try template.text(in: scope))
                 request = try HTTPRequestSerializer.request(request, sending: .file(file))
                 request.httpMethod = plan.method
                 return (request, Self.identity(of: file))
@@ -170,7 +170,7 @@ struct RequestBuilder {
         } catch let error as EvaluationError {
             throw error
         } catch {
-            throw EvaluationError(message: (error as NSError).localizedDescription)
+            throw EvaluationError(message: FailureText.line(for: error))
         }
     }
 
@@ -178,7 +178,7 @@ struct RequestBuilder {
         let text = try part.value.text(in: scope)
         let name = try part.fileName.map { template throws(EvaluationError) in try template.text(in: scope) }
         if part.isFile {
-            let file = URL(fileURLWithPath: text)
+            let file = try readable(text)
             if name != nil || part.type != nil {
                 try form.appendPart(
                     fileURL: file, name: part.name, fileName: name ?? file.lastPathComponent,
@@ -197,25 +197,25 @@ struct RequestBuilder {
         return "\(part.name)=\(text)"
     }
 
+    /// A file that can be sent. Of another the engine does not say which it is.
+    private func readable(_ path: String) throws(EvaluationError) -> URL {
+        var information = stat()
+        if access(path, R_OK) != 0 || stat(path, &information) != 0 {
+            throw EvaluationError(
+                message: "cannot read \(quoted(path, isCut: false)): \(SystemError().text)", isAboutFile: true)
+        }
+        guard information.st_mode & S_IFMT != S_IFDIR else {
+            throw EvaluationError(
+                message: "cannot read \(quoted(path, isCut: false)): \(SystemError(code: EISDIR).text)", isAboutFile: true)
+        }
+        return URL(fileURLWithPath: path)
+    }
+
     /// A file's path, length and time, for the journal.
     private static func identity(of file: URL) -> String {
         let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)
         let time = (attributes?[.modificationDate] as? Date)?.timeIntervalSince1970 ?? 0
         return "\(file.path) \(attributes?[.size] ?? 0) \(time)"
-    }
-
-    // MARK: The output
-
-    private func output() throws(EvaluationError) -> String? {
-        guard let output = plan.output else { return nil }
-        let text = try output.text(in: scope) { value, reference throws(EvaluationError) in
-            value.isHostile || reference.root == "item" ? try Escaping.fileName(value.json.text) : value.json.text
-        }
-        guard let path = OutputPath.normalized(text) else {
-            throw EvaluationError(
-                message: "bad output \(quoted(text, isCut: false)): it must be a path below the output directory")
-        }
-        return path
     }
 }
 

@@ -73,13 +73,13 @@ final class ItemRun: Sendable {
             result.outcome.cause = failure.reasons.first?.cause
             result.outcome.failures = failure.reasons.map { masked($0.text) }
         } catch let error as EvaluationError {
-            (result.outcome.state, result.outcome.cause) = (.failed, .value)
+            (result.outcome.state, result.outcome.cause) = (.failed, error.isAboutFile ? .file : .value)
             result.outcome.failures = [masked(error.message)]
         } catch {
             result.outcome.state = .failed
             let refusal = run.refusal(of: plan)
             result.outcome.cause = refusal == nil ? .exchange(error) : .cancelled
-            result.outcome.failures = [masked(refusal ?? ErrorDescription.line(of: error as NSError))]
+            result.outcome.failures = [masked(refusal ?? FailureText.line(for: error))]
         }
         result.outcome.seconds = (ContinuousClock.now - clock).inSeconds
         result.outcome.url = result.outcome.url.map { run.secrets.masked(Redaction.url($0)) }
@@ -247,7 +247,7 @@ final class ItemRun: Sendable {
         }
         join(result.captures)
         var response = first, seen: Set<String> = [], pages = 1
-        while pages < plan.maximumPages, let value = response.value(of: source), let current = response.url {
+        while let value = response.value(of: source), let current = response.url {
             guard case .string(let text) = value, !text.isEmpty else {
                 guard value == .null || value == .string("") else {
                     throw Failure(.capture, "follow: \(source.text) is no text")
@@ -261,6 +261,10 @@ final class ItemRun: Sendable {
             }
             guard seen.insert(next.absoluteString).inserted else {
                 throw Failure(.value, "follow: the pages lead in a circle, at \(quoted(text, isCut: false))")
+            }
+            guard pages < plan.maximumPages else {
+                result.outcome.hasMorePages = true
+                break
             }
             let built = try builder(scope).build(page: next)
             response = try await sender.send(built.request, to: nil, scope, &result.outcome)

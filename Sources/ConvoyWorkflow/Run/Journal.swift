@@ -49,6 +49,7 @@ final class Journal: Sendable {
             """
         ])
 
+    private let lock: JournalLock
     /// Nil once it is closed.
     private let database: Locked<Database?>
     /// The calls block on the disk.
@@ -57,7 +58,9 @@ final class Journal: Sendable {
     /// Opens a journal, or makes it.
     ///
     /// - Parameter keepsOld: whether what it has stays.
-    init(file: URL, keepsOld: Bool) throws(DatabaseError) {
+    /// - Throws: `JournalInUseError`, or `DatabaseError`.
+    init(file: URL, keepsOld: Bool) throws {
+        lock = try JournalLock(for: file)
         let database = try Database(path: file.path, schema: Self.schema, keepsLog: false)
         if !keepsOld { try database.execute("DELETE FROM done") }
         self.database = Locked(database)
@@ -100,6 +103,7 @@ final class Journal: Sendable {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
                 database.withLock { $0 = nil }
+                lock.release()
                 continuation.resume()
             }
         }

@@ -22,23 +22,24 @@ final class OutputDirectory: Sendable {
         }
         var place = directory
         guard (try? FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)) != nil else {
-            throw EvaluationError(message: "cannot make the directory \(directory.relativePath)")
+            throw EvaluationError(message: "cannot make the directory \(directory.relativePath)", isAboutFile: true)
         }
-        for component in path.split(separator: "/" as Character).dropLast() {
-            place.appendPathComponent(String(component), isDirectory: true)
+        for component in OutputPath.components(of: path).dropLast() {
+            place.appendPathComponent(component, isDirectory: true)
             if mkdir(place.path, 0o777) != 0, errno != EEXIST {
-                throw EvaluationError(message: "cannot make the directory \(place.relativePath): \(SystemError().text)")
+                throw EvaluationError(
+                    message: "cannot make the directory \(place.relativePath): \(SystemError().text)", isAboutFile: true)
             }
             var information = stat()
             // A link may lead anywhere.
             guard lstat(place.path, &information) == 0, information.st_mode & S_IFMT == S_IFDIR else {
-                throw EvaluationError(message: "\(place.relativePath) is not a directory, or is a link")
+                throw EvaluationError(message: "\(place.relativePath) is not a directory, or is a link", isAboutFile: true)
             }
         }
         let file = file(path)
         var information = stat()
         if lstat(file.path, &information) == 0, information.st_mode & S_IFMT != S_IFREG {
-            throw EvaluationError(message: "\(file.relativePath) is there, and is no file, or is a link")
+            throw EvaluationError(message: "\(file.relativePath) is there, and is no file, or is a link", isAboutFile: true)
         }
         return file
     }
@@ -56,7 +57,7 @@ final class OutputDirectory: Sendable {
             try writer.write(Array(data))
             try writer.commit()
         } catch {
-            throw EvaluationError(message: "cannot write \(file.relativePath): \(error.cause.text)")
+            throw EvaluationError(message: "cannot write \(file.relativePath): \(error.cause.text)", isAboutFile: true)
         }
     }
 }

@@ -64,6 +64,8 @@ public struct RequestOutcome: Sendable {
     public internal(set) var file: String?
     /// How many requests it has sent: of a poll or of pages, more than one.
     public internal(set) var requestCount = 0
+    /// Whether there were more pages than it was to request.
+    public internal(set) var hasMorePages = false
     /// How often requests were tried again.
     public internal(set) var retryCount = 0
     /// When it began; nil if it was not sent.
@@ -81,6 +83,9 @@ public struct RequestOutcome: Sendable {
     public var name: String { item.map { "\(id)[\($0)]" } ?? id }
     /// Whether it counts as a success for those that depend on it.
     public var isSuccess: Bool { state == .succeeded || state == .kept }
+
+    /// What is said of one that has more pages.
+    package var pagesNote: String { "ended after \(requestCount) pages; there are more" }
 
     init(_ plan: RequestPlan, item: JSON? = nil, index: Int? = nil) {
         (id, line) = (plan.id, plan.line)

@@ -172,9 +172,9 @@ struct RequestSender {
                     .checksum, "\(expected.algorithm): expected \(expected.hexadecimal), got \(actual.hexadecimal)")
             case .fileExists(let file):
                 throw ItemRun.Failure(.exchange(error), "file exists: \(file.relativePath)")
-            default: throw ItemRun.Failure(.exchange(error), ErrorDescription.line(of: error as NSError))
+            default: throw ItemRun.Failure(.exchange(error), FailureText.line(for: error))
             }
-        default: throw ItemRun.Failure(.exchange(error), ErrorDescription.line(of: error as NSError))
+        default: throw ItemRun.Failure(.exchange(error), FailureText.line(for: error))
         }
     }
 }

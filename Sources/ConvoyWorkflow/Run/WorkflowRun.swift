@@ -70,7 +70,7 @@ public final class WorkflowRun: Sendable {
     ///   - workflow: the workflow.
     ///   - options: how it is run.
     ///   - handler: is called for each event, one at a time, on any thread.
-    /// - Throws: an error if the journal cannot be opened.
+    /// - Throws: ``JournalInUseError`` if another run has the journal, or an error if it cannot be opened.
     public init(
         _ workflow: Workflow, options: Options = Options(),
         handler: @escaping @Sendable (WorkflowEvent) -> Void = { _ in }
@@ -95,9 +95,8 @@ public final class WorkflowRun: Sendable {
     /// The outputs with known names that are there already, and would stop their requests.
     public var existingOutputs: [URL] {
         guard !outputs.replaces else { return [] }
-        return plan.requests.compactMap { request in
-            guard let path = request.output?.literal.flatMap(OutputPath.normalized) else { return nil }
-            let file = outputs.file(path)
+        return KnownOutputs.all(of: plan).compactMap { output in
+            guard let file = (try? output.path.get()).map(outputs.file) else { return nil }
             return FileManager.default.fileExists(atPath: file.path) ? file : nil
         }
     }

@@ -1,0 +1,123 @@
+import Foundation
+
+/// Reads files of `--env-file`, as dotenv and Docker Compose have them, but that `$NAME` is text.
+struct EnvironmentFile {
+    private let scalars: [Unicode.Scalar]
+    private var index = 0
+    private var line = 1
+    private let file: String
+
+    /// The variables in their order.
+    ///
+    /// A line has `NAME=VALUE`, with or without `export`. A value without quotes ends before a space and a `#`. In single
+    /// quotes everything is text; in double quotes `\n`, `\r`, `\t`, `\"`, `\$` and `\\` are escapes. A value in quotes may have
+    /// several lines.
+    static func variables(in data: Data, _ file: String) throws(ToolError) -> [(String, String)] {
+        let bytes = data.starts(with: [0xEF, 0xBB, 0xBF]) ? data.dropFirst(3) : data
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw .usage("\(Printable.line(file)) is not UTF-8")
+        }
+        var reader = EnvironmentFile(scalars: Array(text.replacing("\r\n", with: "\n").unicodeScalars), file: file)
+        var variables: [(String, String)] = []
+        while let variable = try reader.next() { variables.append(variable) }
+        return variables
+    }
+
+    private init(scalars: [Unicode.Scalar], file: String) { (self.scalars, self.file) = (scalars, file) }
+
+    private func problem(_ message: String) -> ToolError { .usage("\(Printable.line(file)):\(line): \(message)") }
+
+    /// The next variable; nil at the end.
+    private mutating func next() throws(ToolError) -> (String, String)? {
+        while let first = skipSpace() {
+            if first == "\n" {
+                advance()
+            } else if first == "#" {
+                skipLine()
+            } else {
+                return try variable()
+            }
+        }
+        return nil
+    }
+
+    private mutating func variable() throws(ToolError) -> (String, String) {
+        var name = ""
+        while let next = peek, next != "=", next != "\n" {
+            name.unicodeScalars.append(next)
+            advance()
+        }
+        guard peek == "=" else { throw problem("not NAME=VALUE") }
+        if name.hasPrefix("export"), name.dropFirst(6).first?.isWhitespace == true { name = String(name.dropFirst(6)) }
+        name = name.trimmingCharacters(in: .whitespaces)
+        guard !name.isEmpty,
+            !name.unicodeScalars.contains(where: { $0.properties.isWhitespace || "'\"".unicodeScalars.contains($0) })
+        else { throw problem("not NAME=VALUE") }
+        advance()
+        let hadSpace = peek == " " || peek == "\t"
+        switch skipSpace() {
+        case "'"?, "\""?: return (name, try quotedValue())
+        default: return (name, plainValue(afterSpace: hadSpace))
+        }
+    }
+
+    private mutating func plainValue(afterSpace: Bool) -> String {
+        var value = "", wasSpace = afterSpace
+        while let next = peek, next != "\n" {
+            if next == "#", wasSpace {
+                skipLine()
+                break
+            }
+            wasSpace = next == " " || next == "\t"
+            value.unicodeScalars.append(next)
+            advance()
+        }
+        return value.trimmingCharacters(in: .whitespaces)
+    }
+
+    private mutating func quotedValue() throws(ToolError) -> String {
+        let mark = peek, start = problem("a quote has no end")
+        advance()
+        var value = String.UnicodeScalarView()
+        while let next = peek, next != mark {
+            advance()
+            guard next == "\\", mark == "\"", let escaped = peek else {
+                value.append(next)
+                continue
+            }
+            advance()
+            switch escaped {
+            case "n": value.append("\n")
+            case "r": value.append("\r")
+            case "t": value.append("\t")
+            case "\"", "\\", "$": value.append(escaped)
+            default: value += ["\\", escaped]
+            }
+        }
+        guard peek != nil else { throw start }
+        advance()
+        switch skipSpace() {
+        case nil, "\n"?: break
+        case "#"?: skipLine()
+        default: throw problem("something stands behind the quote")
+        }
+        return String(value)
+    }
+
+    // MARK: Characters
+
+    private var peek: Unicode.Scalar? { index < scalars.count ? scalars[index] : nil }
+
+    private mutating func advance() {
+        if peek == "\n" { line += 1 }
+        index += 1
+    }
+
+    /// Goes to what is no space, and returns it.
+    private mutating func skipSpace() -> Unicode.Scalar? {
+        while let next = peek, next != "\n", next.properties.isWhitespace { advance() }
+        return peek
+    }
+
+    private mutating func skipLine() { while let next = peek, next != "\n" { advance() } }
+}

@@ -1,0 +1,26 @@
+import ConvoyDownloads
+import ConvoySupport
+import Foundation
+
+/// What the error of an exchange says to someone who has a manifest, and does not know the engine.
+enum FailureText {
+    /// A sentence with the URL, without secrets and without the names and numbers of errors.
+    static func line(for error: any Error) -> String {
+        // The engine's words are for programs, which have a property where a manifest has a key.
+        text(of: error).replacing("(totalTimeout)", with: "(max-time)")
+    }
+
+    private static func text(of error: any Error) -> String {
+        if let error = error as? EvaluationError { return error.message }
+        if let error = error as? DownloadError { return error.description }
+        if let error = error as? POSIXError { return SystemError(code: error.code.rawValue).text }
+        if error is CancellationError { return "cancelled" }
+        if !(error is any LocalizedError), type(of: error) is NSError.Type == false, !(error is URLError),
+            !(error is CocoaError)
+        {
+            return String(describing: error)
+        }
+        // On Linux that of Foundation begins with an empty phrase.
+        return ErrorDescription.reason(error).replacing("The operation could not be completed. ", with: "")
+    }
+}
