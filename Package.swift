@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "ConvoySession", targets: ["ConvoySession"]),
         .library(name: "ConvoyRealtime", targets: ["ConvoyRealtime"]),
         .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
+        .library(name: "ConvoyObjectStorage", targets: ["ConvoyObjectStorage"]),
         .library(name: "ConvoyWorkflow", targets: ["ConvoyWorkflow"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // Empty without the trait `Images`.
@@ -115,6 +116,14 @@ let package = Package(
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
                 "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime", "ConvoySession",
+            ],
+            swiftSettings: swiftSettings),
+        // Not part of the umbrella: only a program that stores objects needs it.
+        .target(
+            name: "ConvoyObjectStorage",
+            dependencies: [
+                "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: a program that runs no manifests needs no libyaml.
@@ -231,6 +240,13 @@ let package = Package(
             dependencies: [
                 "ConvoyRealtime", "ConvoyOperations", "ConvoyReachability", "ConvoySerialization", "ConvoySession",
                 "ConvoyStorySupport", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyObjectStorageTests",
+            dependencies: [
+                "ConvoyObjectStorage", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

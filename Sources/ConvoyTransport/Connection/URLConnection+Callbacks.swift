@@ -336,6 +336,10 @@ extension URLConnection: EasyHandleOwner {
             text = socket.failureText(Int32(truncatingIfNeeded: systemError))
         }
         let error = URLError(curl: code, systemError: systemError, text: text, url: exchange.request.url)
+        // libcurl cannot rewind the body, but what has failed is the connection: a new stream can be sent over another one.
+        if code == CURLE_SEND_FAIL_REWIND, !exchange.head.isWhole {
+            return URLError(.networkConnectionLost, describedBy: error.userInfo)
+        }
         // If libcurl has no specific error, and the response has begun, the response is at fault.
         return error.code == .unknown && exchange.head.hasBegun
             ? URLError(.badServerResponse, describedBy: error.userInfo) : error

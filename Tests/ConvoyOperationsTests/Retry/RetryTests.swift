@@ -1,6 +1,7 @@
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -72,6 +73,24 @@ import Testing
         #expect(probe.outcome()?.count == 2)
         #expect(server.requests.count == 1)
         #expect(events.decisions == [.giveUp(.bodyCannotBeSentAgain)])
+    }
+
+    /// libcurl itself would send the request again, but cannot rewind so much of a body.
+    @Test func `a long body that can be read again is sent again over another connection`() throws {
+        let data = PatternBytes.data(count: 1 << 20)
+        server.route("GET", "/x", .text("x"))
+        server.route("PUT", "/x", inTurn: [.status(200).resetBeforeHead(), .text("stored")])
+        #expect(try run("/x", policy()).operation.error == nil)
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(data, to: "file")
+        let request = try HTTPRequestSerializer().request(
+            method: .put, url: server.url("/x"), query: nil, headers: [:], body: .file(file))
+        let probe = Probe(server.url("/x"), method: "PUT")
+        probe.operation.inputStream = request.httpBodyStream
+        probe.operation.retryPolicy = policy()
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(server.requests("PUT", "/x").map(\.body) == [data, data])
     }
 
     @Test func `the handler receives the reason`() throws {

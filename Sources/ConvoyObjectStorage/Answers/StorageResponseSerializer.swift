@@ -1,0 +1,161 @@
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// What a response must have to be a success.
+enum AnswerKind: Sendable, Hashable {
+    /// Nothing but its status.
+    case nothing
+    /// The entity tag of what was stored, and perhaps its checksum.
+    case stored
+    /// The fields of an object.
+    case head
+    /// The object itself.
+    case data
+    /// A document that has this element under its root, whose name servers do not agree on. One with the root `Error` is a
+    /// failure, also with the status 200.
+    case document(with: String)
+}
+
+/// Makes the results of a storage's operations, and its errors.
+struct StorageResponseSerializer: HTTPResponseSerialization {
+    var http = HTTPResponseSerializer()
+    private let call: StorageCall
+    private let place: StoragePlace
+    /// The region that the request was made for.
+    private let region: String
+    /// Documents of errors are short.
+    private static let errorLimit = 64 << 10
+
+    init(_ call: StorageCall, in place: StoragePlace) {
+        (self.call, self.place) = (call, place)
+        region = place.region
+        if call.answer != .data { http.limits.maximumBodySize = place.answerLimit }
+    }
+
+    func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        guard let response = response as? HTTPURLResponse else {
+            throw failure(.malformedAnswer, "The response has no head.")
+        }
+        guard 200..<300 ~= response.statusCode else { throw error(response, data) }
+        switch call.answer {
+        case .nothing: return nil
+        case .stored: return try stored(response)
+        case .head: return StoredObject(response, key: call.name ?? "")
+        case .data: return try verified(data ?? Data(), response)
+        case .document(let element): return try document(with: element, response, data ?? Data())
+        }
+    }
+
+    // MARK: Successes
+
+    private func stored(_ response: HTTPURLResponse) throws -> StoredObject {
+        var object = StoredObject(response, key: call.name ?? "")
+        // The response has no body, and these are of the response.
+        (object.size, object.contentType, object.metadata) = (call.payload.length, nil, [:])
+        let digests = try call.payload.digests()
+        if let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256") {
+            guard checksum == digests.sha256.base64EncodedString() else {
+                throw failure(.checksumMismatch, "The server has stored bytes with another checksum.", response)
+            }
+            return object
+        }
+        // Without encryption by a key of the customer's or of a service, an entity tag of this form is the MD5.
+        let encryption = response.value(forHTTPHeaderField: "x-amz-server-side-encryption") ?? "AES256"
+        let isOfCustomer = response.value(forHTTPHeaderField: "x-amz-server-side-encryption-customer-algorithm") != nil
+        if let md5 = digests.md5?.hexadecimalString, let tag = object.plainEntityTag, Self.isDigest(tag),
+            encryption == "AES256", !isOfCustomer, tag.lowercased() != md5
+        {
+            throw failure(.checksumMismatch, "The entity tag is not that of the bytes that were sent.", response)
+        }
+        return object
+    }
+
+    static func isDigest(_ tag: String) -> Bool { tag.utf8.count == 32 && tag.utf8.allSatisfy { ASCII.isHexadecimal($0) } }
+
+    private func verified(_ data: Data, _ response: HTTPURLResponse) throws -> Data {
+        // That of an object in parts is one of checksums.
+        guard response.statusCode == 200, let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256"),
+            !checksum.contains("-")
+        else { return data }
+        guard MessageDigest.sha256(data)?.base64EncodedString() == checksum else {
+            throw failure(.checksumMismatch, "The bytes that arrived are not those of the server's checksum.", response)
+        }
+        return data
+    }
+
+    private func document(with element: String, _ response: HTTPURLResponse, _ data: Data) throws -> StorageXML {
+        guard let document = StorageXML(data, limit: place.answerLimit) else {
+            throw failure(.malformedAnswer, "The response is no XML document, or too large a one.", response)
+        }
+        if document.name == "Error" { throw error(response, document) }
+        guard document[element] != nil else {
+            throw failure(.malformedAnswer, "The response is a document of another kind.", response)
+        }
+        return document
+    }
+
+    // MARK: Failures
+
+    private func failure(
+        _ code: ObjectStorageError.Code, _ message: String, _ response: HTTPURLResponse? = nil
+    ) -> ObjectStorageError {
+        var error = ObjectStorageError(code, message).about(bucket: place.endpoint.bucket, key: call.name)
+        error.statusCode = response?.statusCode
+        error.requestID = response?.value(forHTTPHeaderField: "x-amz-request-id").map(Self.line)
+        return error
+    }
+
+    private func error(_ response: HTTPURLResponse, _ data: Data?) -> ObjectStorageError {
+        let document = data.flatMap { StorageXML($0, limit: Self.errorLimit) }
+        return error(response, document.flatMap { $0.name == "Error" ? $0 : nil })
+    }
+
+    private func error(_ response: HTTPURLResponse, _ document: StorageXML?) -> ObjectStorageError {
+        let code: ObjectStorageError.Code
+        var message = document?["Message"].map(Self.line) ?? "The server answered \(response.statusCode)."
+        if let text = document?["Code"], StorageEndpoint.isName(text) {
+            code = ObjectStorageError.Code(rawValue: text)
+        } else if 300..<400 ~= response.statusCode, response.value(forHTTPHeaderField: "Location") != nil {
+            code = .redirectRefused
+            message = "A redirect leads out of the storage, and was not followed."
+        } else {
+            // The response to a HEAD has no document.
+            code =
+                switch response.statusCode {
+                case 404: call.key == nil ? .noSuchBucket : .noSuchKey
+                case 403: .accessDenied
+                case 412: .preconditionFailed
+                default: .unexplained
+                }
+        }
+        var error = failure(code, message, response)
+        if let id = document?["RequestId"], error.requestID == nil { error.requestID = Self.line(id) }
+        error.isCorrected = learn(from: response, document, code)
+        return error
+    }
+
+    /// Takes the region or the time from a response. Returns whether that makes a second request promising.
+    private func learn(
+        from response: HTTPURLResponse, _ document: StorageXML?, _ code: ObjectStorageError.Code
+    ) -> Bool {
+        let named = response.value(forHTTPHeaderField: "x-amz-bucket-region") ?? document?["Region"]
+        if let named, named != region, [301, 307, 400, 403].contains(response.statusCode) {
+            return place.memory.learn(region: named, otherThan: region)
+        }
+        // A HEAD is refused without a code.
+        let isSkewed = code == .requestTimeTooSkewed || response.statusCode == 403 && call.method == "HEAD"
+        guard isSkewed, let date = response.value(forHTTPHeaderField: "Date").flatMap({ HTTPDate.date($0) }) else {
+            return false
+        }
+        return place.memory.learn(date: date)
+    }
+
+    /// A text of the server's as a line without secrets.
+    private static func line(_ text: String) -> String {
+        let line = text.unicodeScalars.prefix(500).map { $0.properties.generalCategory == .control ? " " : $0 }
+        return Redaction.text(String(String.UnicodeScalarView(line)))
+    }
+}

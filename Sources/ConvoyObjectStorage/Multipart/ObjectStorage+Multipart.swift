@@ -1,0 +1,244 @@
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+
+/// Uploads of files in parts, which can be resumed.
+extension ObjectStorage {
+    /// Called after each part with the upload as it is now, one call at a time: store it, to resume after a crash. An error
+    /// that it throws ends the upload, which can be resumed.
+    public typealias UploadCheckpoint = @Sendable (_ upload: MultipartUpload) async throws -> Void
+
+    /// Begins an upload of a file in parts. Nothing is sent yet: ``resume(_:checkpoint:)`` does that.
+    ///
+    /// ```swift
+    /// let upload = try await storage.beginUpload(of: file, key: "film.mkv")
+    /// try JSONEncoder().encode(upload).write(to: note)
+    /// try await storage.resume(upload) { try JSONEncoder().encode($0).write(to: note) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - contentType: the media type; by default, that of the file's extension.
+    ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
+    public func beginUpload(
+        of url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+    ) async throws -> MultipartUpload {
+        let file = try await BlockingWork.run { try SourceFile(url) }
+        let partSize = try MultipartUpload.partSize(for: file.size, wanted: configuration.partSize)
+        var call = try call("POST", key, answer: .document(with: "UploadId"))
+        call.query = "uploads="
+        call.fields = try Self.fields(contentType ?? MIMEType.type(forPathExtension: url.pathExtension), metadata, key)
+        let hasChecksums = configuration.checksum == .sha256
+        if hasChecksums { call.fields.append(("x-amz-checksum-algorithm", "SHA256")) }
+        guard let document = try await run(call) as? StorageXML, let id = document["UploadId"], !id.isEmpty else {
+            throw unexpected(key)
+        }
+        return MultipartUpload(key: key, uploadID: id, source: file, partSize: partSize, hasChecksums: hasChecksums)
+    }
+
+    /// Sends the parts that the server lacks, several at a time, and completes the upload.
+    ///
+    /// The server lists the parts that it has. One that the value does not know, as the process ended before it could be
+    /// stored, counts if its entity tag or checksum is that of the file's bytes. If this fails or is cancelled, the server
+    /// keeps what it has.
+    ///
+    /// - Throws: ``ObjectStorageError/Code/sourceChanged`` if the file is no longer the one that the upload was begun with,
+    ///   before a byte is sent; ``ObjectStorageError/Code/noSuchUpload`` if the upload was completed or aborted.
+    @discardableResult
+    public func resume(
+        _ upload: MultipartUpload, checkpoint: UploadCheckpoint? = nil
+    ) async throws -> StoredObject {
+        var upload = upload
+        try upload.check()
+        try await checkSource(of: upload)
+        let found = try await listedParts(of: upload)
+        upload.parts = try await BlockingWork.run { [upload] in try Self.confirmed(found, of: upload) }
+        return try await send(upload, checkpoint)
+    }
+
+    /// Ends an upload, and deletes its parts on the server. One that is no longer there is a success.
+    public func abort(_ upload: MultipartUpload) async throws {
+        var call = try call("DELETE", upload.key)
+        call.query = Self.query(upload)
+        do {
+            _ = try await run(call)
+        } catch let error as ObjectStorageError where error.code == .noSuchUpload {
+            return
+        }
+    }
+
+    /// Begins, sends and completes an upload, and aborts it if that fails.
+    func putInParts(_ url: URL, _ key: String, _ type: String, _ metadata: [String: String]) async throws -> StoredObject {
+        let upload = try await beginUpload(of: url, key: key, contentType: type, metadata: metadata)
+        do {
+            return try await send(upload, nil)
+        } catch {
+            // In a task of its own, as this one may be cancelled.
+            await Task.detached { [self] in try? await abort(upload) }.value
+            throw error
+        }
+    }
+
+    // MARK: Parts
+
+    private func send(_ upload: MultipartUpload, _ checkpoint: UploadCheckpoint?) async throws -> StoredObject {
+        var upload = upload
+        var missing = upload.missing.makeIterator()
+        try await withThrowingTaskGroup(of: MultipartUpload.Part.self) { group in
+            for _ in 0..<max(1, configuration.concurrentParts) {
+                guard let number = missing.next() else { break }
+                group.addTask { [upload] in try await self.sendPart(number, of: upload) }
+            }
+            while let part = try await group.next() {
+                upload.add(part)
+                try await checkpoint?(upload)
+                if let number = missing.next() {
+                    group.addTask { [upload] in try await self.sendPart(number, of: upload) }
+                }
+            }
+        }
+        // A file that changed between two parts must not become an object.
+        try await checkSource(of: upload)
+        return try await complete(upload)
+    }
+
+    private func checkSource(of upload: MultipartUpload) async throws {
+        do {
+            try await BlockingWork.run { try upload.source.check() }
+        } catch let error as ObjectStorageError {
+            throw error.about(bucket: configuration.bucket, key: upload.key)
+        }
+    }
+
+    private func sendPart(_ number: Int, of upload: MultipartUpload) async throws -> MultipartUpload.Part {
+        var call = try call("PUT", upload.key, answer: .stored)
+        call.query = "partNumber=\(number)&\(Self.query(upload))"
+        call.payload = RequestPayload(.file(upload.source, upload.range(of: number)))
+        // What the upload was begun with, whatever the storage has now.
+        call.checksum = upload.hasChecksums ? .sha256 : configuration.checksum == .md5 ? .md5 : .none
+        let object = try await stored(call)
+        guard let tag = object.entityTag else { throw unexpected(upload.key) }
+        let digests = try call.payload.digests()
+        return MultipartUpload.Part(number: number, entityTag: tag, sha256: digests.sha256, md5: digests.md5)
+    }
+
+    private static func query(_ upload: MultipartUpload) -> String { "uploadId=\(SignatureV4.encoded(upload.uploadID))" }
+
+    // MARK: What the server has
+
+    /// A part as the server lists it.
+    struct ListedPart: Sendable {
+        let number: Int
+        let size: Int64
+        let entityTag: String
+        let checksum: String?
+    }
+
+    private func listedParts(of upload: MultipartUpload) async throws -> [ListedPart] {
+        var parts: [ListedPart] = []
+        var marker = 0
+        while true {
+            var call = try call("GET", upload.key, answer: .document(with: "UploadId"))
+            call.query = "max-parts=1000&part-number-marker=\(marker)&\(Self.query(upload))"
+            guard let document = try await run(call) as? StorageXML else { throw unexpected(upload.key) }
+            for entry in document.all("Part") {
+                guard let number = entry["PartNumber"].flatMap({ Int($0) }), let tag = entry["ETag"],
+                    let size = entry["Size"].flatMap({ Int64($0) })
+                else { throw unexpected(upload.key) }
+                parts.append(ListedPart(number: number, size: size, entityTag: tag, checksum: entry["ChecksumSHA256"]))
+            }
+            guard document["IsTruncated"] == "true" else { return parts }
+            // Otherwise the list would have no end.
+            guard let next = document["NextPartNumberMarker"].flatMap({ Int($0) }), next > marker else {
+                throw unexpected(upload.key)
+            }
+            marker = next
+        }
+    }
+
+    /// The listed parts that are those of the file. Reads the bytes of those that the value does not know.
+    private static func confirmed(_ listed: [ListedPart], of upload: MultipartUpload) throws -> [MultipartUpload.Part] {
+        var result = upload
+        result.parts = []
+        for part in listed where 1...upload.partCount ~= part.number {
+            let range = upload.range(of: part.number)
+            guard part.size == range.upperBound - range.lowerBound else { continue }
+            let tag = plain(part.entityTag)
+            if let known = upload.parts.first(where: { $0.number == part.number }), plain(known.entityTag) == tag {
+                result.add(known)
+                continue
+            }
+            let digests = try RequestPayload(.file(upload.source, range)).digests()
+            let isSame =
+                if let checksum = part.checksum { checksum == digests.sha256.base64EncodedString() } else {
+                    digests.md5.map { $0.hexadecimalString == tag.lowercased() } ?? false
+                }
+            // A completion names the checksum of each part, where there are any.
+            guard isSame, part.checksum != nil || !upload.hasChecksums else { continue }
+            result.add(
+                MultipartUpload.Part(
+                    number: part.number, entityTag: part.entityTag, sha256: digests.sha256, md5: digests.md5))
+        }
+        return result.parts
+    }
+
+    private static func plain(_ tag: String) -> String { tag.trimmingCharacters(in: CharacterSet(charactersIn: "\"")) }
+
+    // MARK: Completion
+
+    private func complete(_ upload: MultipartUpload) async throws -> StoredObject {
+        var call = try call("POST", upload.key, answer: .document(with: "ETag"))
+        call.query = Self.query(upload)
+        call.fields = [("Content-Type", "application/xml")]
+        call.payload = RequestPayload(.data(Data(Self.document(of: upload).utf8)))
+        let expected = Self.entityTag(of: upload)
+        do {
+            guard let document = try await run(call) as? StorageXML, let tag = document["ETag"] else {
+                throw unexpected(upload.key)
+            }
+            if let expected, Self.isOfParts(Self.plain(tag)), Self.plain(tag) != expected {
+                throw ObjectStorageError(.checksumMismatch, "The entity tag is not that of the parts that were sent.")
+                    .about(bucket: configuration.bucket, key: upload.key)
+            }
+            var object = StoredObject(key: upload.key)
+            (object.entityTag, object.size) = (tag, upload.source.size)
+            return object
+        } catch let error as ObjectStorageError where error.code == .noSuchUpload {
+            // The response to an earlier attempt may be lost.
+            guard let expected, let object = try? await head(upload.key), object.plainEntityTag == expected else {
+                throw error
+            }
+            return object
+        }
+    }
+
+    private static func document(of upload: MultipartUpload) -> String {
+        var text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+        for part in upload.parts {
+            let checksum =
+                upload.hasChecksums ? "<ChecksumSHA256>\(part.sha256.base64EncodedString())</ChecksumSHA256>" : ""
+            text += "<Part>\(checksum)<ETag>\(escaped(part.entityTag))</ETag><PartNumber>\(part.number)</PartNumber></Part>"
+        }
+        return text + "</CompleteMultipartUpload>"
+    }
+
+    private static func escaped(_ text: String) -> String {
+        text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
+            .replacingOccurrences(of: ">", with: "&gt;").replacingOccurrences(of: "\"", with: "&quot;")
+    }
+
+    /// The entity tag of the whole where those of the parts are their MD5s: the MD5 of these, and their number.
+    private static func entityTag(of upload: MultipartUpload) -> String? {
+        let digest = MessageDigest(.md5)
+        for part in upload.parts {
+            guard let md5 = part.md5, plain(part.entityTag).lowercased() == md5.hexadecimalString else { return nil }
+            digest.update(md5)
+        }
+        return digest.value().map { "\($0.hexadecimalString)-\(upload.parts.count)" }
+    }
+
+    private static func isOfParts(_ tag: String) -> Bool {
+        let words = tag.split(separator: "-")
+        return words.count == 2 && StorageResponseSerializer.isDigest(String(words[0]))
+    }
+}

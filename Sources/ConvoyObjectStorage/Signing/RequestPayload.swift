@@ -1,0 +1,81 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// The body of a request, with its digests, which are computed once.
+final class RequestPayload: Sendable {
+    enum Content: Sendable {
+        case data(Data)
+        case file(SourceFile, Range<Int64>)
+    }
+
+    /// The digests of a body. There is no MD5 where a policy forbids it.
+    struct Digests: Sendable {
+        let sha256: Data
+        let md5: Data?
+    }
+
+    static let none = RequestPayload(.data(Data()))
+
+    let content: Content
+    private let computed = Locked(Digests?.none)
+    private static let blockSize = 256 << 10
+
+    init(_ content: Content) { self.content = content }
+
+    /// In bytes.
+    var length: Int64 {
+        switch content {
+        case .data(let data): Int64(data.count)
+        case .file(_, let range): range.upperBound - range.lowerBound
+        }
+    }
+
+    /// A new stream over the body of a file; nil for data.
+    var stream: InputStream? {
+        guard case .file(let file, let range) = content else { return nil }
+        return FileRangeStream(file, range)
+    }
+
+    /// Throws if the body's file is no longer the one that it was.
+    func check() throws(ObjectStorageError) {
+        if case .file(let file, _) = content { try file.check() }
+    }
+
+    /// The digests. Reads a file the first time, and blocks meanwhile.
+    func digests() throws(ObjectStorageError) -> Digests {
+        if let digests = computed.withLock({ $0 }) { return digests }
+        let (sha256, md5) = (MessageDigest(.sha256), MessageDigest(.md5))
+        switch content {
+        case .data(let data):
+            sha256.update(data)
+            md5.update(data)
+        case .file(let file, let range):
+            try Self.read(file, range) { bytes in
+                sha256.update(bytes)
+                md5.update(bytes)
+            }
+        }
+        guard let strong = sha256.value() else { throw .noDigest }
+        let digests = Digests(sha256: strong, md5: md5.value())
+        computed.withLock { $0 = digests }
+        return digests
+    }
+
+    private static func read(
+        _ file: SourceFile, _ range: Range<Int64>, _ use: (UnsafeRawBufferPointer) -> Void
+    ) throws(ObjectStorageError) {
+        let source = try file.open()
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: blockSize, alignment: 16)
+        defer { buffer.deallocate() }
+        var position = range.lowerBound
+        while position < range.upperBound {
+            let wanted = Int(min(Int64(blockSize), range.upperBound - position))
+            let count = try source.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]), at: position)
+            guard count > 0 else { throw file.changed }
+            use(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            position += Int64(count)
+        }
+        guard source.isUnchanged else { throw file.changed }
+    }
+}

@@ -1,0 +1,212 @@
+import COpenSSL
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// AWS Signature Version 4 for S3: a pure value, made of a request's parts, a date and credentials.
+///
+/// The path of an S3 request is signed as it is sent, percent-encoded once, and not normalized.
+package struct SignatureV4: Sendable {
+    /// What the signature covers of the body.
+    package enum Payload: Sendable, Hashable {
+        /// Nothing: `UNSIGNED-PAYLOAD`.
+        case unsigned
+        /// The SHA-256 of the body, in hexadecimal digits.
+        case digest(String)
+
+        /// The SHA-256 of no bytes.
+        package static let empty = Payload.digest("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+
+        package var text: String {
+            switch self {
+            case .unsigned: "UNSIGNED-PAYLOAD"
+            case .digest(let text): text
+            }
+        }
+    }
+
+    package var credentials: ObjectStorageCredentials
+    package var region: String
+    package var service = "s3"
+    /// The time of the signature.
+    package var date: Date
+
+    package init(credentials: ObjectStorageCredentials, region: String, date: Date) {
+        (self.credentials, self.region, self.date) = (credentials, region, date)
+    }
+
+    // MARK: The three steps
+
+    /// The request in the form that is signed.
+    ///
+    /// - Parameters:
+    ///   - path: percent-encoded; an empty one is `/`.
+    ///   - query: the query as it is sent, without its question mark. Names may occur more than once.
+    ///   - headers: all that are signed, in any order and case. Fields of one name are joined in their order.
+    package static func canonicalRequest(
+        method: String, path: String, query: String, headers: [(name: String, value: String)], payload: Payload
+    ) -> String {
+        let fields = canonicalFields(headers)
+        return [
+            method, path.isEmpty ? "/" : path, canonicalQuery(query),
+            fields.map { "\($0.name):\($0.value)\n" }.joined(), signedNames(fields), payload.text,
+        ].joined(separator: "\n")
+    }
+
+    /// The text whose HMAC is the signature.
+    package func stringToSign(_ canonicalRequest: String) throws(ObjectStorageError) -> String {
+        let digest = try Self.sha256(Data(canonicalRequest.utf8)).hexadecimalString
+        return [Self.algorithm, timestamp, scope, digest].joined(separator: "\n")
+    }
+
+    /// The signature of a text, in hexadecimal digits.
+    package func signature(of stringToSign: String) throws(ObjectStorageError) -> String {
+        var key = Data("AWS4\(credentials.secretAccessKey)".utf8)
+        for part in [day, region, service, "aws4_request"] { key = try Self.hmac(Data(part.utf8), key: key) }
+        return try Self.hmac(Data(stringToSign.utf8), key: key).hexadecimalString
+    }
+
+    // MARK: Forms of use
+
+    /// The value of `Authorization`.
+    ///
+    /// - Parameter headers: all that are signed, with `host` and `x-amz-date` among them.
+    package func authorization(
+        method: String, path: String, query: String, headers: [(name: String, value: String)], payload: Payload
+    ) throws(ObjectStorageError) -> String {
+        let request = Self.canonicalRequest(
+            method: method, path: path, query: query, headers: headers, payload: payload)
+        let signature = try signature(of: try stringToSign(request))
+        let names = Self.signedNames(Self.canonicalFields(headers))
+        return "\(Self.algorithm) Credential=\(credentials.accessKeyID)/\(scope), SignedHeaders=\(names), "
+            + "Signature=\(signature)"
+    }
+
+    /// A query that carries the signature, for a URL that works without further headers.
+    ///
+    /// - Parameters:
+    ///   - query: the query of the URL without a signature.
+    ///   - headers: `host`, and those that the request must have.
+    ///   - seconds: how long the URL is valid, from `date`.
+    package func presignedQuery(
+        method: String, path: String, query: String, headers: [(name: String, value: String)], seconds: Int
+    ) throws(ObjectStorageError) -> String {
+        var items = [
+            ("X-Amz-Algorithm", Self.algorithm), ("X-Amz-Credential", "\(credentials.accessKeyID)/\(scope)"),
+            ("X-Amz-Date", timestamp), ("X-Amz-Expires", String(seconds)),
+            ("X-Amz-SignedHeaders", Self.signedNames(Self.canonicalFields(headers))),
+        ]
+        if let token = credentials.sessionToken { items.append(("X-Amz-Security-Token", token)) }
+        let added = items.map { "\($0.0)=\(Self.encoded($0.1))" }.joined(separator: "&")
+        let whole = query.isEmpty ? added : "\(query)&\(added)"
+        let request = Self.canonicalRequest(
+            method: method, path: path, query: whole, headers: headers, payload: .unsigned)
+        return try "\(whole)&X-Amz-Signature=\(signature(of: stringToSign(request)))"
+    }
+
+    // MARK: Parts
+
+    package static let algorithm = "AWS4-HMAC-SHA256"
+
+    /// The date as in `X-Amz-Date`: `20130524T000000Z`.
+    package var timestamp: String { Self.timestamp(date) }
+
+    private var day: String { String(timestamp.prefix(8)) }
+    private var scope: String { "\(day)/\(region)/\(service)/aws4_request" }
+
+    private static func timestamp(_ date: Date) -> String {
+        var seconds = time_t(min(max(date.timeIntervalSince1970, 0), 253_402_300_799))
+        var fields = tm()
+        gmtime_r(&seconds, &fields)
+        func digits(_ number: Int32, _ count: Int) -> String {
+            let text = String(number)
+            return String(repeating: "0", count: max(0, count - text.count)) + text
+        }
+        return digits(fields.tm_year + 1900, 4) + digits(fields.tm_mon + 1, 2) + digits(fields.tm_mday, 2) + "T"
+            + digits(fields.tm_hour, 2) + digits(fields.tm_min, 2) + digits(fields.tm_sec, 2) + "Z"
+    }
+
+    /// Percent-encodes each byte of the text that is not unreserved (RFC 3986, section 2.3), with upper-case digits.
+    ///
+    /// - Parameter keepsSlashes: whether `/` stays, as in a path.
+    package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
+        encoded(text.utf8, keepsSlashes: keepsSlashes)
+    }
+
+    private static func encoded(_ bytes: some Collection<UInt8>, keepsSlashes: Bool) -> String {
+        var output: [UInt8] = []
+        output.reserveCapacity(bytes.count)
+        for byte in bytes {
+            if isUnreserved(byte) || keepsSlashes && byte == UInt8(ascii: "/") {
+                output.append(byte)
+            } else {
+                output += [
+                    UInt8(ascii: "%"), ASCII.hexadecimalDigit(byte >> 4, uppercase: true),
+                    ASCII.hexadecimalDigit(byte & 15, uppercase: true),
+                ]
+            }
+        }
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+            UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+
+    /// The items in the order of their encoded names, and of their values where the names are equal.
+    private static func canonicalQuery(_ query: String) -> String {
+        let items = query.utf8.split(separator: UInt8(ascii: "&")).map { item -> (name: String, value: String) in
+            let parts = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            func part(_ index: Int) -> String {
+                guard index < parts.count else { return "" }
+                return encoded(PercentEncoding.decoded(Array(parts[index])[...]), keepsSlashes: false)
+            }
+            return (part(0), part(1))
+        }
+        func precedes(_ one: String, _ other: String) -> Bool { one.utf8.lexicographicallyPrecedes(other.utf8) }
+        return items.sorted { precedes($0.name, $1.name) || $0.name == $1.name && precedes($0.value, $1.value) }
+            .map { "\($0.name)=\($0.value)" }.joined(separator: "&")
+    }
+
+    /// The fields in the order of their names, in lower case, with single spaces.
+    private static func canonicalFields(_ headers: [(name: String, value: String)]) -> [(name: String, value: String)] {
+        var values: [String: [String]] = [:]
+        for (name, value) in headers {
+            let words = value.split { $0 == " " || $0 == "\t" || $0.isNewline }
+            values[name.lowercased(), default: []].append(words.joined(separator: " "))
+        }
+        return values.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+            .map { ($0.key, $0.value.joined(separator: ",")) }
+    }
+
+    private static func signedNames(_ fields: [(name: String, value: String)]) -> String {
+        fields.map(\.name).joined(separator: ";")
+    }
+
+    // MARK: Digests
+
+    private static func sha256(_ data: Data) throws(ObjectStorageError) -> Data {
+        guard let digest = MessageDigest.sha256(data) else { throw .noDigest }
+        return digest
+    }
+
+    private static func hmac(_ data: Data, key: Data) throws(ObjectStorageError) -> Data {
+        var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var length: UInt32 = 0
+        let isDone = data.withUnsafeBytes { bytes in
+            key.withUnsafeBytes { key in
+                HMAC(
+                    EVP_sha256(), key.baseAddress, Int32(key.count),
+                    bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count, &code, &length) != nil
+            }
+        }
+        guard isDone else { throw .noDigest }
+        return Data(code[..<Int(length)])
+    }
+}

@@ -1,0 +1,107 @@
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+
+/// A page of a listing.
+public struct ObjectListing: Sendable, Hashable {
+    /// The objects, in the order of the UTF-8 bytes of their keys, with size, entity tag and time.
+    public let objects: [StoredObject]
+    /// The beginnings of keys up to the delimiter, each standing for all objects under it. Without the storage's prefix.
+    public let commonPrefixes: [String]
+    /// Names the next page; nil at the end.
+    public let continuationToken: String?
+}
+
+extension ObjectStorage {
+    /// A page of the objects whose keys begin with a prefix.
+    ///
+    /// - Parameters:
+    ///   - prefix: after the storage's own prefix.
+    ///   - delimiter: such as `/`: keys that contain it after the prefix are combined in
+    ///     ``ObjectListing/commonPrefixes``; nil to list all keys.
+    ///   - limit: how many entries the page has at most: up to 1,000.
+    ///   - token: that of the page before; nil for the first one.
+    public func list(
+        prefix: String = "", delimiter: String? = nil, limit: Int = 1000, continuingAfter token: String? = nil
+    ) async throws -> ObjectListing {
+        var items = [("encoding-type", "url"), ("list-type", "2"), ("max-keys", String(min(max(limit, 1), 1000)))]
+        if let token { items.append(("continuation-token", token)) }
+        if let delimiter { items.append(("delimiter", delimiter)) }
+        items.append(("prefix", configuration.prefix + prefix))
+        var call = StorageCall(method: "GET", answer: .document(with: "IsTruncated"))
+        call.query = items.map { "\($0.0)=\(SignatureV4.encoded($0.1))" }.joined(separator: "&")
+        guard let document = try await run(call) as? StorageXML else { throw unexpected(nil) }
+        return try listing(document, after: token)
+    }
+
+    /// All pages of a listing, each fetched when it is asked for.
+    public func pages(prefix: String = "", delimiter: String? = nil, limit: Int = 1000) -> ObjectListingPages {
+        ObjectListingPages(storage: self, prefix: prefix, delimiter: delimiter, limit: limit)
+    }
+
+    private func listing(_ document: StorageXML, after token: String?) throws -> ObjectListing {
+        let isEncoded = document["EncodingType"] == "url"
+        func name(_ text: String) throws -> String {
+            var bytes = Array(text.utf8)
+            if isEncoded {
+                // Spaces are plus signs there.
+                bytes = PercentEncoding.decoded(bytes.map { $0 == UInt8(ascii: "+") ? 0x20 : $0 }[...])
+            }
+            let start = configuration.prefix.utf8
+            guard bytes.starts(with: start) else { throw unexpected(nil) }
+            return String(decoding: bytes.dropFirst(start.count), as: UTF8.self)
+        }
+        let objects = try document.all("Contents").map { entry in
+            guard let key = entry["Key"] else { throw unexpected(nil) }
+            var object = StoredObject(key: try name(key))
+            object.size = entry["Size"].flatMap { Int64($0) }
+            object.entityTag = entry["ETag"]
+            object.lastModified = entry["LastModified"].flatMap(StorageDate.parse)
+            return object
+        }
+        let prefixes = try document.all("CommonPrefixes").compactMap { try $0["Prefix"].map(name) }
+        var next: String?
+        if document["IsTruncated"] == "true" {
+            next = document["NextContinuationToken"]
+            // Otherwise the listing would have no end.
+            guard let next, !next.isEmpty, next != token else { throw unexpected(nil) }
+        }
+        return ObjectListing(objects: objects, commonPrefixes: prefixes, continuationToken: next)
+    }
+}
+
+/// The pages of a listing, in order.
+public struct ObjectListingPages: AsyncSequence, Sendable {
+    let storage: ObjectStorage
+    let prefix: String
+    let delimiter: String?
+    let limit: Int
+
+    /// Fetches one page after the other.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let pages: ObjectListingPages
+        var token: String?
+        var isOver = false
+
+        /// The next page; nil after the last one.
+        public mutating func next() async throws -> ObjectListing? {
+            guard !isOver else { return nil }
+            let page = try await pages.storage.list(
+                prefix: pages.prefix, delimiter: pages.delimiter, limit: pages.limit, continuingAfter: token)
+            token = page.continuationToken
+            isOver = token == nil
+            return page
+        }
+    }
+
+    /// An iterator at the first page.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pages: self) }
+}
+
+/// Dates in documents: `2009-10-12T17:50:30.000Z`.
+enum StorageDate {
+    static func parse(_ text: String) -> Date? {
+        (try? Date(text, strategy: .iso8601.time(includingFractionalSeconds: true)))
+            ?? (try? Date(text, strategy: .iso8601))
+    }
+}

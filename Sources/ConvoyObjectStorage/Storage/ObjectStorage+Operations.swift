@@ -1,0 +1,187 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Operations for a queue, for dependencies, batches and handlers. None is enqueued.
+///
+/// An operation that a server refuses for the clock or the region fails, and the next one is signed right; the async
+/// functions send a second one themselves.
+extension ObjectStorage {
+    /// An operation that stores data. Its `responseObject` is a ``StoredObject``.
+    ///
+    /// - Parameters:
+    ///   - contentType: the media type; `application/octet-stream` by default.
+    ///   - metadata: by names that are tokens (RFC 9110, section 5.6.2), without `x-amz-meta-`; the values are ASCII.
+    /// - Throws: ``ObjectStorageError/Code/invalidKey``, ``ObjectStorageError/Code/invalidMetadata``.
+    public func makePutOperation(
+        _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+    ) throws(ObjectStorageError) -> HTTPRequestOperation {
+        operation(try putCall(.data(data), key, contentType, metadata))
+    }
+
+    /// An operation that stores a file in one request, of at most 5 GiB. The file is read when the operation runs, and must
+    /// not change until it has. Its `responseObject` is a ``StoredObject``.
+    ///
+    /// - Throws: as ``makePutOperation(_:key:contentType:metadata:)``; ``ObjectStorageError/Code/unreadableSource``.
+    public func makePutOperation(
+        fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
+    ) throws(ObjectStorageError) -> HTTPRequestOperation {
+        let file = try SourceFile(url)
+        guard file.size <= 5 << 30 else {
+            throw ObjectStorageError(.sourceTooLarge, "One request stores at most 5 GiB.", key: key)
+        }
+        let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
+        return operation(try putCall(.file(file, 0..<file.size), key, type, metadata))
+    }
+
+    /// An operation that fetches an object. Its `responseObject` is the `Data`, unless it has an `outputStream`.
+    ///
+    /// - Throws: ``ObjectStorageError/Code/invalidKey``.
+    public func makeGetOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
+        operation(try getCall(key))
+    }
+
+    /// An operation that deletes an object. One that is not there is a success.
+    ///
+    /// - Throws: ``ObjectStorageError/Code/invalidKey``.
+    public func makeDeleteOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
+        operation(try call("DELETE", key))
+    }
+
+    // MARK: Calls
+
+    func call(_ method: String, _ key: String, answer: AnswerKind = .nothing) throws(ObjectStorageError) -> StorageCall {
+        StorageCall(method: method, key: try whole(key), answer: answer, name: key)
+    }
+
+    func getCall(_ key: String) throws(ObjectStorageError) -> StorageCall {
+        var call = try call("GET", key, answer: .data)
+        call.fields = [("x-amz-checksum-mode", "ENABLED")]
+        return call
+    }
+
+    func putCall(
+        _ content: RequestPayload.Content, _ key: String, _ contentType: String?, _ metadata: [String: String]
+    ) throws(ObjectStorageError) -> StorageCall {
+        var call = try call("PUT", key, answer: .stored)
+        call.payload = RequestPayload(content)
+        call.checksum = configuration.checksum
+        call.fields = try Self.fields(contentType, metadata, key)
+        return call
+    }
+
+    static func fields(
+        _ contentType: String?, _ metadata: [String: String], _ key: String
+    ) throws(ObjectStorageError) -> [(name: String, value: String)] {
+        let isText = { (text: String) in text.utf8.allSatisfy { 0x20..<0x7F ~= $0 } }
+        let type = contentType ?? MIMEType.unknown
+        guard !type.isEmpty, isText(type) else {
+            throw ObjectStorageError(.invalidMetadata, "The content type is no text that can be sent.", key: key)
+        }
+        var fields = [(name: "Content-Type", value: type)]
+        for (name, value) in metadata {
+            guard HTTPSyntax.isToken(name), isText(value) else {
+                throw ObjectStorageError(
+                    .invalidMetadata, "Metadata has tokens as names, and ASCII as values.", key: key)
+            }
+            fields.append(("x-amz-meta-\(name.lowercased())", value))
+        }
+        guard Set(fields.map(\.name)).count == fields.count else {
+            throw ObjectStorageError(.invalidMetadata, "Two names of metadata differ only in their case.", key: key)
+        }
+        return fields
+    }
+
+    // MARK: Operations
+
+    /// An operation for a call, which is signed when it begins.
+    func operation(_ call: StorageCall) -> HTTPRequestOperation {
+        let address = place.endpoint.address(of: call.key, in: place.region)
+        // One that makes no URL fails when it is signed, with a reason.
+        let url = try? place.url(address, query: call.query)
+        var request = URLRequest(url: url ?? configuration.endpoint)
+        request.httpMethod = call.method
+        // An object is what was stored; an encoding would be part of it.
+        request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
+        request.httpShouldHandleCookies = false
+        switch call.payload.content {
+        case .data(let data):
+            if !data.isEmpty || call.method == "PUT" { request.httpBody = data }
+        case .file:
+            request.setValue(String(call.payload.length), forHTTPHeaderField: "Content-Length")
+            request.httpBodyStream = call.payload.stream
+        }
+        let operation = manager.makeOperation(request: request)
+        let serializer = StorageResponseSerializer(call, in: place)
+        operation.updateSettings { settings in
+            settings.responseSerializer = serializer
+            settings.retryPolicy = configuration.retryPolicy
+            settings.cookieStore = nil
+            settings.cache = nil
+            settings.authenticator = nil
+            settings.credential = nil
+            settings.shouldUseCredentialStorage = false
+        }
+        operation.setDelegate(RequestSigner(call, in: place))
+        return operation
+    }
+
+    /// Runs a call to its end: once more after a response from which the storage has learned the time or the region, and
+    /// a few times after a failure that S3 reports with another status than HTTP has for it.
+    func run(_ call: StorageCall) async throws -> Any? {
+        var corrections = 0
+        var repetitions = 0
+        while true {
+            let operation = operation(call)
+            manager.enqueue(operation)
+            do {
+                try await operation.finished()
+                return operation.responseObject
+            } catch let error as ObjectStorageError where error.isCorrected && corrections < 2 {
+                corrections += 1
+            } catch let error as ObjectStorageError where error.isTemporaryBesidesStatus && repetitions < 3 {
+                try await Task.sleep(for: .milliseconds(Int.random(in: 100...200) << repetitions))
+                repetitions += 1
+            } catch let error as HTTPError where error.exceededLimit != nil {
+                var failure = ObjectStorageError(.malformedAnswer, "The response is larger than it may be.")
+                failure.statusCode = error.statusCode
+                throw failure.about(bucket: place.endpoint.bucket, key: call.name)
+            } catch {
+                // A file that changed while it was sent ends the transfer with an error of the stream.
+                if !(error is ObjectStorageError) { try await check(call) }
+                throw error
+            }
+        }
+    }
+
+    private func check(_ call: StorageCall) async throws {
+        guard case .file = call.payload.content, !Task.isCancelled else { return }
+        do {
+            try await BlockingWork.run { try call.payload.check() }
+        } catch let error as ObjectStorageError {
+            throw error.about(bucket: place.endpoint.bucket, key: call.name)
+        }
+    }
+}
+
+extension ObjectStorageError {
+    /// Whether S3 means a temporary failure though the status, 200 or 400, is not that of one.
+    var isTemporaryBesidesStatus: Bool {
+        switch statusCode {
+        case 200: [.internalError, .slowDown, Code(rawValue: "ServiceUnavailable")].contains(code)
+        case 400: code == .requestTimeout
+        default: false
+        }
+    }
+}
+
+/// Runs what blocks for an async function, on one of the library's threads.
+enum BlockingWork {
+    static func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            BlockingWorkers.shared.perform { continuation.resume(with: Result { try work() }) }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// An object in a storage, without its bytes.
+public struct StoredObject: Sendable, Hashable {
+    /// The key, without the storage's prefix.
+    public let key: String
+    /// The size in bytes; nil if the server has not named it.
+    public internal(set) var size: Int64?
+    /// The entity tag, with its quotation marks; nil if the server has not named it.
+    public internal(set) var entityTag: String?
+    /// When it was stored; nil if the server has not named it.
+    public internal(set) var lastModified: Date?
+    /// The media type; nil in listings and after a `put`.
+    public internal(set) var contentType: String?
+    /// The metadata of users (`x-amz-meta-`), by names in lower case; empty in listings and after a `put`.
+    public internal(set) var metadata: [String: String] = [:]
+    /// The version, where the bucket keeps several; nil elsewhere.
+    public internal(set) var versionID: String?
+
+    init(key: String) { self.key = key }
+
+    /// What the fields of a response say.
+    init(_ response: HTTPURLResponse, key: String) {
+        self.key = key
+        size = response.value(forHTTPHeaderField: "Content-Length").flatMap { Int64($0) }
+        entityTag = response.value(forHTTPHeaderField: "ETag")
+        lastModified = response.value(forHTTPHeaderField: "Last-Modified").flatMap { HTTPDate.date($0) }
+        contentType = response.value(forHTTPHeaderField: "Content-Type")
+        versionID = response.value(forHTTPHeaderField: "x-amz-version-id")
+        for case (let name as String, let value as String) in response.allHeaderFields {
+            let name = name.lowercased()
+            if name.hasPrefix("x-amz-meta-") { metadata[String(name.dropFirst(11))] = value }
+        }
+    }
+
+    /// The entity tag without quotation marks.
+    var plainEntityTag: String? { entityTag.map { $0.trimmingCharacters(in: CharacterSet(charactersIn: "\"")) } }
+}
