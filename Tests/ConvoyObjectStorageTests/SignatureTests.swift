@@ -112,12 +112,15 @@ import Testing
                 "\(SignatureV4.encoded(text(5)))=\(SignatureV4.encoded(text(5)))"
             }
             let query = items.isEmpty ? "" : "?" + items.joined(separator: "&")
-            var headers = ["x-amz-meta-a": ["one", "two  words", "  three   more words "].randomElement(using: &random) ?? ""]
+            var headers = [
+                "x-amz-meta-a": ["one", "two  words", "  three   more words "].randomElement(using: &random) ?? ""
+            ]
             if Bool.random(using: &random) { headers["Content-Type"] = "text/plain; charset=utf-8" }
             return Case(
                 method: ["GET", "PUT", "POST", "DELETE", "HEAD"].randomElement(using: &random) ?? "GET",
                 url: "http://host.example:9000/bucket/\(SignatureV4.encoded(text(20), keepsSlashes: true))\(query)",
-                headers: headers, payload: Bool.random(using: &random) ? "UNSIGNED-PAYLOAD" : String(repeating: "ab", count: 32),
+                headers: headers,
+                payload: Bool.random(using: &random) ? "UNSIGNED-PAYLOAD" : String(repeating: "ab", count: 32),
                 date: "20260101T120000Z", token: Bool.random(using: &random) ? "to/ken+==" : nil)
         }
         let directory = try TemporaryDirectory()

@@ -18,6 +18,8 @@ extension ObjectStorage {
     /// ```
     ///
     /// - Parameters:
+    ///   - url: the file's.
+    ///   - key: as of ``put(_:key:contentType:metadata:)``.
     ///   - contentType: the media type; by default, that of the file's extension.
     ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
     public func beginUpload(

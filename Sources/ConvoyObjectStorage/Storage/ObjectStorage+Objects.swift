@@ -9,6 +9,8 @@ extension ObjectStorage {
     /// Stores data under a key, and replaces an object that is there.
     ///
     /// - Parameters:
+    ///   - data: the bytes of the object.
+    ///   - key: up to 1,024 bytes of UTF-8 with the prefix, without a segment that is a dot or two.
     ///   - contentType: the media type; `application/octet-stream` by default.
     ///   - metadata: by names that are tokens, without `x-amz-meta-`; the values are ASCII.
     /// - Returns: the object, with its entity tag. The checksum and the tag were compared with those of the data.
@@ -26,7 +28,11 @@ extension ObjectStorage {
     /// cancelled is aborted, so that the storage keeps nothing of it. To resume one instead, see
     /// ``beginUpload(of:key:contentType:metadata:)``.
     ///
-    /// - Parameter contentType: the media type; by default, that of the file's extension.
+    /// - Parameters:
+    ///   - url: the file's.
+    ///   - key: as of ``put(_:key:contentType:metadata:)``.
+    ///   - contentType: the media type; by default, that of the file's extension.
+    ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
     @discardableResult
     public func put(
         fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]

@@ -12,6 +12,8 @@ extension ObjectStorage {
     /// An operation that stores data. Its `responseObject` is a ``StoredObject``.
     ///
     /// - Parameters:
+    ///   - data: the bytes of the object.
+    ///   - key: as of ``put(_:key:contentType:metadata:)``.
     ///   - contentType: the media type; `application/octet-stream` by default.
     ///   - metadata: by names that are tokens (RFC 9110, section 5.6.2), without `x-amz-meta-`; the values are ASCII.
     /// - Throws: ``ObjectStorageError/Code/invalidKey``, ``ObjectStorageError/Code/invalidMetadata``.
@@ -144,10 +146,9 @@ extension ObjectStorage {
             } catch let error as ObjectStorageError where error.isTemporaryBesidesStatus && repetitions < 3 {
                 try await Task.sleep(for: .milliseconds(Int.random(in: 100...200) << repetitions))
                 repetitions += 1
-            } catch let error as HTTPError where error.exceededLimit != nil {
-                var failure = ObjectStorageError(.malformedAnswer, "The response is larger than it may be.")
-                failure.statusCode = error.statusCode
-                throw failure.about(bucket: place.endpoint.bucket, key: call.name)
+            } catch let error where call.answer != .data && error.isOfSize {
+                throw ObjectStorageError(.malformedAnswer, "The response is larger than it may be.")
+                    .about(bucket: place.endpoint.bucket, key: call.name)
             } catch {
                 // A file that changed while it was sent ends the transfer with an error of the stream.
                 if !(error is ObjectStorageError) { try await check(call) }
@@ -163,6 +164,13 @@ extension ObjectStorage {
         } catch let error as ObjectStorageError {
             throw error.about(bucket: place.endpoint.bucket, key: call.name)
         }
+    }
+}
+
+extension Error {
+    /// Whether a response was too large.
+    fileprivate var isOfSize: Bool {
+        (self as? HTTPError)?.exceededLimit != nil || (self as? URLError)?.code == .dataLengthExceedsMaximum
     }
 }
 

@@ -90,6 +90,7 @@ public final class ObjectStorage: Sendable {
     /// A storage.
     ///
     /// - Parameters:
+    ///   - configuration: the place, and the settings of its requests.
     ///   - credentials: asked each time that a request is signed. The environment's by default.
     ///   - manager: one of its own by default, with the `completionQueue` of a library's queue.
     /// - Throws: ``ObjectStorageError/Code/invalidConfiguration``.
@@ -120,6 +121,7 @@ public final class ObjectStorage: Sendable {
     /// A `DownloadOperation` for it continues a download that was begun with an earlier URL of the same object.
     ///
     /// - Parameters:
+    ///   - key: the object's.
     ///   - method: the one that the URL is for; GET also allows HEAD at most servers.
     ///   - seconds: how long it is valid: from 1 to 604,800, which is a week.
     /// - Throws: an ``ObjectStorageError``, or the error of the provider.

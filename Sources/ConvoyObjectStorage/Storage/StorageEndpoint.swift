@@ -44,8 +44,8 @@ struct StorageEndpoint: Sendable, Hashable {
     ///
     /// - Parameter region: that of the bucket, which can differ from the configured one.
     func address(of key: String?, in region: String) -> String {
-        let host = host(in: region)
-        let authority = (addressing == .virtualHost ? "\(bucket)." : "") + host + (target.usesDefaultPort ? "" : ":\(target.port)")
+        let host = (addressing == .virtualHost ? "\(bucket)." : "") + host(in: region)
+        let authority = target.usesDefaultPort ? host : "\(host):\(target.port)"
         let name = addressing == .path ? "\(bucket)/" : ""
         let encoded = key.map { SignatureV4.encoded($0, keepsSlashes: true) }
         // The bucket itself has no slash at its end in the path style.

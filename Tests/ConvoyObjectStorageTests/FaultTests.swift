@@ -1,0 +1,305 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyObjectStorage
+
+/// Servers and files that do what they should not.
+@Suite struct FaultTests {
+    private static let data = Data("some bytes".utf8)
+    /// The response to a PUT of `data`.
+    private static let stored = TestServer.Response.status(200, headers: ["ETag": "\"\(md5(data))\""])
+
+    private static func md5(_ data: Data) -> String {
+        let digest = MessageDigest(.md5)
+        digest.update(data)
+        return digest.value()?.hexadecimalString ?? ""
+    }
+
+    // MARK: Retries
+
+    @Test func `an overloaded server is asked again, with a signature each time`() async throws {
+        let server = try TestServer()
+        // Over a connection that was used before, libcurl sends a request again itself.
+        server.route(
+            "PUT", "/bucket/a",
+            inTurn: [errorDocument("SlowDown", status: 503).closing(), .status(200).resetBeforeHead(), Self.stored])
+        let keys = Mutex(0)
+        let provider = ObjectStorageCredentialProvider {
+            let number = keys.withLock {
+                $0 += 1; return $0
+            }
+            return ObjectStorageCredentials(
+                accessKeyID: "KEY\(number)", secretAccessKey: "secret\(number)", sessionToken: "t+/=\(number)")
+        }
+        let storage = try ObjectStorage(at: server, credentials: provider)
+        try await storage.put(Self.data, key: "a")
+        let requests = server.requests
+        #expect(requests.count == 3)
+        for (index, request) in requests.enumerated() {
+            #expect(request.body == Self.data && request.headers["x-amz-security-token"] == "t+/=\(index + 1)")
+            let credentials = ObjectStorageCredentials(
+                accessKeyID: "KEY\(index + 1)", secretAccessKey: "secret\(index + 1)")
+            #expect(try request.hasSignature(of: credentials))
+            #expect(request.headers.values(for: "Authorization").count == 1)
+        }
+    }
+
+    @Test func `a file is sent again from its beginning`() async throws {
+        let server = try TestServer()
+        let directory = try TemporaryDirectory()
+        let data = PatternBytes.data(count: 1 << 20)
+        let file = try directory.write(data, to: "a.bin")
+        server.route(
+            "PUT", "/bucket/a",
+            inTurn: [
+                errorDocument("InternalError", status: 500), errorDocument("RequestTimeout", status: 400), .status(200),
+            ])
+        let stored = try await ObjectStorage(at: server).put(fileAt: file, key: "a")
+        #expect(stored.size == 1 << 20)
+        #expect(server.requests.count == 3)
+        for request in server.requests { #expect(try request.body == data && request.hasSignature()) }
+    }
+
+    @Test func `an object that was cut off is completed`() async throws {
+        let server = try TestServer()
+        let data = PatternBytes.data(count: 200_000)
+        server.route("GET", "/bucket/a", inTurn: [.bytes(data).truncated(afterBytes: 70_000), .bytes(data)])
+        #expect(try await ObjectStorage(at: server).get("a") == data)
+        for request in server.requests { #expect(try request.hasSignature()) }
+    }
+
+    // MARK: Checksums
+
+    @Test func `an entity tag that is not that of the bytes is an error`() async throws {
+        let server = try TestServer()
+        let other = Self.md5(Data("other bytes".utf8))
+        server.route("PUT", "/bucket/a", .status(200, headers: ["ETag": "\"\(other)\""]))
+        let storage = try ObjectStorage(at: server)
+        let error = await storageError { try await storage.put(Self.data, key: "a") }
+        #expect(error?.code == .checksumMismatch && error?.key == "a")
+        // Encrypted with a key of the service, the tag is no MD5.
+        server.route(
+            "PUT", "/bucket/a", .status(200, headers: ["ETag": "\"\(other)\"", "x-amz-server-side-encryption": "aws:kms"]))
+        try await storage.put(Self.data, key: "a")
+        server.route("PUT", "/bucket/a", .status(200, headers: ["ETag": "\"version-7\""]))
+        try await storage.put(Self.data, key: "a")
+    }
+
+    @Test func `the server's checksum is compared with the bytes that were sent, and that arrived`() async throws {
+        let server = try TestServer()
+        let right = try #require(MessageDigest.sha256(Self.data)).base64EncodedString()
+        let wrong = try #require(MessageDigest.sha256(Data())).base64EncodedString()
+        let storage = try ObjectStorage(at: server)
+        server.route("PUT", "/bucket/a", .status(200, headers: ["x-amz-checksum-sha256": wrong]))
+        server.route("GET", "/bucket/a", .bytes(Self.data).header("x-amz-checksum-sha256", wrong))
+        var error = await storageError { try await storage.put(Self.data, key: "a") }
+        #expect(error?.code == .checksumMismatch)
+        error = await storageError { _ = try await storage.get("a") }
+        #expect(error?.code == .checksumMismatch)
+        server.route("PUT", "/bucket/a", .status(200, headers: ["x-amz-checksum-sha256": right]))
+        server.route("GET", "/bucket/a", .bytes(Self.data).header("x-amz-checksum-sha256", right))
+        try await storage.put(Self.data, key: "a")
+        #expect(try await storage.get("a") == Self.data)
+        #expect(server.requests.first?.headers["x-amz-checksum-sha256"] == right)
+    }
+
+    // MARK: Clock and region
+
+    @Test func `a server that refuses the time sets the clock`() async throws {
+        let server = try TestServer()
+        let later = Date(timeIntervalSinceNow: 3600)
+        let date = HTTPDate.string(later)
+        server.route(
+            "PUT", "/bucket/a",
+            inTurn: [errorDocument("RequestTimeTooSkewed", status: 403).header("Date", date), Self.stored])
+        server.route("HEAD", "/bucket/b", inTurn: [.status(403, headers: ["Date": date]), .status(200)])
+        try await ObjectStorage(at: server).put(Self.data, key: "a")
+        _ = try await ObjectStorage(at: server).head("b")
+        #expect(server.requests.count == 4)
+        for request in [server.requests[1], server.requests[3]] {
+            let text = try #require(request.headers["x-amz-date"])
+            let time = try Date(text, strategy: .iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
+            #expect(abs(time.timeIntervalSince(later)) < 120)
+            #expect(try request.hasSignature())
+        }
+        // With the right time the refusal is final.
+        server.route(
+            "PUT", "/bucket/a", errorDocument("RequestTimeTooSkewed", status: 403).header("Date", HTTPDate.string(Date())))
+        let storage = try ObjectStorage(at: server)
+        server.forgetRequests()
+        let error = await storageError { try await storage.put(Self.data, key: "a") }
+        #expect(error?.code == .requestTimeTooSkewed && server.requests.count == 1)
+    }
+
+    @Test func `a server that names another region gets a signature for it`() async throws {
+        for refusal in [
+            errorDocument("PermanentRedirect", status: 301).header("x-amz-bucket-region", "eu-west-1"),
+            errorDocument("AuthorizationHeaderMalformed", status: 400, more: "<Region>eu-west-1</Region>"),
+        ] {
+            let server = try TestServer()
+            server.route("PUT", "/bucket/a", inTurn: [refusal, Self.stored, Self.stored])
+            let storage = try ObjectStorage(at: server)
+            try await storage.put(Self.data, key: "a")
+            try await storage.put(Self.data, key: "a")
+            #expect(server.requests.count == 3)
+            #expect(try server.requests[0].hasSignature())
+            for request in server.requests.dropFirst() { #expect(try request.hasSignature(region: "eu-west-1")) }
+        }
+    }
+
+    // MARK: Redirects
+
+    @Test func `a redirect within the storage is followed with a signature of its own`() async throws {
+        let server = try TestServer()
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Self.data, to: "a")
+        server.route(
+            "PUT", "/bucket/a",
+            .redirect(to: "/other/place?x=1", status: 307).header("x-amz-bucket-region", "eu-west-1"))
+        server.route("PUT", "/other/place", Self.stored)
+        try await ObjectStorage(at: server).put(Self.data, key: "a")
+        try await ObjectStorage(at: server).put(fileAt: file, key: "a")
+        let followed = server.requests("/other/place")
+        #expect(followed.count == 2)
+        for request in followed { #expect(try request.body == Self.data && request.hasSignature(region: "eu-west-1")) }
+    }
+
+    @Test(arguments: [301, 302, 303, 307, 308])
+    func `a redirect to another origin gets neither signature nor body`(_ status: Int) async throws {
+        let server = try TestServer()
+        let other = try TestServer()
+        let location = other.url("/bucket/a").absoluteString
+        server.redirect("/bucket/a", to: location, status: status)
+        let provider = ObjectStorageCredentialProvider {
+            ObjectStorageCredentials(accessKeyID: "KEY", secretAccessKey: "secret", sessionToken: "token")
+        }
+        let storage = try ObjectStorage(at: server, credentials: provider)
+        var error = await storageError { try await storage.put(Self.data, key: "a") }
+        #expect(error?.code == .redirectRefused && error?.statusCode == status)
+        error = await storageError { _ = try await storage.get("a") }
+        #expect(error?.code == .redirectRefused)
+        #expect(other.requests.isEmpty && other.totalConnectionCount == 0)
+    }
+
+    // MARK: Documents
+
+    @Test func `an error in a document with the status 200 is an error, or tried again`() async throws {
+        let server = try TestServer()
+        let result = TestServer.Response.bytes(
+            Data(" \n<?xml version=\"1.0\"?><CopyObjectResult><ETag>\"x\"</ETag></CopyObjectResult>".utf8))
+        server.route(
+            "PUT", "/bucket/b",
+            inTurn: [errorDocument("InternalError", status: 200), result, errorDocument("AccessDenied", status: 200)])
+        let storage = try ObjectStorage(at: server)
+        #expect(try await storage.copy("a", to: "b").entityTag == "\"x\"")
+        let error = await storageError { try await storage.copy("a", to: "b") }
+        #expect(error?.code == .accessDenied && error?.statusCode == 200 && error?.requestID == "R1")
+        #expect(server.requests.count == 3)
+    }
+
+    @Test func `documents without end, without bottom and of another kind are errors`() async throws {
+        let server = try TestServer()
+        let storage = try ObjectStorage(at: server) { ($0.maximumAnswerSize, $0.retryPolicy) = (1 << 20, nil) }
+        let deep = String(repeating: "<a>", count: 20) + String(repeating: "</a>", count: 20)
+        let listing = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"
+        let expansion =
+            "<!DOCTYPE a [<!ENTITY e \"eeeeee\">]><ListBucketResult>&e;<IsTruncated>false</IsTruncated></ListBucketResult>"
+        for text in [deep, listing, expansion, "<html/>", "<ListBucketResult>", "", "no XML"] {
+            server.route("GET", "/bucket", .bytes(Data(text.utf8), type: "application/xml"))
+            let error = await storageError { _ = try await storage.list() }
+            #expect(error?.code == .malformedAnswer, "\(text)")
+        }
+        for status in [200, 500] {
+            var endless = TestServer.Response.pattern(count: 1 << 30)
+            endless.status = status
+            server.route("GET", "/bucket", endless)
+            let error = await storageError { _ = try await storage.list() }
+            #expect(error?.code == (status == 200 ? .malformedAnswer : .unexplained), "\(status)")
+        }
+    }
+
+    @Test func `a listing that names the same page again is an error`() async throws {
+        let server = try TestServer()
+        let text =
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken></ListBucketResult>"
+        server.route("GET", "/bucket", .bytes(Data(text.utf8)))
+        let storage = try ObjectStorage(at: server)
+        let error = await storageError { for try await _ in storage.pages() {} }
+        #expect(error?.code == .malformedAnswer && server.requests.count == 2)
+    }
+
+    @Test func `an error has the server's words in one line, without control characters`() async throws {
+        let server = try TestServer()
+        server.route(
+            "GET", "/bucket/a",
+            .bytes(
+                Data("<Error><Code>AccessDenied</Code><Message>no\nentry &amp; &#9;more</Message></Error>".utf8), status: 403
+            ).header("x-amz-request-id", "R2"))
+        let storage = try ObjectStorage(at: server)
+        let error = await storageError { _ = try await storage.get("a") }
+        #expect(
+            error?.description == "AccessDenied: no entry &  more (key: \"a\", bucket: bucket, status: 403, request: R2)")
+    }
+
+    // MARK: Credentials and files
+
+    @Test func `without credentials nothing is sent`() async throws {
+        let server = try TestServer()
+        let storage = try ObjectStorage(
+            at: server,
+            credentials: .environment(accessKeyID: "CONVOY_NO_SUCH_KEY", secretAccessKey: "CONVOY_NO_SUCH_SECRET"))
+        let error = await storageError { _ = try await storage.get("a") }
+        #expect(error?.code == .noCredentials && server.requests.isEmpty)
+    }
+
+    @Test func `credentials and cookies of the manager stay away`() async throws {
+        let server = try TestServer()
+        let manager = HTTPRequestOperationManager()
+        manager.authenticator = Authenticator(token: AccessToken("abc")) { _ in throw CancellationError() }
+        manager.cookieStore?.setCookies(["a=b"], from: server.url)
+        server.route("GET", "/bucket/a", .bytes(Self.data))
+        var configuration = ObjectStorage.Configuration(endpoint: server.url, region: "us-east-1", bucket: "bucket")
+        configuration.prefix = ""
+        let storage = try ObjectStorage(configuration, credentials: .testing, manager: manager)
+        #expect(try await storage.get("a") == Self.data)
+        let request = try #require(server.requests.first)
+        #expect(try request.hasSignature() && request.headers["Cookie"] == nil)
+    }
+
+    @Test func `a file that changes between two attempts is an error`() async throws {
+        let server = try TestServer()
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Self.data, to: "a")
+        let storage = try ObjectStorage(at: server)
+        server.route("PUT", "/bucket/a") { _ in
+            try Data("other bytes!".utf8).write(to: file)
+            return errorDocument("SlowDown", status: 503)
+        }
+        let error = await storageError { try await storage.put(fileAt: file, key: "a") }
+        #expect(error?.code == .sourceChanged && error?.key == "a" && server.requests.count == 1)
+        let operation = try storage.makePutOperation(fileAt: file, key: "a")
+        try Data("again other".utf8).write(to: file)
+        storage.manager.enqueue(operation)
+        await #expect(throws: ObjectStorageError.self) { try await operation.finished() }
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func `what is no regular file cannot be sent`() async throws {
+        let directory = try TemporaryDirectory()
+        let server = try TestServer()
+        let storage = try ObjectStorage(at: server)
+        let pipe = directory.file("pipe")
+        #expect(mkfifo(pipe.path, 0o600) == 0)
+        for url in [directory.url, pipe, directory.file("none"), URL(fileURLWithPath: "/dev/null"), server.url] {
+            let error = await storageError { try await storage.put(fileAt: url, key: "a") }
+            #expect(error?.code == .unreadableSource, "\(url)")
+        }
+    }
+}
