@@ -245,8 +245,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyObjectStorageTests",
             dependencies: [
-                "ConvoyObjectStorage", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
+                "ConvoyObjectStorage", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -171,6 +171,20 @@ import Testing
         for request in followed { #expect(try request.body == Self.data && request.hasSignature(region: "eu-west-1")) }
     }
 
+    @Test func `a bucket can be part of the host`() async throws {
+        let server = try TestServer()
+        server.route("PUT", "/a", .redirect(to: server.url("/b", host: "localhost").absoluteString, status: 307))
+        server.route("PUT", "/b", Self.stored)
+        var configuration = ObjectStorage.Configuration(
+            endpoint: server.url("/", host: "localhost"), region: "us-east-1", bucket: "bucket")
+        configuration.addressing = .virtualHost
+        let storage = try ObjectStorage(configuration, credentials: .testing)
+        try await storage.put(Self.data, key: "a")
+        #expect(
+            server.requests.map { $0.headers["Host"] } == ["bucket.localhost:\(server.port)", "localhost:\(server.port)"])
+        for request in server.requests { #expect(try request.body == Self.data && request.hasSignature()) }
+    }
+
     @Test(arguments: [301, 302, 303, 307, 308])
     func `a redirect to another origin gets neither signature nor body`(_ status: Int) async throws {
         let server = try TestServer()

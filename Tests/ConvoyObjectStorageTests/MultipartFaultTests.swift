@@ -99,6 +99,27 @@ import Testing
         for request in uploads.server.requests { #expect(try request.hasSignature(), "\(request.target)") }
     }
 
+    @Test(arguments: [false, true]) func `a large file takes little memory`(_ isInParts: Bool) async throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Data(), to: "large")
+        let size: Int64 = 256 << 20
+        #expect(truncate(file.path, off_t(size)) == 0)
+        let server = try TestServer()
+        server.route("PUT", "/bucket/a", options: .discardsBody, .status(200, headers: ["ETag": "\"tag\""]))
+        server.route("POST", "/bucket/a") { request in
+            Self.xml("<Result><UploadId>id</UploadId><ETag>\"tag-\(request.bodyLength)\"</ETag></Result>")
+        }
+        let storage = try ObjectStorage(at: server) { $0.multipartThreshold = isInParts ? 1 : size + 1 }
+        #expect(ProcessMeters.resetPeak())
+        let before = ProcessMeters.peakResidentKilobytes
+        let object = try await storage.put(fileAt: file, key: "a")
+        #expect(object.size == size)
+        #expect(server.requests("PUT", "/bucket/a").reduce(0) { $0 + $1.bodyLength } == Int(size))
+        let growth = ProcessMeters.peakResidentKilobytes - before
+        #expect(growth < 64 << 10, "\(growth) KiB")
+        print("memory for \(isInParts ? "parts" : "one request"): \(growth) KiB")
+    }
+
     @Test func `a part that fails ends the upload, and what was sent is deleted`() async throws {
         let directory = try TemporaryDirectory()
         let (file, _) = try source(directory)
@@ -243,6 +264,45 @@ import Testing
         #expect(uploads.state.withLock { $0.parts }.sorted { $0.key < $1.key }.reduce(Data()) { $0 + $1.value } == data)
         let numbers = uploads.server.requests("PUT", "/bucket/a").compactMap { $0.query?.prefix(12) }
         #expect(numbers.sorted() == ["partNumber=1", "partNumber=3"])
+    }
+
+    @Test func `whatever fails, an upload that is resumed until it succeeds stores the file`() async throws {
+        let random = Mutex(SplitMix64.printingSeed())
+        let directory = try TemporaryDirectory()
+        let (file, data) = try source(directory)
+        for _ in 0..<PropertyBudget.rounds(8) {
+            let uploads = try Uploads { request, uploads in
+                switch random.withLock({ Int.random(in: 0..<16, using: &$0) }) {
+                case 0: return errorDocument("SlowDown", status: 503)
+                case 1: return errorDocument("InternalError", status: 200)
+                case 2: return errorDocument("AccessDenied", status: 403)
+                case 3: return .status(200).resetBeforeHead()
+                case 4: return .status(200, headers: ["ETag": "\"\(Self.md5(Data()))\""])
+                case 5: return Self.xml("<Result><UploadId>i").contentLength(1000).closing()
+                case 6:
+                    // What was asked for is done, and the response is lost.
+                    if let number = request.query?.firstMatch(of: /partNumber=(\d+)/).flatMap({ Int($0.1) }) {
+                        uploads.state.withLock { $0.parts[number] = request.body }
+                    }
+                    return errorDocument("InternalError", status: 500)
+                default: return nil
+                }
+            }
+            let storage = try uploads.storage { $0.retryPolicy?.maximumRetryCount = 1 }
+            var upload: MultipartUpload?
+            for _ in 0..<200 where upload == nil {
+                upload = try? await storage.beginUpload(of: file, key: "a")
+            }
+            let latest = Mutex(try #require(upload))
+            var isStored = false
+            for _ in 0..<200 where !isStored {
+                let upload = latest.withLock { $0 }
+                isStored = (try? await storage.resume(upload) { upload in latest.withLock { $0 = upload } }) != nil
+            }
+            #expect(isStored && uploads.state.withLock { $0.completions } > 0)
+            let parts = uploads.state.withLock { $0.parts }
+            #expect(parts.sorted { $0.key < $1.key }.reduce(Data()) { $0 + $1.value } == data)
+        }
     }
 
     @Test func `a list of parts without end is an error`() async throws {

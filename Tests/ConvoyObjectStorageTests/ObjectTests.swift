@@ -1,3 +1,4 @@
+import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
 import ConvoyTestServer
@@ -84,6 +85,16 @@ import Testing
         #expect(try await storage.list(prefix: "none").objects.isEmpty)
     }
 
+    @Test func `an object that stands for the prefix is not listed`() async throws {
+        let bucket = try SharedMoto.storage()
+        var configuration = bucket.configuration
+        configuration.prefix = "root/"
+        let storage = try ObjectStorage(configuration, credentials: .testing)
+        try await bucket.put(Data(), key: "root/")
+        try await storage.put(Data(), key: "a")
+        #expect(try await storage.list().objects.map(\.key) == ["a"])
+    }
+
     @Test func `operations for a queue have dependencies and results`() async throws {
         let storage = try SharedMoto.storage()
         let put = try storage.makePutOperation(Data("1".utf8), key: "a")
@@ -108,6 +119,17 @@ import Testing
         try await operation.finished()
         #expect(operation.responseData == data)
         #expect(!"\(operation)".contains(try #require(url.absoluteString.split(separator: "Signature=").last)))
+    }
+
+    @Test func `a download to a file goes by a presigned URL`() async throws {
+        let storage = try SharedMoto.storage()
+        let data = PatternBytes.data(count: 300_000)
+        try await storage.put(data, key: "a b")
+        let directory = try TemporaryDirectory()
+        let file = directory.file("copy")
+        let request = URLRequest(url: try storage.presignedURL(for: "a b"))
+        try await DownloadOperation(request: request, destination: file).finished()
+        #expect(try Data(contentsOf: file) == data)
     }
 
     @Test func `metadata that cannot be sent is refused before a request`() async throws {

@@ -51,9 +51,11 @@ extension ObjectStorage {
             guard bytes.starts(with: start) else { throw unexpected(nil) }
             return String(decoding: bytes.dropFirst(start.count), as: UTF8.self)
         }
-        let objects = try document.all("Contents").map { entry in
-            guard let key = entry["Key"] else { throw unexpected(nil) }
-            var object = StoredObject(key: try name(key))
+        let objects = try document.all("Contents").compactMap { entry -> StoredObject? in
+            guard let key = try entry["Key"].map(name) else { throw unexpected(nil) }
+            // An object that stands for the prefix, as for a folder, has no key in it.
+            guard !key.isEmpty else { return nil }
+            var object = StoredObject(key: key)
             object.size = entry["Size"].flatMap { Int64($0) }
             object.entityTag = entry["ETag"]
             object.lastModified = entry["LastModified"].flatMap(StorageDate.parse)

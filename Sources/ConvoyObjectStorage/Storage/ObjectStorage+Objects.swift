@@ -39,7 +39,7 @@ extension ObjectStorage {
     ) async throws -> StoredObject {
         let file = try await BlockingWork.run { try SourceFile(url) }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
-        guard file.size < max(configuration.multipartThreshold, 1) else {
+        guard file.size < min(max(configuration.multipartThreshold, 1), Self.largestRequest + 1) else {
             return try await putInParts(url, key, type, metadata)
         }
         return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))

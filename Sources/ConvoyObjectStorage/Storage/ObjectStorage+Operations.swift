@@ -31,7 +31,7 @@ extension ObjectStorage {
         fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         let file = try SourceFile(url)
-        guard file.size <= 5 << 30 else {
+        guard file.size <= Self.largestRequest else {
             throw ObjectStorageError(.sourceTooLarge, "One request stores at most 5 GiB.", key: key)
         }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
@@ -51,6 +51,9 @@ extension ObjectStorage {
     public func makeDeleteOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
         operation(try call("DELETE", key))
     }
+
+    /// The largest body of one request: 5 GiB.
+    static var largestRequest: Int64 { 5 << 30 }
 
     // MARK: Calls
 

@@ -57,8 +57,8 @@ public final class ObjectStorage: Sendable {
         public var addressing = Addressing.path
         /// How a digest of each body is sent. ``ObjectStorage/ChecksumField/sha256`` by default.
         public var checksum = ChecksumField.sha256
-        /// Retries of requests; nil for none. That of three retries by default, for POST too, as those of a storage can
-        /// be repeated without harm.
+        /// Retries of requests; nil for none. That of three retries by default, for POST too: the completion of an upload
+        /// can be repeated, and an upload that was begun twice leaves an empty one.
         public var retryPolicy: RetryPolicy? = {
             var policy = RetryPolicy()
             policy.idempotentMethods.insert("POST")
