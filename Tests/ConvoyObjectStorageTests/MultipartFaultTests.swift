@@ -23,7 +23,7 @@ import Testing
 
         init(_ override: @escaping @Sendable (RecordedRequest, Uploads) -> TestServer.Response? = { _, _ in nil }) throws {
             (server, self.override) = (try TestServer(), override)
-            server.route(nil, "/bucket/a") { [unowned self] request in answer(request) }
+            server.route(nil, "/bucket/a") { [weak self] request in self?.answer(request) ?? .status(400) }
         }
 
         private func answer(_ request: RecordedRequest) -> TestServer.Response {
