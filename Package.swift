@@ -22,13 +22,17 @@ let package = Package(
         .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
         .library(name: "ConvoyObjectStorage", targets: ["ConvoyObjectStorage"]),
         .library(name: "ConvoyWorkflow", targets: ["ConvoyWorkflow"]),
+        .library(name: "ConvoySharedQueue", targets: ["ConvoySharedQueue"]),
+        // Empty without the trait `Postgres`.
+        .library(name: "ConvoyPostgres", targets: ["ConvoyPostgres"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // Empty without the trait `Images`.
         .library(name: "ConvoyImage", targets: ["ConvoyImage"]),
         .executable(name: "convoy", targets: ["ConvoyTool"]),
     ],
     traits: [
-        .trait(name: "Images", description: "ImageResponseSerializer in ConvoyImage. Needs gdk-pixbuf.")
+        .trait(name: "Images", description: "ImageResponseSerializer in ConvoyImage. Needs gdk-pixbuf."),
+        .trait(name: "Postgres", description: "A shared queue on PostgreSQL, in ConvoyPostgres. Needs libpq."),
     ],
     targets: [
         .systemLibrary(
@@ -58,6 +62,9 @@ let package = Package(
         .systemLibrary(
             name: "CYAML", pkgConfig: "yaml-0.1",
             providers: [.apt(["libyaml-dev"]), .yum(["libyaml-devel"]), .brew(["libyaml"])]),
+        .systemLibrary(
+            name: "CPostgres", pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"]), .yum(["libpq-devel"]), .brew(["libpq"])]),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
@@ -124,6 +131,22 @@ let package = Package(
             dependencies: [
                 "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
                 "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        // The queue that processes and machines share. Not part of the umbrella: most programs have no other machine.
+        .target(
+            name: "ConvoySharedQueue",
+            dependencies: [
+                "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        // Its store on PostgreSQL; empty without the trait `Postgres`.
+        .target(
+            name: "ConvoyPostgres",
+            dependencies: [
+                "CEpoll", "ConvoySharedQueue", "ConvoySupport",
+                .target(name: "CPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: a program that runs no manifests needs no libyaml.
@@ -265,6 +288,13 @@ let package = Package(
             dependencies: [
                 "ConvoyImage", "ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport",
                 .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoySharedQueueTests",
+            dependencies: [
+                "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -133,6 +133,36 @@ package final class Database: @unchecked Sendable {
     /// A number that differs from the last one if another connection has committed a change meanwhile.
     package func dataVersion() throws(DatabaseError) -> Int64 { try integer("PRAGMA data_version") ?? 0 }
 
+    /// Adds the SQL function `unhexed(text)`, which makes bytes of pairs of hexadecimal digits; NULL of anything else. SQLite
+    /// has one of its own from version 3.41 on.
+    package func addUnhexed() throws(DatabaseError) {
+        let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
+        let result = sqlite3_create_function_v2(
+            handle, "unhexed", 1, flags, nil,
+            { context, _, arguments in
+                guard let text = arguments?[0], let start = sqlite3_value_text(text) else {
+                    return sqlite3_result_null(context)
+                }
+                let digits = UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(text)))
+                guard let bytes = Database.bytes(ofHexadecimal: digits) else { return sqlite3_result_null(context) }
+                if bytes.isEmpty { return sqlite3_result_zeroblob(context, 0) }
+                bytes.withUnsafeBytes { sqlite3_result_blob64(context, $0.baseAddress, UInt64($0.count), copies) }
+            }, nil, nil, nil)
+        guard result == SQLITE_OK else { throw error(result) }
+    }
+
+    private static func bytes(ofHexadecimal digits: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+        guard digits.count.isMultiple(of: 2) else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(digits.count / 2)
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = ASCII.hexadecimalValue(digits[index]), let low = ASCII.hexadecimalValue(digits[index + 1])
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
     // MARK: Transactions
 
     /// Runs a closure in a transaction that holds the write lock from its start, and commits it. If the closure throws
@@ -278,6 +308,23 @@ package final class Statement {
 
     /// Runs the statement to its end.
     package func run() throws(DatabaseError) { while try step() {} }
+
+    /// How many columns a row has.
+    package var columnCount: Int { Int(sqlite3_column_count(handle)) }
+
+    /// The type of a value.
+    package enum Kind: Sendable { case null, integer, real, text, blob }
+
+    /// The type of the value in a column.
+    package func kind(_ column: Int) -> Kind {
+        switch sqlite3_column_type(handle, Int32(clamping: column)) {
+        case SQLITE_INTEGER: .integer
+        case SQLITE_FLOAT: .real
+        case SQLITE_TEXT: .text
+        case SQLITE_BLOB: .blob
+        default: .null
+        }
+    }
 
     package func isNull(_ column: Int) -> Bool { sqlite3_column_type(handle, Int32(clamping: column)) == SQLITE_NULL }
 

@@ -49,6 +49,16 @@ package struct DatabaseError: Error, Hashable, Sendable {
     }
 }
 
+extension DatabaseError {
+    /// Ends a transaction whose body has failed for a reason of its own.
+    package static let rolledBack = DatabaseError(.other, "The transaction was rolled back.", path: "")
+
+    /// Whether a row was refused because another one has the same value in a unique column.
+    package var isUniqueViolation: Bool {
+        extendedCode == SQLITE_CONSTRAINT | (8 << 8) || extendedCode == SQLITE_CONSTRAINT | (6 << 8)
+    }
+}
+
 extension DatabaseError: CustomStringConvertible {
     /// The reason and the path in a sentence.
     package var description: String { "The database \(path) cannot be used (\(code)): \(text)" }

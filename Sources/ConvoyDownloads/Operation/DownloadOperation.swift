@@ -219,7 +219,13 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// Called when the file is whole, and is about to get its name; on a thread that may block. An error that it throws ends
     /// the download.
-    package func willCommit(partialFile: String, as place: URL) throws {}
+    package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?() }
+
+    /// Called when the file is whole, like ``willCommit(partialFile:as:)``, in downloads of other modules.
+    package final var commitCheck: (@Sendable () throws -> Void)? {
+        get { downloadSettings.withLock { $0.commitCheck } }
+        set { downloadSettings.withLock { $0.commitCheck = newValue } }
+    }
 
     /// Copies the settings.
     open override func copySettings(to copy: URLConnectionOperation) {

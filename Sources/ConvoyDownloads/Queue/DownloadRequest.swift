@@ -70,10 +70,10 @@ public struct DownloadRequest: DurableRequest {
 }
 
 extension DownloadRequest: StorableRequest {
-    var otherURLs: [URL] { mirrors }
-    var body: OutboxRequest.Body? { nil }
+    package var otherURLs: [URL] { mirrors }
+    package var body: OutboxRequest.Body? { nil }
 
-    func work() throws(DownloadQueueError) -> StoredRequest.Work {
+    package func work() throws(DownloadQueueError) -> StoredRequest.Work {
         guard (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil else {
             throw .unsuitableRequest("A download is a GET without a body.")
         }
@@ -161,13 +161,13 @@ public struct OutboxRequest: DurableRequest {
     /// The value of the `Idempotency-Key`: that of the request, or else a new UUID.
     public var idempotencyKey: String { request.value(forHTTPHeaderField: Self.keyField) ?? "" }
 
-    static let keyField = "Idempotency-Key"
+    package static let keyField = "Idempotency-Key"
 }
 
 extension OutboxRequest: StorableRequest {
-    var otherURLs: [URL] { [] }
+    package var otherURLs: [URL] { [] }
 
-    func work() throws(DownloadQueueError) -> StoredRequest.Work {
+    package func work() throws(DownloadQueueError) -> StoredRequest.Work {
         guard request.httpBodyStream == nil, request.httpBody == nil else {
             throw .unsuitableRequest("A body is given as data or as a file, not in the request.")
         }
@@ -207,7 +207,7 @@ public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
 }
 
 /// A request that can be stored.
-protocol StorableRequest: DurableRequest {
+package protocol StorableRequest: DurableRequest {
     var request: URLRequest { get }
     var storesSecretsInURL: Bool { get }
     /// The other URLs that are stored.

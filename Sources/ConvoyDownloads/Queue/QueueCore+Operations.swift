@@ -261,19 +261,7 @@ extension QueueCore {
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,
             file: operation.finishedFile, retries: operation.retryCount,
             errorText: error.map { String(Redaction.text("\($0)", secrets).prefix(1000)) },
-            isUnknown: error.map { mayHaveArrived($0, operation) } ?? false)
-    }
-
-    /// Whether the request may have arrived although it has failed with this error: no server has answered it, and nothing
-    /// says that it was not sent.
-    private func mayHaveArrived(_ error: any Error, _ operation: any QueuedOperation) -> Bool {
-        guard let error = error as? URLError else { return false }
-        let unsent: Set<URLError.Code> = [
-            .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .badURL, .unsupportedURL,
-        ]
-        if error.userInfo[URLError.nothingWasSentKey] as? Bool == true { return false }
-        // After a redirect the error may be that of another host.
-        return !(unsent.contains(error.code) && operation.redirects.isEmpty)
+            isUnknown: operation.mayHaveArrived)
     }
 
     // MARK: Tidying

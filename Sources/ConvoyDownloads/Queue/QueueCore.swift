@@ -177,18 +177,7 @@ final class QueueCore: Sendable {
     func makeOperation(
         _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
     ) throws(DownloadQueueError) -> any QueuedOperation {
-        var request: URLRequest
-        do {
-            request = try manager.makeRequest(HTTPMethod(stored.method), stored.url)
-        } catch {
-            throw .unsuitableRequest("\(error)")
-        }
-        var lines = Dictionary(
-            (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
-        // That of parameters, which it has none of.
-        lines["content-type"] = nil
-        for line in stored.header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
-        request.timeoutInterval = stored.timeout
+        var (request, lines) = try stored.request(with: secrets, manager)
         let operation: any QueuedOperation
         switch stored.work {
         case .download(let download):
@@ -236,7 +225,7 @@ final class QueueCore: Sendable {
     /// Lets the user change an operation, and applies the rules on what may be sent again.
     func prepare(_ operation: any QueuedOperation, _ record: QueueTable.Record) {
         configure(operation, DownloadQueue.Entry(record, nil, nil))
-        requireWithheld(of: record.row.request, in: operation)
+        record.row.request.requireWithheld(in: operation) { DownloadQueueError.missingSecrets($0) }
         guard case .send(let sending) = record.row.request.work, var policy = operation.retryPolicy else { return }
         if sending.sendsAgain {
             policy.idempotentMethods.insert(record.row.request.method)
@@ -244,21 +233,6 @@ final class QueueCore: Sendable {
             policy.idempotentMethods = []
         }
         operation.retryPolicy = policy
-    }
-
-    /// Lets the operation fail before it sends anything if the program has not supplied what was not stored.
-    private func requireWithheld(of request: StoredRequest, in operation: any QueuedOperation) {
-        guard !request.withheld.isEmpty else { return }
-        let prepare = operation.prepare
-        let hasLogin = operation.credential != nil || operation.authenticator != nil
-        operation.prepare = { [names = request.withheld] request in
-            try prepare?(&request)
-            let missing = names.filter { name in
-                let isLogin = ASCII.equalIgnoringCase(name.utf8, "authorization".utf8)
-                return request.value(forHTTPHeaderField: name) == nil && !(isLogin && hasLogin)
-            }
-            if !missing.isEmpty { throw DownloadQueueError.missingSecrets(missing) }
-        }
     }
 
     /// Gives entries their operations, after which these may start.
@@ -341,7 +315,7 @@ final class QueueCore: Sendable {
 
 extension StoredDownload {
     /// Sets what the download does.
-    func apply(to operation: DownloadOperation) {
+    package func apply(to operation: DownloadOperation) {
         if isDirectory { operation.directory = place } else { operation.destination = place }
         operation.existingFilePolicy = options.existing
         operation.usesServerFileName = options.usesServerFileName

@@ -1,42 +1,47 @@
+import ConvoyOperations
+import ConvoySerialization
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
 /// What is stored of a request. It never changes.
-struct StoredRequest: Sendable {
-    enum Work: Sendable {
+package struct StoredRequest: Sendable, Codable {
+    package enum Work: Sendable, Codable {
         case download(StoredDownload)
         case send(StoredSending)
     }
 
-    var method: String
-    var url: URL
-    var header: [HeaderLine]
+    package var method: String
+    package var url: URL
+    package var header: [HeaderLine]
     /// Seconds without a byte.
-    var timeout: TimeInterval
-    var work: Work
+    package var timeout: TimeInterval
+    package var work: Work
     /// The names of the header fields that are not stored, as they hold secrets.
-    var withheld: [String] = []
+    package var withheld: [String] = []
 
     var body: StoredBody? { if case .send(let sending) = work { sending.body } else { nil } }
     /// Whether the request may be sent although it may have arrived before.
-    var sendsAgain: Bool { if case .send(let sending) = work { sending.sendsAgain } else { true } }
+    package var sendsAgain: Bool { if case .send(let sending) = work { sending.sendsAgain } else { true } }
 }
 
 /// A line of a header.
-struct HeaderLine: Sendable, Equatable {
-    var name: String
-    var value: String
+package struct HeaderLine: Sendable, Equatable, Codable {
+    package var name: String
+    package var value: String
+
+    package init(name: String, value: String) { (self.name, self.value) = (name, value) }
 }
 
 /// A download's own part.
-struct StoredDownload: Sendable {
-    var place: URL
-    var isDirectory: Bool
-    var options = Options()
+package struct StoredDownload: Sendable, Codable {
+    package var place: URL
+    package var isDirectory: Bool
+    package var options = Options()
 
     /// What is mostly as in a new `DownloadOperation`, and is stored only if it is not.
-    struct Options: Codable, Equatable, Sendable {
+    package struct Options: Codable, Equatable, Sendable {
         var existing = ExistingFilePolicy.fail
         var usesServerFileName = true
         var checksums: [String] = []
@@ -51,7 +56,7 @@ struct StoredDownload: Sendable {
         var keepsModificationDate = true
 
         /// Whether the checksums can be read: nothing must be downloaded without the check that it was to have.
-        var isSound: Bool { (checksums + (pieces ?? [])).allSatisfy { (try? Checksum(parsing: $0)) != nil } }
+        package var isSound: Bool { (checksums + (pieces ?? [])).allSatisfy { (try? Checksum(parsing: $0)) != nil } }
     }
 }
 
@@ -63,7 +68,7 @@ extension StoredDownload.Options {
 
     /// What a version did not know is as in a new download. What is there and cannot be read is an error: nothing must be
     /// downloaded in another way than was asked for.
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
         func read<Value: Decodable>(_ key: CodingKeys, _ value: inout Value) throws {
@@ -85,13 +90,15 @@ extension StoredDownload.Options {
 }
 
 /// The part of a request that sends.
-struct StoredSending: Sendable {
-    var body: StoredBody?
-    var sendsAgain: Bool
+package struct StoredSending: Sendable, Codable {
+    package var body: StoredBody?
+    package var sendsAgain: Bool
+
+    package init(body: StoredBody?, sendsAgain: Bool) { (self.body, self.sendsAgain) = (body, sendsAgain) }
 }
 
 /// A body in the folder of bodies.
-struct StoredBody: Sendable, Equatable {
+package struct StoredBody: Sendable, Equatable, Codable {
     /// The name of the file.
     var name: String
     var length: Int64
@@ -103,7 +110,7 @@ extension StoredRequest {
     /// What is stored of a request, and the header lines that are not, as they are secrets.
     ///
     /// - Parameter classifier: says which fields and query items are secrets.
-    static func storing(
+    package static func storing(
         _ request: some StorableRequest, classifier: SecretClassifier
     ) throws(DownloadQueueError) -> (stored: StoredRequest, secrets: [HeaderLine]) {
         let work = try request.work()
@@ -149,5 +156,57 @@ extension StoredRequest {
                 name: String(decoding: line[..<colon], as: UTF8.self),
                 value: String(decoding: line[line.index(after: colon)...], as: UTF8.self))
         }
+    }
+}
+
+// MARK: - Carrying out
+
+extension StoredRequest {
+    /// The request without a body, with the manager's header fields, and its fields by their names in lower case.
+    package func request(
+        with secrets: [HeaderLine], _ manager: HTTPRequestOperationManager
+    ) throws(DownloadQueueError) -> (request: URLRequest, lines: [String: (String, String)]) {
+        var request: URLRequest
+        do {
+            request = try manager.makeRequest(HTTPMethod(method), url)
+        } catch {
+            throw .unsuitableRequest("\(error)")
+        }
+        var lines = Dictionary(
+            (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
+        // That of parameters, which it has none of.
+        lines["content-type"] = nil
+        for line in header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
+        request.timeoutInterval = timeout
+        return (request, lines)
+    }
+
+    /// Lets an operation fail before it sends anything if the program has not supplied what was not stored.
+    package func requireWithheld(in operation: HTTPRequestOperation, _ error: @escaping @Sendable ([String]) -> any Error) {
+        guard !withheld.isEmpty else { return }
+        let prepare = operation.prepare
+        let hasLogin = operation.credential != nil || operation.authenticator != nil
+        operation.prepare = { [names = withheld] request in
+            try prepare?(&request)
+            let missing = names.filter { name in
+                let isLogin = ASCII.equalIgnoringCase(name.utf8, "authorization".utf8)
+                return request.value(forHTTPHeaderField: name) == nil && !(isLogin && hasLogin)
+            }
+            if !missing.isEmpty { throw error(missing) }
+        }
+    }
+}
+
+extension HTTPRequestOperation {
+    /// Whether the request may have arrived although the operation has failed: no server has answered it, and nothing says
+    /// that it was not sent.
+    package final var mayHaveArrived: Bool {
+        guard let error = error as? URLError else { return false }
+        let unsent: Set<URLError.Code> = [
+            .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .badURL, .unsupportedURL,
+        ]
+        if error.userInfo[URLError.nothingWasSentKey] as? Bool == true { return false }
+        // After a redirect the error may be that of another host.
+        return !(unsent.contains(error.code) && redirects.isEmpty)
     }
 }

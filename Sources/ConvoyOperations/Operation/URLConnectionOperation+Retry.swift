@@ -306,7 +306,7 @@ extension URLError {
 
     /// Whether, after this error, the server cannot have seen any of the request: it was not sent, or no connection was
     /// made.
-    fileprivate func provesThatNothingWasSent(of request: URLRequest) -> Bool {
+    func provesThatNothingWasSent(of request: URLRequest) -> Bool {
         // If another URL failed, there was a redirect: the request was sent and answered.
         if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != request.url { return false }
         return isMarkedAsUnsent

@@ -1,0 +1,291 @@
+#if Postgres
+import CPostgres
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+/// A connection to PostgreSQL. Used by one thread at a time. All calls block, for at most a time limit.
+final class PostgresConnection {
+    private let handle: OpaquePointer
+    /// The names of prepared statements, by their SQL.
+    private var names: [String: String] = [:]
+    private(set) var isBroken = false
+    private var isInTransaction = false
+
+    /// How long the server may take to answer, in milliseconds.
+    private static let timeLimit = 30_000
+
+    /// - Parameter address: a URL or a list of settings, as libpq takes them.
+    init(_ address: String) throws(SharedQueueError) {
+        guard let handle = PQconnectdb(try Self.complete(address)) else {
+            throw .unavailable("There is no memory for a connection.")
+        }
+        self.handle = handle
+        guard PQstatus(handle) == CONNECTION_OK else {
+            let text = Self.line(PQerrorMessage(handle))
+            throw PostgresConnection.connectionError(text)
+        }
+        convoy_ignore_notices(handle)
+        PQsetnonblocking(handle, 1)
+    }
+
+    deinit { PQfinish(handle) }
+
+    /// The settings, with limits for a server that does not answer, where the address says nothing of them.
+    private static func complete(_ address: String) throws(SharedQueueError) -> String {
+        let settings = try settings(of: address)
+        var text = address
+        // A URL takes further settings as its query.
+        let isURL = address.hasPrefix("postgresql://") || address.hasPrefix("postgres://")
+        for (name, value) in [
+            ("connect_timeout", "10"), ("keepalives_idle", "10"), ("keepalives_interval", "3"), ("keepalives_count", "3"),
+            ("tcp_user_timeout", "20000"), ("application_name", "convoy"),
+        ] where settings[name] == nil {
+            if isURL {
+                text += "\(text.contains("?") ? "&" : "?")\(name)=\(value)"
+            } else {
+                text += " \(name)=\(value)"
+            }
+        }
+        return text
+    }
+
+    /// The settings that an address says.
+    static func settings(of address: String) throws(SharedQueueError) -> [String: String] {
+        var message: UnsafeMutablePointer<CChar>?
+        guard let options = PQconninfoParse(address, &message) else {
+            defer { PQfreemem(message) }
+            // The message can quote the address with its password.
+            throw .failed("The address of the database cannot be read. It is like postgresql://user@host:5432/database.")
+        }
+        defer { PQconninfoFree(options) }
+        var settings: [String: String] = [:]
+        var option = options
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { settings[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        return settings
+    }
+
+    // MARK: Statements
+
+    /// Runs statements without parameters and results.
+    func execute(_ sql: String) throws(SharedQueueError) {
+        try check(PQsendQuery(handle, sql))
+        _ = try finish()
+    }
+
+    /// Runs a statement, which is kept prepared.
+    func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow] {
+        let name = try prepare(sql, count: values.count)
+        let copies = values.map { Self.text($0).flatMap { strdup($0) } }
+        defer { for copy in copies { free(copy) } }
+        let pointers = copies.map { UnsafePointer($0) }
+        try check(PQsendQueryPrepared(handle, name, Int32(values.count), pointers, nil, nil, 0))
+        return try finish()
+    }
+
+    private func prepare(_ sql: String, count: Int) throws(SharedQueueError) -> String {
+        if let known = names[sql] { return known }
+        let name = "s\(names.count)"
+        try check(PQsendPrepare(handle, name, sql, Int32(count), nil))
+        _ = try finish()
+        names[sql] = name
+        return name
+    }
+
+    private static func text(_ value: WorkValue) -> String? {
+        switch value {
+        case .null: nil
+        case .integer(let number): String(number)
+        case .real(let number): "\(number)"
+        case .text(let text): text.contains("\0") ? text.replacingOccurrences(of: "\0", with: "\u{FFFD}") : text
+        case .bytes(let bytes): "\\x" + bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        }
+    }
+
+    /// Runs a closure in a transaction.
+    func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
+        guard !isInTransaction else { return try body() }
+        try execute("BEGIN")
+        isInTransaction = true
+        defer { isInTransaction = false }
+        do throws(SharedQueueError) {
+            let result = try body()
+            try execute("COMMIT")
+            return result
+        } catch {
+            if !isBroken { try? execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    // MARK: Waiting
+
+    private func check(_ result: Int32) throws(SharedQueueError) {
+        guard result == 1 else {
+            isBroken = true
+            throw .unavailable(Self.line(PQerrorMessage(handle)))
+        }
+    }
+
+    /// Waits for the results of what was sent, and returns the rows of the last one.
+    private func finish() throws(SharedQueueError) -> [WorkRow] {
+        var rows: [WorkRow] = [], failure: SharedQueueError?
+        let end = MonotonicClock.now + UInt64(Self.timeLimit) * 1_000_000
+        while true {
+            try receive(until: end)
+            guard let result = PQgetResult(handle) else { break }
+            defer { PQclear(result) }
+            switch PQresultStatus(result) {
+            case PGRES_TUPLES_OK: rows = Self.rows(result)
+            case PGRES_COMMAND_OK, PGRES_EMPTY_QUERY: break
+            default: failure = failure ?? error(result)
+            }
+        }
+        if let failure {
+            if case .unavailable = failure { isBroken = true }
+            throw failure
+        }
+        return rows
+    }
+
+    private func receive(until end: MonotonicTime) throws(SharedQueueError) {
+        while true {
+            let unsent = PQflush(handle)
+            guard unsent >= 0 else { throw lost() }
+            if unsent == 0, PQisBusy(handle) == 0 { return }
+            let now = MonotonicClock.now
+            guard now < end else {
+                isBroken = true
+                throw .unavailable("The database has not answered for \(Self.timeLimit / 1000) seconds.")
+            }
+            let events = Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0)
+            _ = wait(events, milliseconds: Int((end - now) / 1_000_000) + 1)
+            guard PQconsumeInput(handle) == 1 else { throw lost() }
+        }
+    }
+
+    private func lost() -> SharedQueueError {
+        isBroken = true
+        return .unavailable(Self.line(PQerrorMessage(handle)))
+    }
+
+    /// Waits for the socket, and for another descriptor to be readable.
+    private func wait(_ events: Int16, milliseconds: Int, beside other: Int32 = -1) -> Bool {
+        var descriptors = [
+            pollfd(fd: PQsocket(handle), events: events, revents: 0), pollfd(fd: other, events: Int16(POLLIN), revents: 0),
+        ]
+        let count = poll(&descriptors, nfds_t(descriptors.count), Int32(clamping: milliseconds))
+        return count > 0 && descriptors[1].revents != 0
+    }
+
+    /// Waits for notifications, until one has come, or a descriptor is readable, or the time has passed.
+    func notifications(milliseconds: Int, beside descriptor: Int32) throws(SharedQueueError) -> [String] {
+        let end = Nanoseconds.deadline(Double(milliseconds) / 1000, after: MonotonicClock.now)
+        var payloads: [String] = []
+        while true {
+            guard PQconsumeInput(handle) == 1 else { throw lost() }
+            while let notification = PQnotifies(handle) {
+                payloads.append(String(cString: notification.pointee.extra))
+                PQfreemem(notification)
+            }
+            let now = MonotonicClock.now
+            if !payloads.isEmpty || now >= end { return payloads }
+            let left = Int((end - now) / 1_000_000) + 1
+            if wait(Int16(POLLIN), milliseconds: left, beside: descriptor) { return payloads }
+        }
+    }
+
+    // MARK: Results
+
+    private static func rows(_ result: OpaquePointer) -> [WorkRow] {
+        let (rowCount, columnCount) = (PQntuples(result), PQnfields(result))
+        let types = (0..<columnCount).map { PQftype(result, $0) }
+        var rows: [WorkRow] = []
+        rows.reserveCapacity(Int(rowCount))
+        for row in 0..<rowCount {
+            rows.append(
+                WorkRow(
+                    (0..<columnCount).map { column in
+                        guard PQgetisnull(result, row, column) == 0, let start = PQgetvalue(result, row, column) else {
+                            return .null
+                        }
+                        let bytes = UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, row, column)))
+                        return value(bytes, types[Int(column)])
+                    }))
+        }
+        return rows
+    }
+
+    /// The types are those of `pg_type`, whose numbers never change.
+    private static func value(_ bytes: UnsafeRawBufferPointer, _ type: Oid) -> WorkValue {
+        let text = String(decoding: bytes, as: UTF8.self)
+        switch type {
+        case 16: return .integer(text == "t" ? 1 : 0)
+        case 20, 21, 23: return Int64(text).map { .integer($0) } ?? .null
+        case 700, 701, 1700: return Double(text).map { .real($0) } ?? .null
+        case 17:
+            // `\x` and pairs of hexadecimal digits.
+            var decoded: [UInt8] = []
+            decoded.reserveCapacity(bytes.count / 2)
+            var index = 2
+            while index + 1 < bytes.count {
+                guard let high = ASCII.hexadecimalValue(bytes[index]), let low = ASCII.hexadecimalValue(bytes[index + 1])
+                else { return .null }
+                decoded.append(high << 4 | low)
+                index += 2
+            }
+            return .bytes(decoded)
+        default: return .text(text)
+        }
+    }
+
+    // MARK: Errors
+
+    private func error(_ result: OpaquePointer) -> SharedQueueError {
+        let text = Self.line(PQresultErrorMessage(result))
+        guard let state = PQresultErrorField(result, Int32(UInt8(ascii: "C"))).map({ String(cString: $0) }) else {
+            return PQstatus(handle) == CONNECTION_OK ? .failed(text) : .unavailable(text)
+        }
+        return Self.error(state, text)
+    }
+
+    /// The error for a state of SQL (PostgreSQL, appendix A).
+    static func error(_ state: String, _ text: String) -> SharedQueueError {
+        switch state {
+        // A serialization failure, a deadlock, a lock that is not to be had.
+        case "40001", "40P01", "55P03": .conflict(text)
+        case "23505": .duplicateKey(text)
+        case "53100": .diskFull(text)
+        // The server is shut down, has crashed, or starts; it has no connection left, or only reads since another one took
+        // over.
+        case "57P01", "57P02", "57P03", "57P05", "53300", "25006": .unavailable(text)
+        case "42501": .denied(text)
+        default:
+            switch state.prefix(2) {
+            case "08": .unavailable(text)
+            case "28": .denied(text)
+            default: .failed(text)
+            }
+        }
+    }
+
+    /// The error of a connection that could not be made, for which libpq gives no state.
+    private static func connectionError(_ text: String) -> SharedQueueError {
+        let denials = ["authentication failed", "no pg_hba.conf entry", "does not exist", "permission denied for database"]
+        // A socket that does not exist is a server that does not run.
+        if denials.contains(where: text.contains), !text.contains("socket") || text.contains("FATAL") {
+            return .denied(text)
+        }
+        return .unavailable(text)
+    }
+
+    private static func line(_ message: UnsafePointer<CChar>?) -> String {
+        let text = message.map { String(cString: $0) } ?? ""
+        let lines = text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
+        return lines.isEmpty ? "The connection was lost." : lines.joined(separator: " ")
+    }
+}
+#endif

@@ -1,0 +1,111 @@
+#if Postgres
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+/// The tables of a shared queue in PostgreSQL, and how they become those of a later version.
+///
+/// Each step is kept for ever. It may add tables, indexes, and columns with defaults, with which earlier versions go on
+/// working: all statements name their columns. A step with which they cannot says so by its minimum.
+enum PostgresSchema {
+    /// A step from one version to the next.
+    struct Step {
+        let sql: String
+        /// The earliest version that can work with the tables after it.
+        let minimum: Int64
+    }
+
+    static let steps = [
+        Step(
+            sql: """
+                CREATE TABLE entry (
+                    sequence bigint GENERATED ALWAYS AS IDENTITY, id uuid PRIMARY KEY, state smallint NOT NULL,
+                    kind smallint NOT NULL, host text NOT NULL, tag text NOT NULL, lane text COLLATE "C" NOT NULL,
+                    place bigint NOT NULL, due bigint NOT NULL, deadline bigint, open integer NOT NULL,
+                    failed integer NOT NULL, policy smallint NOT NULL, forgiven smallint NOT NULL,
+                    priority smallint NOT NULL, attempts integer NOT NULL, attempt_limit bigint NOT NULL,
+                    sends_again smallint NOT NULL, lease bigint NOT NULL, worker uuid, status integer, size bigint,
+                    error text, kept bigint, expires bigint, changed bigint NOT NULL, enqueued bigint NOT NULL, batch text,
+                    unique_key text
+                ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+                CREATE INDEX entry_ready ON entry (lane, place) WHERE state = 2;
+                CREATE INDEX entry_due ON entry (due) WHERE state IN (0, 4);
+                CREATE INDEX entry_worker ON entry (worker) WHERE state = 3;
+                CREATE INDEX entry_leased_host ON entry (host) WHERE state = 3;
+                CREATE INDEX entry_deadline ON entry (deadline) WHERE deadline IS NOT NULL;
+                CREATE INDEX entry_expires ON entry (expires) WHERE expires IS NOT NULL;
+                CREATE INDEX entry_state ON entry (state, sequence);
+                CREATE INDEX entry_sequence ON entry (sequence);
+                CREATE INDEX entry_batch ON entry (batch, sequence) WHERE batch IS NOT NULL;
+                CREATE UNIQUE INDEX entry_key ON entry (unique_key) WHERE unique_key IS NOT NULL AND state NOT IN (6, 7);
+                CREATE TABLE request (
+                    id uuid PRIMARY KEY, method text NOT NULL, url text NOT NULL, payload text NOT NULL, body bytea,
+                    trace text);
+                CREATE TABLE result (id uuid PRIMARY KEY, head text, digest text, body bytea, place text);
+                CREATE TABLE dependency (entry uuid NOT NULL, needed uuid NOT NULL, PRIMARY KEY (entry, needed));
+                CREATE INDEX dependency_needed ON dependency (needed);
+                CREATE TABLE worker (
+                    id uuid PRIMARY KEY, name text NOT NULL, jobs integer NOT NULL, since bigint NOT NULL,
+                    seen bigint NOT NULL, until bigint NOT NULL);
+                CREATE TABLE host (
+                    name text PRIMARY KEY, is_own smallint NOT NULL, jobs integer, rate float8, retry_share float8,
+                    tokens float8 NOT NULL, refilled bigint NOT NULL, gate bigint NOT NULL, retries float8 NOT NULL);
+                CREATE TABLE queue (id smallint PRIMARY KEY CHECK (id = 0), paused smallint NOT NULL);
+                INSERT INTO queue VALUES (0, 0);
+                """, minimum: 1)
+    ]
+
+    /// Makes what is missing, and sets the connection up.
+    static func prepare(_ connection: PostgresConnection, _ schema: String) throws(SharedQueueError) {
+        guard !schema.isEmpty, schema.utf8.count <= 48,
+            schema.utf8.allSatisfy({ ASCII.isDigit($0) || $0 == UInt8(ascii: "_") || (0x61...0x7A).contains($0 | 0x20) })
+        else { throw .failed("The name of a schema has letters, digits and underscores.") }
+        try connection.execute("SET search_path TO \(quoted(schema)), pg_temp")
+        // Each statement has an index. What the planner knows of a young table is wrong a minute later.
+        try connection.execute("SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning")
+        if let version = try version(connection, schema) {
+            guard version.minimum <= Int64(steps.count) else {
+                throw .newerVersion("They need version \(version.minimum), and this is \(steps.count).")
+            }
+            if version.number >= Int64(steps.count) { return }
+        }
+        try make(connection, schema)
+    }
+
+    private static func make(_ connection: PostgresConnection, _ schema: String) throws(SharedQueueError) {
+        try connection.transaction { () throws(SharedQueueError) in
+            // One process at a time.
+            try connection.execute("SELECT pg_advisory_xact_lock(\(lock), hashtext('\(schema)'))")
+            let version = try version(connection, schema)?.number ?? 0
+            guard version < Int64(steps.count) else { return }
+            if version == 0 {
+                try connection.execute(
+                    """
+                    CREATE SCHEMA IF NOT EXISTS \(quoted(schema));
+                    CREATE TABLE version (number integer NOT NULL, minimum integer NOT NULL);
+                    INSERT INTO version VALUES (0, 0);
+                    """)
+            }
+            for step in steps.dropFirst(Int(version)) { try connection.execute(step.sql) }
+            let minimum = steps.map(\.minimum).max() ?? 1
+            try connection.execute("UPDATE version SET number = \(steps.count), minimum = \(minimum)")
+        }
+    }
+
+    /// The version of the tables; nil if there are none.
+    private static func version(
+        _ connection: PostgresConnection, _ schema: String
+    ) throws(SharedQueueError) -> (number: Int64, minimum: Int64)? {
+        let exists = try connection.query(
+            "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'version'", [.text(schema)])
+        guard !exists.isEmpty else { return nil }
+        let row = try connection.query("SELECT number, minimum FROM version", []).first
+        return row.flatMap { row in row.integer(0).flatMap { number in row.integer(1).map { (number, $0) } } }
+    }
+
+    /// A number of this library's own, by which processes take turns.
+    private static let lock = 0x436E_7679
+
+    static func quoted(_ name: String) -> String { "\"\(name.replacingOccurrences(of: "\"", with: "\"\""))\"" }
+}
+#endif

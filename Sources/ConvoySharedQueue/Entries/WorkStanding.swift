@@ -1,0 +1,253 @@
+import ConvoyDownloads
+import Foundation
+
+/// How an entry stands: a pure state machine. Stores read it, apply an event to it, and write it back, in one transaction.
+///
+/// Times are microseconds since 1970 on the clock of the store.
+package struct WorkStanding: Sendable, Equatable {
+    package var state = WorkState.ready
+    /// How many dependencies have not ended.
+    package var openDependencies = 0
+    /// How many dependencies have failed, or were cancelled.
+    package var failedDependencies = 0
+    package var policy = FailedDependencyPolicy.hold
+    /// Whether it runs without the dependencies that have failed, because it was retried by hand.
+    package var ignoresFailures = false
+    /// When it may start.
+    package var due: Int64 = 0
+    /// When it fails unless it has begun; nil for never.
+    package var deadline: Int64?
+    /// How many attempts have begun.
+    package var attempts = 0
+    package var maximumAttempts = 1
+    /// Whether it may be sent again where it is unknown whether it has arrived.
+    package var sendsAgain = true
+    /// The number of the last lease, by which a worker that has lost it is recognized.
+    package var lease: Int64 = 0
+    /// Who has leased it.
+    package var worker: UUID?
+    /// The status of the last response.
+    package var statusCode: Int?
+    /// The length of the result, in bytes.
+    package var size: Int64?
+    /// Why the last attempt has failed, without secrets.
+    package var error: String?
+    /// For how long it is kept once it is over, in microseconds; nil for ever.
+    package var kept: Int64?
+    /// When it is removed.
+    package var expires: Int64?
+    package var changed: Int64 = 0
+
+    package init() {}
+
+    /// What becomes of an entry.
+    package enum Change: Sendable, Equatable {
+        case enqueue
+        case becomeDue
+        /// Dependencies have changed by these numbers.
+        case dependencies(open: Int, failed: Int)
+        case claim(worker: UUID)
+        case report(WorkReport)
+        case release(worker: UUID, lease: Int64)
+        case expire
+        case passDeadline
+        case cancel, retry, pause, resume
+    }
+
+    /// What an entry that has ended means for those that depend on it.
+    package enum Outcome: Sendable { case succeeded, failed }
+
+    /// Nil for an entry that has not ended.
+    package var outcome: Outcome? {
+        switch state {
+        case .done: .succeeded
+        case .failed, .cancelled: .failed
+        default: nil
+        }
+    }
+
+    /// How the counts of a dependent change when an entry's outcome does.
+    package static func counts(from old: Outcome?, to new: Outcome?) -> (open: Int, failed: Int) {
+        (
+            (new == nil ? 1 : 0) - (old == nil ? 1 : 0),
+            (new == .failed ? 1 : 0) - (old == .failed ? 1 : 0)
+        )
+    }
+
+    /// Applies a change.
+    ///
+    /// - Returns: false if it cannot happen in this state, or comes from a worker that has lost its lease. Then nothing has
+    ///   changed.
+    @discardableResult
+    package mutating func apply(_ change: Change, now: Int64) -> Bool {
+        var next = self
+        guard next.carryOut(change, now), let event = change.event(next) else { return false }
+        if case .dependencies = change, next.state == state {
+            // Only the counts.
+        } else {
+            let from = event == .enqueue ? nil : Optional(state)
+            guard WorkState.transitions.contains(.init(event: event, from: from, to: next.state)) else { return false }
+            next.changed = now
+            next.expires = next.state.isOver ? kept.map { Self.sum(now, $0) } : nil
+        }
+        if next.state != .leased { next.worker = nil }
+        self = next
+        return true
+    }
+
+    private mutating func carryOut(_ change: Change, _ now: Int64) -> Bool {
+        switch change {
+        case .enqueue, .resume: place(now)
+        case .becomeDue:
+            guard due <= now else { return false }
+            state = .ready
+        case .dependencies(let open, let failed):
+            openDependencies += open
+            failedDependencies += failed
+            if state == .held { place(now) }
+        case .claim(let worker):
+            state = .leased
+            self.worker = worker
+            lease += 1
+            attempts += 1
+        case .report(let report):
+            guard state == .leased, lease == report.lease, worker == report.worker else { return false }
+            conclude(report, now)
+        case .release(let worker, let lease):
+            guard state == .leased, self.lease == lease, self.worker == worker else { return false }
+            attempts -= 1
+            state = .ready
+        case .expire:
+            if !sendsAgain {
+                fail(Self.unknownOutcome)
+            } else if attempts >= maximumAttempts {
+                fail("Its worker has ended, or was cut off, in the last of \(attempts) attempts.")
+            } else {
+                state = .ready
+                error = "Its worker has ended, or was cut off."
+            }
+        case .passDeadline:
+            guard let deadline, deadline <= now else { return false }
+            fail("Its deadline has passed.")
+        case .cancel: state = .cancelled
+        case .retry:
+            // One that is held by dependencies that have not ended goes on waiting for these.
+            (ignoresFailures, attempts, due) = (true, 0, min(due, now))
+            if let deadline, deadline <= now { self.deadline = nil }
+            place(now)
+        case .pause:
+            // Nobody would know whether it has arrived.
+            if state == .leased, !sendsAgain { return false }
+            state = .paused
+        }
+        return true
+    }
+
+    /// Puts an entry where it belongs that is not under way.
+    private mutating func place(_ now: Int64) {
+        if openDependencies > 0 {
+            state = .held
+        } else if failedDependencies > 0, !ignoresFailures, policy != .run {
+            if policy == .fail { fail("A dependency has failed.") } else { state = .held }
+        } else {
+            state = due > now ? .waiting : .ready
+        }
+    }
+
+    private mutating func conclude(_ report: WorkReport, _ now: Int64) {
+        (statusCode, size, error) = (report.statusCode, report.size, report.error)
+        switch report.end {
+        case .succeeded: state = .done
+        case .failed: state = .failed
+        case .failedForNow(let delay):
+            due = Self.sum(now, max(0, delay))
+            if attempts >= maximumAttempts {
+                state = .failed
+            } else if let deadline, due > deadline {
+                fail("\(report.error ?? "It has failed.") The next attempt would be after its deadline.")
+            } else {
+                state = .retrying
+            }
+        }
+    }
+
+    private mutating func fail(_ reason: String) {
+        state = .failed
+        error = reason
+    }
+
+    /// The error of a request of which it is unknown whether it has arrived.
+    package static let unknownOutcome =
+        "It is unknown whether the request has arrived, and it must not be sent again unasked."
+
+    private static func sum(_ one: Int64, _ other: Int64) -> Int64 {
+        let (sum, overflow) = one.addingReportingOverflow(other)
+        return overflow ? .max : sum
+    }
+}
+
+extension WorkStanding.Change {
+    /// The event of the table that the change is.
+    fileprivate func event(_ next: WorkStanding) -> WorkState.Event? {
+        switch self {
+        case .enqueue: .enqueue
+        case .becomeDue: .becomeDue
+        case .dependencies: .dependencyChange
+        case .claim: .claim
+        case .report(let report):
+            switch report.end {
+            case .succeeded: .succeed
+            case .failed: .failForGood
+            case .failedForNow: .failForNow
+            }
+        case .release: .release
+        case .expire: .expire
+        case .passDeadline: .passDeadline
+        case .cancel: .cancel
+        case .retry: .retry
+        case .pause: .pause
+        case .resume: .resume
+        }
+    }
+}
+
+/// What a worker reports of an attempt that has ended.
+package struct WorkReport: Sendable, Equatable {
+    package enum End: Sendable, Equatable {
+        case succeeded
+        /// The next attempt may come after this many microseconds.
+        case failedForNow(delay: Int64)
+        case failed
+    }
+
+    package var id: UUID
+    package var worker: UUID
+    package var lease: Int64
+    package var end: End
+    package var statusCode: Int?
+    package var size: Int64?
+    /// Why it has failed, without secrets.
+    package var error: String?
+    /// For how long the host is to be left alone, in microseconds: it has answered 429 or 503, or refused its connection.
+    package var gate: Int64?
+    /// What is kept of the response, beside the status; nil for nothing.
+    package var result: WorkResult?
+
+    package init(id: UUID, worker: UUID, lease: Int64, end: End) {
+        (self.id, self.worker, self.lease, self.end) = (id, worker, lease, end)
+    }
+}
+
+/// What is kept of a response.
+package struct WorkResult: Sendable, Equatable {
+    /// The header fields, a line each.
+    package var head: String?
+    /// The checksum of the body, as `sha-256:…`.
+    package var digest: String?
+    /// A body that is kept in the entry.
+    package var body: [UInt8]?
+    /// Where the body is otherwise: the URL of a file or an object.
+    package var place: String?
+
+    package init() {}
+}

@@ -1,0 +1,231 @@
+import ConvoyDatabase
+import ConvoySupport
+import Foundation
+
+/// The shared queue of one machine, in a file that processes share.
+final class SQLiteWorkDatabase: WorkDatabase {
+    private let database: Database
+    private var translations: [String: String] = [:]
+    var dialect: WorkDialect { Self.dialect }
+    var isBroken: Bool { !database.isCurrent }
+
+    init(path: String) throws(SharedQueueError) {
+        do throws(DatabaseError) {
+            database = try Database(path: path, schema: Self.schema, busyTimeout: 30)
+            // What was enqueued survives a power cut.
+            try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
+            try database.addUnhexed()
+        } catch {
+            throw SharedQueueError(error)
+        }
+    }
+
+    static let schema = DatabaseSchema(
+        applicationID: 0x4376_5368,
+        steps: [
+            """
+            CREATE TABLE entry (
+                sequence INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, state INTEGER NOT NULL,
+                kind INTEGER NOT NULL, host TEXT NOT NULL, tag TEXT NOT NULL, lane TEXT NOT NULL, place INTEGER NOT NULL,
+                due INTEGER NOT NULL, deadline INTEGER, open INTEGER NOT NULL, failed INTEGER NOT NULL,
+                policy INTEGER NOT NULL, forgiven INTEGER NOT NULL, priority INTEGER NOT NULL, attempts INTEGER NOT NULL,
+                attempt_limit INTEGER NOT NULL, sends_again INTEGER NOT NULL, lease INTEGER NOT NULL, worker TEXT,
+                status INTEGER, size INTEGER, error TEXT, kept INTEGER, expires INTEGER, changed INTEGER NOT NULL,
+                enqueued INTEGER NOT NULL, batch TEXT, unique_key TEXT);
+            CREATE INDEX entry_ready ON entry (lane, place) WHERE state = 2;
+            CREATE INDEX entry_due ON entry (due) WHERE state IN (0, 4);
+            CREATE INDEX entry_worker ON entry (worker) WHERE state = 3;
+            CREATE INDEX entry_leased_host ON entry (host) WHERE state = 3;
+            CREATE INDEX entry_deadline ON entry (deadline) WHERE deadline IS NOT NULL;
+            CREATE INDEX entry_expires ON entry (expires) WHERE expires IS NOT NULL;
+            CREATE INDEX entry_state ON entry (state, sequence);
+            CREATE INDEX entry_batch ON entry (batch, sequence) WHERE batch IS NOT NULL;
+            CREATE UNIQUE INDEX entry_key ON entry (unique_key)
+                WHERE unique_key IS NOT NULL AND state NOT IN (6, 7);
+            CREATE TABLE request (
+                id TEXT PRIMARY KEY, method TEXT NOT NULL, url TEXT NOT NULL, payload TEXT NOT NULL, body BLOB,
+                trace TEXT) WITHOUT ROWID;
+            CREATE TABLE result (id TEXT PRIMARY KEY, head TEXT, digest TEXT, body BLOB, place TEXT) WITHOUT ROWID;
+            CREATE TABLE dependency (
+                entry TEXT NOT NULL, needed TEXT NOT NULL, PRIMARY KEY (entry, needed)) WITHOUT ROWID;
+            CREATE INDEX dependency_needed ON dependency (needed);
+            CREATE TABLE worker (
+                id TEXT PRIMARY KEY, name TEXT NOT NULL, jobs INTEGER NOT NULL, since INTEGER NOT NULL,
+                seen INTEGER NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+            CREATE TABLE host (
+                name TEXT PRIMARY KEY, is_own INTEGER NOT NULL, jobs INTEGER, rate REAL, retry_share REAL,
+                tokens REAL NOT NULL, refilled INTEGER NOT NULL, gate INTEGER NOT NULL, retries REAL NOT NULL)
+                WITHOUT ROWID;
+            CREATE TABLE queue (id INTEGER PRIMARY KEY CHECK (id = 0), paused INTEGER NOT NULL);
+            INSERT INTO queue VALUES (0, 0);
+            """
+        ])
+
+    static let dialect = WorkDialect(
+        now: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)", forUpdate: "", forUpdateSkippingLocked: "",
+        forShare: "",
+        rows: { parameter, columns in
+            let list = columns.enumerated().map { index, column in
+                let value = "json_extract(value, '$[\(index)]')"
+                return "\(column.kind == .bytes ? "unhexed(\(value))" : value) AS \(column.name)"
+            }
+            return "(SELECT \(list.joined(separator: ", ")) FROM json_each(\(parameter)))"
+        })
+
+    func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow] {
+        var rows: [WorkRow] = []
+        do throws(DatabaseError) {
+            try database.forEachRow(translated(sql), values.map(DatabaseValue.init)) { statement throws(DatabaseError) in
+                rows.append(WorkRow((0..<statement.columnCount).map { statement.value($0) }))
+            }
+        } catch {
+            throw SharedQueueError(error)
+        }
+        return rows
+    }
+
+    /// The statement with SQLite's numbered parameters.
+    private func translated(_ sql: String) -> String {
+        if let known = translations[sql] { return known }
+        // In paths of JSON the character stays.
+        let text = sql.replacingOccurrences(of: "$", with: "?").replacingOccurrences(of: "'?[", with: "'$[")
+        translations[sql] = text
+        return text
+    }
+
+    func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
+        var failure: SharedQueueError?
+        do throws(DatabaseError) {
+            return try database.transaction { () throws(DatabaseError) in
+                do throws(SharedQueueError) {
+                    return try body()
+                } catch {
+                    failure = error
+                    throw DatabaseError.rolledBack
+                }
+            }
+        } catch {
+            throw failure ?? SharedQueueError(error)
+        }
+    }
+
+    func pick(_ lanes: [WorkLane], limit: Int) throws(SharedQueueError) -> [WorkRow] {
+        var found: [(place: Int64, row: WorkRow)] = []
+        for lane in lanes {
+            for row in try query(
+                """
+                SELECT \(WorkStore.standingColumns), e.place FROM entry AS e WHERE e.state = 2 AND e.lane = $1
+                ORDER BY e.place LIMIT $2
+                """, [.text(lane.name), .integer(Int64(lane.count))])
+            {
+                found.append((row.integer(20) ?? 0, row))
+            }
+        }
+        return found.sorted { $0.place < $1.place }.prefix(limit).map(\.row)
+    }
+
+    /// Other connections see it by the database's version.
+    func announce(_ change: WorkAnnouncement) {}
+}
+
+/// Looks at the version of a database, which changes with each transaction of another connection.
+final class SQLiteWorkListener: WorkListener, @unchecked Sendable {
+    private let database: Database
+    private var version: Int64
+    private let interruption = Interruption()
+    /// How often it looks, in milliseconds.
+    private static let interval = 50
+
+    init(path: String) throws(SharedQueueError) {
+        do throws(DatabaseError) {
+            database = try Database(path: path, schema: SQLiteWorkDatabase.schema)
+            version = try database.dataVersion()
+        } catch {
+            throw SharedQueueError(error)
+        }
+    }
+
+    func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement> {
+        let end = Nanoseconds.deadline(Double(milliseconds) / 1000, after: MonotonicClock.now)
+        repeat {
+            if interruption.wait(milliseconds: Self.interval) { return [] }
+            do throws(DatabaseError) {
+                let now = try database.dataVersion()
+                if now != version {
+                    version = now
+                    return [.work, .control]
+                }
+            } catch {
+                throw SharedQueueError(error)
+            }
+        } while MonotonicClock.now < end
+        return []
+    }
+
+    func interrupt() { interruption.interrupt() }
+}
+
+/// Something that a thread waits for, until another one interrupts it.
+package final class Interruption: @unchecked Sendable {
+    private let condition = NSCondition()
+    private var isInterrupted = false
+
+    package init() {}
+
+    /// Waits; returns whether it was interrupted.
+    package func wait(milliseconds: Int) -> Bool {
+        condition.lock()
+        defer { condition.unlock() }
+        let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1000)
+        while !isInterrupted, condition.wait(until: end) {}
+        defer { isInterrupted = false }
+        return isInterrupted
+    }
+
+    package func interrupt() {
+        condition.lock()
+        isInterrupted = true
+        condition.signal()
+        condition.unlock()
+    }
+}
+
+extension DatabaseValue {
+    fileprivate init(_ value: WorkValue) {
+        switch value {
+        case .null: self = .null
+        case .integer(let number): self = .integer(number)
+        case .real(let number): self = .real(number)
+        case .text(let text): self = .text(text)
+        case .bytes(let bytes): self = .blob(bytes)
+        }
+    }
+}
+
+extension Statement {
+    fileprivate func value(_ column: Int) -> WorkValue {
+        switch kind(column) {
+        case .null: .null
+        case .integer: .integer(integer(column))
+        case .real: .real(real(column))
+        case .text: .text(text(column))
+        case .blob: .bytes(blob(column))
+        }
+    }
+}
+
+extension SharedQueueError {
+    fileprivate init(_ error: DatabaseError) {
+        let text = error.description
+        self =
+            switch error.code {
+            case .busy: .conflict(text)
+            case .full: .diskFull(text)
+            case .damaged, .foreign: .foreign(text)
+            case .newer: .newerVersion(text)
+            case .unsafe, .readOnly: .denied(text)
+            case .cannotOpen, .io, .replaced: .unavailable(text)
+            case .other: error.isUniqueViolation ? .duplicateKey(text) : .failed(text)
+            }
+    }
+}

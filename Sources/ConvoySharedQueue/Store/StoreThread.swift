@@ -1,0 +1,136 @@
+import ConvoySupport
+import Foundation
+
+/// A thread with a connection to the database of a queue, which makes a new one when it is lost.
+final class StoreThread: @unchecked Sendable {
+    typealias Opening = @Sendable () throws(SharedQueueError) -> any WorkDatabase
+
+    private typealias Job = (StoreThread) -> Void
+
+    private let open: Opening
+    private let condition = NSCondition()
+    // Guarded by the condition.
+    private var jobs = Backlog<Job>()
+    private var isClosed = false
+    private var isRunning = false
+    /// Used by the thread only.
+    private var store: WorkStore?
+
+    init(open: @escaping Opening) { self.open = open }
+
+    /// Does something with the store. A lost connection is made again for up to `patience` seconds.
+    func perform<Result: Sendable>(
+        patience: TimeInterval = 30, _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Result
+    ) async throws(SharedQueueError) -> Result {
+        let result: Swift.Result<Result, SharedQueueError> = await withCheckedContinuation { continuation in
+            submit { thread in continuation.resume(returning: thread.run(patience, body)) }
+        }
+        return try result.get()
+    }
+
+    /// Ends the thread after what was submitted. Later calls fail.
+    func close() {
+        condition.lock()
+        isClosed = true
+        condition.broadcast()
+        condition.unlock()
+    }
+
+    private func submit(_ job: @escaping Job) {
+        condition.lock()
+        jobs.append(job)
+        let starts = !isRunning
+        isRunning = true
+        condition.signal()
+        condition.unlock()
+        guard starts else { return }
+        do throws(SystemError) {
+            try SystemThread.start(name: "Convoy.Store", stackSize: 1 << 20) { self.work() }
+        } catch {
+            // The system makes no thread: the jobs are done by one of libdispatch, this once.
+            DispatchQueue.global().async { self.work() }
+        }
+    }
+
+    private func work() {
+        while true {
+            condition.lock()
+            // The connection is closed after a while without use.
+            let end = Date(timeIntervalSinceNow: 60)
+            while jobs.isEmpty, !isClosed, condition.wait(until: end) {}
+            guard let job = jobs.popFirst() else {
+                isRunning = false
+                store = nil
+                condition.unlock()
+                return
+            }
+            condition.unlock()
+            job(self)
+        }
+    }
+
+    private func run<Result>(
+        _ patience: TimeInterval, _ body: (WorkStore) throws(SharedQueueError) -> Result
+    ) -> Swift.Result<Result, SharedQueueError> {
+        var delay = 0.05
+        let end = Nanoseconds.deadline(patience, after: MonotonicClock.now)
+        while true {
+            if isOver { return .failure(.closed) }
+            do throws(SharedQueueError) {
+                if store?.database.isBroken == true { store = nil }
+                let current: WorkStore
+                if let store { current = store } else { current = WorkStore(try open()) }
+                store = current
+                return .success(try body(current))
+            } catch {
+                guard case .unavailable = error, MonotonicClock.now < end else { return .failure(error) }
+                store = nil
+                wait(delay)
+                delay = min(delay * 2, 2)
+            }
+        }
+    }
+
+    private var isOver: Bool {
+        condition.lock()
+        defer { condition.unlock() }
+        return isClosed
+    }
+
+    private func wait(_ seconds: TimeInterval) {
+        condition.lock()
+        defer { condition.unlock() }
+        let end = Date(timeIntervalSinceNow: seconds)
+        while !isClosed, condition.wait(until: end) {}
+    }
+}
+
+/// Where the entries of a ``SharedQueue`` are kept: a file of SQLite, for one machine, or a database of PostgreSQL, for many
+/// (`ConvoyPostgres`).
+public struct SharedQueueStore: Sendable {
+    /// How it is shown, without secrets.
+    public let name: String
+    let open: StoreThread.Opening
+    let listen: @Sendable () throws(SharedQueueError) -> any WorkListener
+
+    package init(
+        name: String, open: @escaping @Sendable () throws(SharedQueueError) -> any WorkDatabase,
+        listen: @escaping @Sendable () throws(SharedQueueError) -> any WorkListener
+    ) {
+        (self.name, self.open, self.listen) = (name, open, listen)
+    }
+
+    /// A file on this machine, which its processes share. It is made with the mode 0600 if it is not there; its directory must
+    /// be. Not for a file system of the network.
+    public static func sqlite(_ file: URL) -> SharedQueueStore {
+        let path = file.path
+        return SharedQueueStore(
+            name: path, open: { () throws(SharedQueueError) in try SQLiteWorkDatabase(path: path) },
+            listen: { () throws(SharedQueueError) in try SQLiteWorkListener(path: path) })
+    }
+}
+
+extension SharedQueueStore: CustomStringConvertible {
+    /// The name.
+    public var description: String { name }
+}

@@ -1,0 +1,193 @@
+import ConvoySupport
+import Foundation
+
+/// A connection to the database of a shared queue: SQLite or PostgreSQL. Used by one thread at a time. All calls block.
+package protocol WorkDatabase: AnyObject {
+    /// How its SQL differs.
+    var dialect: WorkDialect { get }
+    /// Runs a statement with the values of `$1`, `$2` and so on, and returns its rows.
+    ///
+    /// - Parameter sql: a constant, because the connection keeps it prepared.
+    func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow]
+    /// Runs a closure in a transaction.
+    func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result
+    /// Locks ready entries of lanes, those of the lowest rank first, and returns the columns of a standing. Within a
+    /// transaction. Entries that another transaction has locked are left out.
+    ///
+    /// - Parameter lanes: where to look, and for how many in each.
+    func pick(_ lanes: [WorkLane], limit: Int) throws(SharedQueueError) -> [WorkRow]
+    /// Tells the listeners of other processes of a change, with the transaction's commit.
+    func announce(_ change: WorkAnnouncement) throws(SharedQueueError)
+    /// Whether the connection is broken, so that a new one is needed.
+    var isBroken: Bool { get }
+}
+
+/// Waits for what other processes announce. Used by one thread, but for ``interrupt()``.
+package protocol WorkListener: AnyObject, Sendable {
+    /// Blocks until something was announced, or the time has passed, or ``interrupt()`` was called.
+    ///
+    /// - Returns: what was announced. `.work` also where announcements may have been lost.
+    /// - Throws: if its connection is broken.
+    func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement>
+    /// Ends a wait. Can be called from any thread.
+    func interrupt()
+}
+
+/// What processes tell each other.
+package enum WorkAnnouncement: String, Sendable, CaseIterable {
+    /// Entries have become ready.
+    case work
+    /// Leased entries were cancelled or paused, or the queue was.
+    case control
+}
+
+/// A value of a parameter or a column.
+package enum WorkValue: Sendable, Hashable {
+    case null
+    case integer(Int64)
+    case real(Double)
+    case text(String)
+    case bytes([UInt8])
+
+    package static func integer(_ value: Int64?) -> WorkValue { value.map { .integer($0) } ?? .null }
+    package static func real(_ value: Double?) -> WorkValue { value.map { .real($0) } ?? .null }
+    package static func text(_ value: String?) -> WorkValue { value.map { .text($0) } ?? .null }
+    package static func bytes(_ value: [UInt8]?) -> WorkValue { value.map { .bytes($0) } ?? .null }
+    package static func id(_ value: UUID?) -> WorkValue { .text(value?.uuidString.lowercased()) }
+}
+
+/// A row of a result. A column of another type, or one that is not there, reads as nothing.
+package struct WorkRow: Sendable {
+    package var columns: [WorkValue]
+
+    package init(_ columns: [WorkValue]) { self.columns = columns }
+
+    private subscript(column: Int) -> WorkValue { columns.indices.contains(column) ? columns[column] : .null }
+
+    package func integer(_ column: Int) -> Int64? {
+        switch self[column] {
+        case .integer(let number): number
+        case .real(let number): Int64(exactly: number.rounded())
+        default: nil
+        }
+    }
+
+    package func int(_ column: Int) -> Int? { integer(column).map { Int(clamping: $0) } }
+
+    package func real(_ column: Int) -> Double? {
+        switch self[column] {
+        case .integer(let number): Double(number)
+        case .real(let number): number
+        default: nil
+        }
+    }
+
+    package func text(_ column: Int) -> String? { if case .text(let text) = self[column] { text } else { nil } }
+
+    package func id(_ column: Int) -> UUID? { text(column).flatMap { UUID(uuidString: $0) } }
+
+    package func bytes(_ column: Int) -> [UInt8]? {
+        switch self[column] {
+        case .bytes(let bytes): bytes
+        case .text(let text): Array(text.utf8)
+        default: nil
+        }
+    }
+}
+
+/// The entries of one tag for one host.
+package struct WorkLane: Sendable, Hashable {
+    /// The tag and the host. No tag has the character between them.
+    package let name: String
+    /// How many entries are wanted of it.
+    package var count = 0
+
+    static let separator: Character = "\u{1F}"
+
+    package init(name: String) { self.name = name }
+
+    init(tag: String, host: String) { name = "\(tag)\(Self.separator)\(host)" }
+
+    var host: String { name.firstIndex(of: Self.separator).map { String(name[name.index(after: $0)...]) } ?? name }
+}
+
+/// How the SQL of a database differs from that of another one.
+package struct WorkDialect: Sendable {
+    /// The type of a column of a list of rows.
+    package enum Kind: Sendable { case id, integer, real, text, bytes }
+
+    /// An expression for the time, in microseconds since 1970.
+    package let now: String
+    /// What locks the rows of the table `e` until the transaction ends; empty where a transaction is alone.
+    package let forUpdate: String
+    /// The same, leaving out rows that are locked.
+    package let forUpdateSkippingLocked: String
+    /// What keeps rows of the table `e` from changing until the transaction ends.
+    package let forShare: String
+    /// A table of the rows that a parameter lists as JSON, an array for each, named by its columns.
+    package let rows: @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
+
+    package init(
+        now: String, forUpdate: String, forUpdateSkippingLocked: String, forShare: String,
+        rows: @escaping @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
+    ) {
+        (self.now, self.forUpdate, self.forUpdateSkippingLocked) = (now, forUpdate, forUpdateSkippingLocked)
+        (self.forShare, self.rows) = (forShare, rows)
+    }
+
+    /// A table of identifiers in its only column, `id`.
+    package func ids(_ parameter: String) -> String { rows(parameter, [("id", .id)]) }
+}
+
+/// Rows as the JSON text of a parameter.
+package struct WorkRowsText {
+    private var text: [UInt8] = [UInt8(ascii: "[")]
+
+    package init() {}
+
+    package init(ids: some Sequence<UUID>) {
+        for id in ids { append([.id(id)]) }
+    }
+
+    package var value: WorkValue { .text(String(decoding: text + [UInt8(ascii: "]")], as: UTF8.self)) }
+
+    /// Adds a row. Bytes are written as hexadecimal digits.
+    package mutating func append(_ row: [WorkValue]) {
+        if text.count > 1 { text.append(UInt8(ascii: ",")) }
+        text.append(UInt8(ascii: "["))
+        for (index, value) in row.enumerated() {
+            if index > 0 { text.append(UInt8(ascii: ",")) }
+            append(value)
+        }
+        text.append(UInt8(ascii: "]"))
+    }
+
+    private mutating func append(_ value: WorkValue) {
+        switch value {
+        case .null: text += "null".utf8
+        case .integer(let number): text += String(number).utf8
+        case .real(let number): text += (number.isFinite ? "\(number)" : "null").utf8
+        case .text(let string):
+            text.append(UInt8(ascii: "\""))
+            for byte in string.utf8 {
+                switch byte {
+                case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
+                // No database stores this character in a text.
+                case 0: text += "\u{FFFD}".utf8
+                case ..<0x20: text += "\\u00".utf8 + Self.hexadecimal(byte)
+                default: text.append(byte)
+                }
+            }
+            text.append(UInt8(ascii: "\""))
+        case .bytes(let bytes):
+            text.append(UInt8(ascii: "\""))
+            for byte in bytes { text += Self.hexadecimal(byte) }
+            text.append(UInt8(ascii: "\""))
+        }
+    }
+
+    private static func hexadecimal(_ byte: UInt8) -> [UInt8] {
+        let digits = Array("0123456789abcdef".utf8)
+        return [digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+    }
+}

@@ -1,0 +1,174 @@
+import ConvoyDownloads
+import Foundation
+
+/// An entry that was claimed.
+package struct ClaimedWork: Sendable {
+    package var id: UUID
+    package var lease: Int64
+    package var attempts: Int
+    package var maximumAttempts: Int
+    package var sendsAgain: Bool
+    package var host: String
+    package var tag: String
+    package var kind: WorkItem.Kind
+    package var method: String
+    package var url: String
+    package var payload: String
+    package var body: [UInt8]?
+    package var trace: String?
+}
+
+/// What a claim has brought.
+package struct WorkClaim: Sendable {
+    package var entries: [ClaimedWork] = []
+    /// After how many microseconds another claim may bring something that this one could not; nil if that is unknown.
+    package var wait: Int64?
+    package var isPaused = false
+    /// Whether entries were ready that their host did not allow: there may be room for them when others have ended.
+    package var isHeldBack = false
+}
+
+extension WorkStore {
+    /// In how many lanes a claim looks at most. If there are more, the next claim goes on where this one has stopped.
+    private static let laneLimit = 500
+
+    /// Leases ready entries, those of the lowest rank first, within what their hosts allow.
+    ///
+    /// - Parameters:
+    ///   - worker: who leases them. It must have registered.
+    ///   - tags: only entries of these tags; nil for all.
+    package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
+        guard limit > 0 else { return WorkClaim() }
+        return try transaction { () throws(SharedQueueError) in
+            guard try !isPaused() else { return WorkClaim(isPaused: true) }
+            var lanes = try lanes(tags)
+            guard !lanes.isEmpty else { return WorkClaim() }
+            let now = try now()
+            var hosts = try shares(of: Set(lanes.map(\.host)), now)
+            var claim = WorkClaim(), allowed = hosts.mapValues(\.allowance)
+            if let first = hosts.values.compactMap({ $0.share.nextTime(after: now) }).min() { claim.wait = first - now }
+            claim.isHeldBack = !allowed.isEmpty
+            lanes.removeAll { allowed[$0.host] == 0 }
+            guard !lanes.isEmpty else { return claim }
+            let count = lanes.count == 1 ? limit : max(1, 2 * limit / lanes.count)
+            for index in lanes.indices { lanes[index].count = min(count, limit, allowed[lanes[index].host] ?? .max) }
+            var picked: [Locked] = []
+            for row in try database.pick(lanes, limit: limit) {
+                guard let entry = Locked(row) else { continue }
+                if let left = allowed[entry.host] {
+                    guard left > 0 else { continue }
+                    allowed[entry.host] = left - 1
+                }
+                picked.append(entry)
+            }
+            guard !picked.isEmpty else { return claim }
+            try apply(.claim(worker: worker), to: picked, now)
+            for (host, state) in hosts where state.share.limits.requestsPerSecond != nil {
+                let count = picked.count { $0.host == host }
+                hosts[host]?.share.take(count)
+            }
+            try write(hosts.mapValues(\.share).filter { $0.value.limits.requestsPerSecond != nil })
+            claim.entries = try requests(of: picked)
+            return claim
+        }
+    }
+
+    /// Where entries are ready: the first lanes behind those of the last call.
+    private func lanes(_ tags: [String]?) throws(SharedQueueError) -> [WorkLane] {
+        guard let tags else { return try lanes(from: "", to: "\u{10FFFF}") }
+        var lanes: [WorkLane] = []
+        for tag in Set(tags).sorted() {
+            lanes += try self.lanes(from: "\(tag)\(WorkLane.separator)", to: "\(tag) ")
+        }
+        return lanes
+    }
+
+    private func lanes(from first: String, to end: String) throws(SharedQueueError) -> [WorkLane] {
+        let cursor = cursors[first]
+        var found = try lanes(behind: cursor?.name ?? first, before: end)
+        if cursor != nil, found.count < Self.laneLimit {
+            // Around once.
+            let known = Set(found)
+            found += try lanes(behind: first, before: end).filter { !known.contains($0) }
+            found = Array(found.prefix(Self.laneLimit))
+        }
+        cursors[first] = found.count < Self.laneLimit ? nil : found.last
+        return found
+    }
+
+    /// Looks only at the first entry of each lane, by the index.
+    private func lanes(behind first: String, before end: String) throws(SharedQueueError) -> [WorkLane] {
+        let ready = "e.state = \(WorkState.ready.code)"
+        return try database.query(
+            """
+            WITH RECURSIVE lane (name, number) AS (
+                SELECT (SELECT e.lane FROM entry AS e WHERE \(ready) AND e.lane > $1 AND e.lane < $2
+                    ORDER BY e.lane LIMIT 1), 1
+                UNION ALL
+                SELECT (SELECT e.lane FROM entry AS e WHERE \(ready) AND e.lane > lane.name AND e.lane < $2
+                    ORDER BY e.lane LIMIT 1), lane.number + 1
+                FROM lane WHERE lane.name IS NOT NULL AND lane.number < \(Self.laneLimit))
+            SELECT name FROM lane WHERE name IS NOT NULL
+            """, [.text(first), .text(end)]
+        ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
+    }
+
+    /// What the hosts allow that have limits or a gate. Rows of hosts with limits are locked.
+    private func shares(
+        of hosts: Set<String>, _ now: Int64
+    ) throws(SharedQueueError) -> [String: (share: HostShare, allowance: Int)] {
+        let shares = try lockShares(of: hosts, now)
+        guard !shares.isEmpty else { return [:] }
+        var leased: [String: Int] = [:]
+        let counted = shares.filter { $0.value.limits.maximumConcurrentRequests != nil }
+        if !counted.isEmpty {
+            var rows = WorkRowsText()
+            for host in counted.keys { rows.append([.text(host)]) }
+            for row in try database.query(
+                """
+                SELECT e.host, count(*) FROM entry AS e
+                WHERE e.state = \(WorkState.leased.code)
+                    AND e.host IN (SELECT host FROM \(dialect.rows("$1", [("host", .text)])) AS r) GROUP BY e.host
+                """, [rows.value])
+            {
+                if let host = row.text(0) { leased[host] = row.int(1) }
+            }
+        }
+        return shares.mapValuesWithKeys { host, share in
+            var share = share
+            let allowance = share.allowance(leased: leased[host] ?? 0, now: now)
+            return (share, allowance)
+        }
+    }
+
+    /// The requests of entries that were claimed, in their order.
+    private func requests(of entries: [Locked]) throws(SharedQueueError) -> [ClaimedWork] {
+        let rows = try database.query(
+            """
+            SELECT q.id, e.kind, e.tag, q.method, q.url, q.payload, q.body, q.trace
+            FROM request AS q JOIN entry AS e ON e.id = q.id
+            WHERE q.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
+            """, [WorkRowsText(ids: entries.map(\.id)).value])
+        var byID: [UUID: WorkRow] = [:]
+        for row in rows { if let id = row.id(0) { byID[id] = row } }
+        return entries.map { entry in
+            let row = byID[entry.id] ?? WorkRow([])
+            let standing = entry.standing
+            return ClaimedWork(
+                // The lease that the claim has given it.
+                id: entry.id, lease: standing.lease + 1, attempts: standing.attempts + 1,
+                maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
+                tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
+                method: row.text(3) ?? "GET", url: row.text(4) ?? "", payload: row.text(5) ?? "", body: row.bytes(6),
+                trace: row.text(7))
+        }
+    }
+}
+
+extension Dictionary {
+    fileprivate func mapValuesWithKeys<New>(_ body: (Key, Value) -> New) -> [Key: New] {
+        var new: [Key: New] = [:]
+        for (key, value) in self { new[key] = body(key, value) }
+        return new
+    }
+}

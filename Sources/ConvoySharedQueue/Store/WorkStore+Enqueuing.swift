@@ -1,0 +1,223 @@
+import ConvoyDownloads
+import Foundation
+
+/// An entry as it is stored when it is enqueued.
+package struct WorkItem: Sendable {
+    /// What kind of request it is.
+    package enum Kind: Int64, Sendable { case download = 0, outbox = 1, plain = 2 }
+
+    package var id: UUID
+    package var dependencies: Set<UUID> = []
+    package var kind = Kind.plain
+    package var method = "GET"
+    package var url = ""
+    /// The host and port, by which limits are counted.
+    package var host = ""
+    /// The rest of the request, as JSON.
+    package var payload = "{}"
+    /// What is sent; nil for nothing.
+    package var body: [UInt8]?
+    package var tag = ""
+    package var batch: String?
+    package var uniqueKey: String?
+    /// From -8 to 8.
+    package var priority = 0
+    /// The `traceparent` of who has enqueued it.
+    package var trace: String?
+    /// How many microseconds from now on it may start.
+    package var delay: Int64 = 0
+    /// After how many microseconds it fails unless it has begun; nil for never.
+    package var timeLimit: Int64?
+    package var standing = WorkStanding()
+
+    package init(id: UUID) { self.id = id }
+}
+
+extension WorkStore {
+    /// How many microseconds earlier an entry counts as enqueued for each step of its priority: 15 minutes.
+    static let priorityStep: Int64 = 900_000_000
+
+    /// Adds entries in this order, all or none.
+    ///
+    /// - Returns: the identifiers under which they are in the queue: that of an earlier entry where it has the same unique
+    ///   key.
+    @discardableResult
+    package func enqueue(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID] {
+        guard !items.isEmpty else { return [] }
+        var seen: Set<UUID> = []
+        for item in items where !seen.insert(item.id).inserted { throw .duplicate(item.id) }
+        return try transaction { () throws(SharedQueueError) in
+            let now = try now()
+            var names = try namesByKey(items)
+            var new: [WorkItem] = []
+            for item in items where names[item.id] == nil {
+                names[item.id] = item.id
+                new.append(item)
+            }
+            guard !new.isEmpty else { return items.map { names[$0.id] ?? $0.id } }
+            for index in new.indices {
+                new[index].dependencies = Set(new[index].dependencies.map { names[$0] ?? $0 })
+            }
+            let known = try database.query(
+                "SELECT e.id FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r) LIMIT 1",
+                [WorkRowsText(ids: new.map(\.id)).value])
+            if let id = known.first?.id(0) { throw .duplicate(id) }
+            try place(&new, now)
+            try insert(new, now)
+            return items.map { names[$0.id] ?? $0.id }
+        }
+    }
+
+    /// The entries that are there for the unique keys of items, by the items' identifiers. Of several items with one key the
+    /// first one counts.
+    private func namesByKey(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID: UUID] {
+        let keyed = items.filter { $0.uniqueKey != nil }
+        guard !keyed.isEmpty else { return [:] }
+        var rows = WorkRowsText()
+        for item in keyed { rows.append([.text(item.uniqueKey)]) }
+        let found = try database.query(
+            """
+            SELECT e.unique_key, e.id FROM entry AS e
+            WHERE e.unique_key IN (SELECT key FROM \(dialect.rows("$1", [("key", .text)])) AS r)
+                AND e.unique_key IS NOT NULL AND e.state NOT IN (\(WorkState.failed.code), \(WorkState.cancelled.code))
+            """, [rows.value])
+        var known: [String: UUID] = [:], names: [UUID: UUID] = [:]
+        for row in found { if let key = row.text(0), let id = row.id(1) { known[key] = id } }
+        for item in keyed {
+            guard let key = item.uniqueKey else { continue }
+            if let id = known[key] { names[item.id] = id } else { known[key] = item.id }
+        }
+        return names
+    }
+
+    /// Counts the dependencies of new entries, and decides in which state each begins.
+    private func place(_ items: inout [WorkItem], _ now: Int64) throws(SharedQueueError) {
+        let own = Set(items.map(\.id))
+        let others = items.reduce(into: Set<UUID>()) { $0.formUnion($1.dependencies.subtracting(own)) }
+        var outcomes: [UUID: WorkStanding.Outcome?] = [:]
+        if !others.isEmpty {
+            // They must not end between this and the commit.
+            let rows = try database.query(
+                """
+                SELECT e.id, e.state FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
+                ORDER BY e.id\(dialect.forShare)
+                """, [WorkRowsText(ids: others).value])
+            for row in rows {
+                guard let id = row.id(0), let state = row.integer(1).flatMap({ WorkState(code: $0) }) else { continue }
+                var standing = WorkStanding()
+                standing.state = state
+                outcomes[id] = .some(standing.outcome)
+            }
+        }
+        // A new entry that fails at once, because a dependency has failed, is one for its own dependents.
+        for index in try order(items) {
+            var item = items[index], standing = item.standing
+            for needed in item.dependencies {
+                guard let outcome = outcomes[needed] else { throw .unknownDependency(needed, of: item.id) }
+                switch outcome {
+                case nil: standing.openDependencies += 1
+                case .failed: standing.failedDependencies += 1
+                case .succeeded: break
+                }
+            }
+            standing.due = now.addingReportingOverflow(max(0, item.delay)).partialValue
+            standing.deadline = item.timeLimit.map { now.addingReportingOverflow(max(0, $0)).partialValue }
+            standing.apply(.enqueue, now: now)
+            item.standing = standing
+            outcomes[item.id] = .some(standing.outcome)
+            items[index] = item
+        }
+    }
+
+    /// The places of items in an order in which each comes behind those of them that it depends on.
+    private func order(_ items: [WorkItem]) throws(SharedQueueError) -> [Int] {
+        let indexes = Dictionary(items.enumerated().map { ($1.id, $0) }, uniquingKeysWith: { $1 })
+        var open = items.map { item in item.dependencies.count { indexes[$0] != nil } }
+        var dependents: [Int: [Int]] = [:]
+        for (index, item) in items.enumerated() {
+            for needed in item.dependencies {
+                if let other = indexes[needed] { dependents[other, default: []].append(index) }
+            }
+        }
+        var order = items.indices.filter { open[$0] == 0 }, next = 0
+        while next < order.count {
+            for dependent in dependents[order[next]] ?? [] {
+                open[dependent] -= 1
+                if open[dependent] == 0 { order.append(dependent) }
+            }
+            next += 1
+        }
+        if let member = items.indices.first(where: { open[$0] > 0 }), order.count < items.count {
+            throw .dependencyCycle(items[member].id)
+        }
+        return order
+    }
+
+    private func insert(_ items: [WorkItem], _ now: Int64) throws(SharedQueueError) {
+        var entries = WorkRowsText(), requests = WorkRowsText(), edges = WorkRowsText(), hasEdges = false
+        for (index, item) in items.enumerated() {
+            let standing = item.standing
+            let step = Int64(max(-8, min(8, item.priority))) * Self.priorityStep
+            entries.append([
+                .id(item.id), .integer(item.kind.rawValue), .text(item.host), .text(item.tag),
+                .text(WorkLane(tag: item.tag, host: item.host).name), .text(item.batch), .text(item.uniqueKey),
+                .integer(Int64(item.priority)), .integer(now + Int64(index) - step), .integer(now),
+                .integer(standing.state.code), .integer(Int64(standing.openDependencies)),
+                .integer(Int64(standing.failedDependencies)), .integer(Int64(standing.policy.rawValue)),
+                .integer(standing.due), .integer(standing.deadline), .integer(Int64(standing.maximumAttempts)),
+                .integer(standing.sendsAgain ? 1 : 0), .text(standing.error), .integer(standing.kept),
+                .integer(standing.expires),
+            ])
+            requests.append([
+                .id(item.id), .text(item.method), .text(item.url), .text(item.payload), .bytes(item.body),
+                .text(item.trace),
+            ])
+            for needed in item.dependencies {
+                edges.append([.id(item.id), .id(needed)])
+                hasEdges = true
+            }
+        }
+        do throws(SharedQueueError) {
+            let rows = dialect.rows(
+                "$1",
+                [
+                    ("id", .id), ("kind", .integer), ("host", .text), ("tag", .text), ("lane", .text), ("batch", .text),
+                    ("key", .text), ("priority", .integer), ("place", .integer), ("enqueued", .integer), ("state", .integer),
+                    ("open", .integer), ("failed", .integer), ("policy", .integer), ("due", .integer),
+                    ("deadline", .integer), ("attempts", .integer), ("again", .integer), ("error", .text),
+                    ("kept", .integer), ("expires", .integer),
+                ])
+            _ = try database.query(
+                """
+                INSERT INTO entry (id, kind, host, tag, lane, batch, unique_key, priority, place, enqueued, state, open, failed,
+                    policy, forgiven, due, deadline, attempts, attempt_limit, sends_again, lease, error, kept, expires,
+                    changed)
+                SELECT id, kind, host, tag, lane, batch, key, priority, place, enqueued, state, open, failed, policy, 0, due,
+                    deadline, 0, attempts, again, 0, error, kept, expires, enqueued
+                FROM \(rows) AS r
+                """, [entries.value])
+        } catch {
+            guard case .duplicateKey(let text) = error else { throw error }
+            // Another transaction was faster, whose entry is found now.
+            throw .conflict(text)
+        }
+        let rows = dialect.rows(
+            "$1",
+            [
+                ("id", .id), ("method", .text), ("url", .text), ("payload", .text), ("body", .bytes), ("trace", .text),
+            ])
+        _ = try database.query(
+            """
+            INSERT INTO request (id, method, url, payload, body, trace)
+            SELECT id, method, url, payload, body, trace FROM \(rows) AS r
+            """, [requests.value])
+        if hasEdges {
+            _ = try database.query(
+                """
+                INSERT INTO dependency (entry, needed)
+                SELECT entry, needed FROM \(dialect.rows("$1", [("entry", .id), ("needed", .id)])) AS r
+                """, [edges.value])
+        }
+        if items.contains(where: { $0.standing.state == .ready }) { try database.announce(.work) }
+    }
+}

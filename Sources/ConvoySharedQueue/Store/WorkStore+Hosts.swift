@@ -1,0 +1,132 @@
+import Foundation
+
+/// Limits, gates and the pause of the whole queue.
+extension WorkStore {
+    /// The name under which the limits of hosts are kept that have none of their own.
+    package static let everyHost = "*"
+
+    /// The shares of hosts that have limits or a gate, by their hosts. Those with limits are locked until the transaction
+    /// ends.
+    func lockShares(of hosts: Set<String>, _ now: Int64) throws(SharedQueueError) -> [String: HostShare] {
+        guard try hasHosts() else { return [:] }
+        var rows = WorkRowsText()
+        for host in hosts.union([Self.everyHost]) { rows.append([.text(host)]) }
+        let condition = "e.name IN (SELECT name FROM \(dialect.rows("$1", [("name", .text)])) AS r)"
+        var found = try shares(condition, [rows.value], locks: false)
+        let standard = found.removeValue(forKey: Self.everyHost)?.limits
+        if let standard, standard.isLimited {
+            var missing = WorkRowsText(), isMissing = false
+            for host in hosts where found[host] == nil {
+                let share = HostShare(limits: standard, now: now)
+                missing.append([.text(host), .real(share.tokens), .integer(now), .real(share.retries)])
+                isMissing = true
+            }
+            if isMissing {
+                let table = dialect.rows(
+                    "$1", [("name", .text), ("tokens", .real), ("refilled", .integer), ("retries", .real)])
+                _ = try database.query(
+                    """
+                    INSERT INTO host (name, is_own, tokens, refilled, gate, retries)
+                    SELECT name, 0, tokens, refilled, 0, retries FROM \(table) AS r WHERE TRUE ON CONFLICT DO NOTHING
+                    """, [missing.value])
+            }
+        }
+        guard standard?.isLimited == true || found.values.contains(where: { $0.limits.isLimited }) else { return found }
+        found = try shares(condition, [rows.value], locks: true)
+        found[Self.everyHost] = nil
+        return found
+    }
+
+    /// Whether there is a row of a host at all.
+    private func hasHosts() throws(SharedQueueError) -> Bool {
+        try !database.query("SELECT 1 FROM host LIMIT 1", []).isEmpty
+    }
+
+    /// Reads shares. A host without limits of its own has the standard ones.
+    private func shares(
+        _ condition: String, _ values: [WorkValue], locks: Bool
+    ) throws(SharedQueueError) -> [String: HostShare] {
+        let rows = try database.query(
+            """
+            SELECT e.name, e.is_own, e.jobs, e.rate, e.retry_share, e.tokens, e.refilled, e.gate, e.retries FROM host AS e
+            WHERE \(condition) ORDER BY e.name\(locks ? dialect.forUpdate : "")
+            """, values)
+        func limits(_ row: WorkRow) -> HostLimits {
+            HostLimits(
+                maximumConcurrentRequests: row.int(2), requestsPerSecond: row.real(3), retryShare: row.real(4))
+        }
+        let standard = rows.first { $0.text(0) == Self.everyHost }.map(limits) ?? HostLimits()
+        var shares: [String: HostShare] = [:]
+        for row in rows {
+            guard let name = row.text(0) else { continue }
+            let isOwn = row.integer(1) == 1
+            shares[name] = HostShare(
+                limits: isOwn ? limits(row) : standard, tokens: row.real(5) ?? 0, refilled: row.integer(6) ?? 0,
+                gate: row.integer(7) ?? 0, retries: row.real(8) ?? 0)
+        }
+        return shares
+    }
+
+    /// Writes what is left of hosts.
+    func write(_ shares: [String: HostShare]) throws(SharedQueueError) {
+        guard !shares.isEmpty else { return }
+        var rows = WorkRowsText()
+        for (name, share) in shares.sorted(by: { $0.key < $1.key }) {
+            rows.append([
+                .text(name), .real(share.tokens), .integer(share.refilled), .integer(share.gate), .real(share.retries),
+            ])
+        }
+        let table = dialect.rows(
+            "$1",
+            [("name", .text), ("tokens", .real), ("refilled", .integer), ("gate", .integer), ("retries", .real)])
+        _ = try database.query(
+            """
+            INSERT INTO host (name, is_own, tokens, refilled, gate, retries)
+            SELECT name, 0, tokens, refilled, gate, retries FROM \(table) AS r WHERE TRUE
+            ON CONFLICT (name) DO UPDATE SET tokens = excluded.tokens, refilled = excluded.refilled,
+                gate = CASE WHEN excluded.gate > host.gate THEN excluded.gate ELSE host.gate END,
+                retries = excluded.retries
+            """, [rows.value])
+    }
+
+    /// Sets the limits of a host; nil for the standard ones.
+    package func setLimits(_ limits: HostLimits?, host: String) throws(SharedQueueError) {
+        try transaction { () throws(SharedQueueError) in
+            let share = HostShare(limits: limits ?? HostLimits(), now: try now())
+            _ = try database.query(
+                """
+                INSERT INTO host (name, is_own, jobs, rate, retry_share, tokens, refilled, gate, retries)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)
+                ON CONFLICT (name) DO UPDATE SET is_own = excluded.is_own, jobs = excluded.jobs, rate = excluded.rate,
+                    retry_share = excluded.retry_share, tokens = excluded.tokens
+                """,
+                [
+                    .text(host), .integer(limits == nil ? 0 : 1),
+                    .integer(limits?.maximumConcurrentRequests.map(Int64.init)), .real(limits?.requestsPerSecond),
+                    .real(limits?.retryShare), .real(share.tokens), .integer(share.refilled), .real(share.retries),
+                ])
+            try database.announce(.work)
+        }
+    }
+
+    /// Opens the gate of a host.
+    package func openGate(host: String) throws(SharedQueueError) {
+        _ = try database.query("UPDATE host SET gate = 0 WHERE name = $1", [.text(host)])
+        try database.announce(.work)
+    }
+
+    // MARK: The whole queue
+
+    /// Whether the whole queue is paused.
+    package func isPaused() throws(SharedQueueError) -> Bool {
+        try database.query("SELECT paused FROM queue", []).first?.integer(0) == 1
+    }
+
+    /// Pauses the whole queue, or resumes it. What is under way goes on.
+    package func setPaused(_ isPaused: Bool) throws(SharedQueueError) {
+        try transaction { () throws(SharedQueueError) in
+            _ = try database.query("UPDATE queue SET paused = $1", [.integer(isPaused ? 1 : 0)])
+            try database.announce(isPaused ? .control : .work)
+        }
+    }
+}

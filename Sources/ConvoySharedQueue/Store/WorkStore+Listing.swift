@@ -1,0 +1,226 @@
+import ConvoyDownloads
+import Foundation
+
+/// Which entries are meant.
+package struct WorkFilter: Sendable {
+    package var ids: [UUID]?
+    package var states: Set<WorkState>?
+    package var tag: String?
+    package var batch: String?
+    package var host: String?
+
+    package init() {}
+}
+
+/// An entry as it is listed.
+package struct WorkRecord: Sendable {
+    package var sequence: Int64
+    package var id: UUID
+    package var kind: WorkItem.Kind
+    package var method: String
+    package var url: String
+    package var host: String
+    package var tag: String
+    package var batch: String?
+    package var uniqueKey: String?
+    package var priority: Int
+    package var enqueued: Int64
+    package var standing: WorkStanding
+}
+
+/// A worker as it is listed.
+package struct WorkerRecord: Sendable {
+    package var id: UUID
+    package var name: String
+    package var jobs: Int
+    package var since: Int64
+    package var seen: Int64
+    package var leased: Int
+}
+
+extension WorkStore {
+    /// Entries in the order in which they were enqueued, or the other way round.
+    ///
+    /// - Parameter place: the sequence number behind which to go on; nil for the first ones.
+    package func list(
+        _ filter: WorkFilter, behind place: Int64? = nil, newestFirst: Bool = false, limit: Int
+    ) throws(SharedQueueError) -> [WorkRecord] {
+        var (condition, values) = sql(filter)
+        if let place {
+            values.append(.integer(place))
+            condition += " AND e.sequence \(newestFirst ? "<" : ">") $\(values.count)"
+        }
+        values.append(.integer(Int64(limit)))
+        return try database.query(
+            """
+            SELECT \(Self.standingColumns), e.sequence, e.kind, e.tag, e.batch, e.unique_key, e.priority, e.enqueued,
+                q.method, q.url
+            FROM entry AS e JOIN request AS q ON q.id = e.id WHERE \(condition)
+            ORDER BY e.sequence\(newestFirst ? " DESC" : "") LIMIT $\(values.count)
+            """, values
+        ).compactMap { row in
+            guard let entry = Locked(row) else { return nil }
+            return WorkRecord(
+                sequence: row.integer(20) ?? 0, id: entry.id,
+                kind: row.integer(21).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain, method: row.text(27) ?? "",
+                url: row.text(28) ?? "", host: entry.host, tag: row.text(22) ?? "", batch: row.text(23),
+                uniqueKey: row.text(24), priority: row.int(25) ?? 0, enqueued: row.integer(26) ?? 0,
+                standing: entry.standing)
+        }
+    }
+
+    private func sql(_ filter: WorkFilter) -> (condition: String, values: [WorkValue]) {
+        var conditions = ["TRUE"], values: [WorkValue] = []
+        func add(_ value: WorkValue, _ condition: (String) -> String) {
+            values.append(value)
+            conditions.append(condition("$\(values.count)"))
+        }
+        if let ids = filter.ids { add(WorkRowsText(ids: ids).value) { "e.id IN (SELECT id FROM \(dialect.ids($0)) AS r)" } }
+        if let states = filter.states {
+            conditions.append(states.isEmpty ? "FALSE" : "e.state IN (\(states.codes))")
+        }
+        if let tag = filter.tag { add(.text(tag)) { "e.tag = \($0)" } }
+        if let batch = filter.batch { add(.text(batch)) { "e.batch = \($0)" } }
+        if let host = filter.host { add(.text(host)) { "e.host = \($0)" } }
+        return (conditions.joined(separator: " AND "), values)
+    }
+
+    /// How many entries there are in each state.
+    package func counts(_ filter: WorkFilter = WorkFilter()) throws(SharedQueueError) -> [WorkState: Int] {
+        let (condition, values) = sql(filter)
+        var counts: [WorkState: Int] = [:]
+        for row in try database.query(
+            "SELECT e.state, count(*) FROM entry AS e WHERE \(condition) GROUP BY e.state", values)
+        {
+            if let state = row.integer(0).flatMap({ WorkState(code: $0) }) { counts[state] = row.int(1) }
+        }
+        return counts
+    }
+
+    /// How many entries that have not ended there are of each host, by state, at most of so many hosts.
+    package func countsByHost(limit: Int) throws(SharedQueueError) -> [(host: String, state: WorkState, count: Int)] {
+        let over = WorkState.allCases.filter(\.isOver)
+        let open = Set(WorkState.allCases).subtracting(over).union([.failed])
+        return try database.query(
+            """
+            SELECT e.host, e.state, count(*) FROM entry AS e WHERE e.state IN (\(open.codes))
+            GROUP BY e.host, e.state ORDER BY count(*) DESC, e.host LIMIT $1
+            """, [.integer(Int64(limit))]
+        ).compactMap { row in
+            guard let host = row.text(0), let state = row.integer(1).flatMap({ WorkState(code: $0) }) else { return nil }
+            return (host, state, row.int(2) ?? 0)
+        }
+    }
+
+    /// The workers that count as alive.
+    package func workers() throws(SharedQueueError) -> [WorkerRecord] {
+        try database.query(
+            """
+            SELECT e.id, e.name, e.jobs, e.since, e.seen,
+                (SELECT count(*) FROM entry AS l WHERE l.state = \(WorkState.leased.code) AND l.worker = e.id)
+            FROM worker AS e WHERE e.until > \(dialect.now) ORDER BY e.name, e.since
+            """, []
+        ).compactMap { row in
+            guard let id = row.id(0) else { return nil }
+            return WorkerRecord(
+                id: id, name: row.text(1) ?? "", jobs: row.int(2) ?? 0, since: row.integer(3) ?? 0,
+                seen: row.integer(4) ?? 0, leased: row.int(5) ?? 0)
+        }
+    }
+
+    /// The limits that were set, and the gates that are closed, by host.
+    package func hosts() throws(SharedQueueError) -> [(host: String, limits: HostLimits, gate: Int64?)] {
+        try database.query(
+            """
+            SELECT e.name, e.jobs, e.rate, e.retry_share, e.gate, \(dialect.now) FROM host AS e
+            WHERE e.is_own = 1 OR e.gate > \(dialect.now) ORDER BY e.name LIMIT 1000
+            """, []
+        ).compactMap { row in
+            guard let host = row.text(0), let gate = row.integer(4), let now = row.integer(5) else { return nil }
+            let limits = HostLimits(
+                maximumConcurrentRequests: row.int(1), requestsPerSecond: row.real(2), retryShare: row.real(3))
+            return (host, limits, gate > now ? gate : nil)
+        }
+    }
+
+    /// What is kept of the response of an entry.
+    package func result(of id: UUID) throws(SharedQueueError) -> WorkResult? {
+        guard
+            let row = try database.query(
+                "SELECT e.head, e.digest, e.body, e.place FROM result AS e WHERE e.id = $1", [.id(id)]
+            ).first
+        else { return nil }
+        var result = WorkResult()
+        (result.head, result.digest, result.body, result.place) = (row.text(0), row.text(1), row.bytes(2), row.text(3))
+        return result
+    }
+
+    /// What an entry depends on, and what depends on it, at most so many of each.
+    package func edges(of id: UUID, limit: Int) throws(SharedQueueError) -> (needed: [UUID], dependents: [UUID]) {
+        let values: [WorkValue] = [.id(id), .integer(Int64(limit))]
+        let needed = try database.query("SELECT d.needed FROM dependency AS d WHERE d.entry = $1 LIMIT $2", values)
+        let dependents = try database.query("SELECT d.entry FROM dependency AS d WHERE d.needed = $1 LIMIT $2", values)
+        return (needed.compactMap { $0.id(0) }, dependents.compactMap { $0.id(0) })
+    }
+
+    // MARK: Changing many
+
+    /// Applies a change to entries, some hundreds in each transaction. Returns how many it has changed.
+    package func apply(_ change: WorkStanding.Change, to filter: WorkFilter) throws(SharedQueueError) -> Int {
+        let sources: Set<WorkState> =
+            switch change {
+            case .cancel: WorkState.sources(of: .cancel)
+            case .retry: WorkState.sources(of: .retry)
+            case .pause: WorkState.sources(of: .pause)
+            case .resume: WorkState.sources(of: .resume)
+            default: []
+            }
+        var filter = filter, place: Int64 = 0, count = 0
+        filter.states = filter.states.map { $0.intersection(sources) } ?? sources
+        while true {
+            let page = try list(filter, behind: place, limit: 500)
+            guard let last = page.last else { return count }
+            place = last.sequence
+            count += try transaction { () throws(SharedQueueError) in
+                let entries = try lock(page.map(\.id)).filter { filter.states?.contains($0.old.state) ?? true }
+                return try apply(change, to: entries, try now())
+            }
+        }
+    }
+
+    /// Removes entries that are over. Returns how many.
+    package func purge(_ filter: WorkFilter, olderThan age: Int64) throws(SharedQueueError) -> Int {
+        var filter = filter
+        let over = Set(WorkState.allCases.filter(\.isOver))
+        filter.states = filter.states?.intersection(over) ?? over
+        var (condition, values) = sql(filter)
+        values.append(.integer(age))
+        condition += " AND e.changed <= \(dialect.now) - $\(values.count)"
+        var count = 0
+        while true {
+            let removed = try remove(where: condition, values, 1000)
+            count += removed
+            if removed < 1000 { return count }
+        }
+    }
+
+    /// - Parameter condition: about the table `e`. Without values, the time is `$1`.
+    @discardableResult
+    func remove(where condition: String, _ values: [WorkValue], _ limit: Int) throws(SharedQueueError) -> Int {
+        let values = values.isEmpty ? [.integer(try now())] : values
+        guard try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", values).isEmpty else { return 0 }
+        return try transaction { () throws(SharedQueueError) in
+            let ids = try database.query(
+                "SELECT e.id FROM entry AS e WHERE \(condition) LIMIT \(limit)\(dialect.forUpdateSkippingLocked)", values
+            ).compactMap { $0.id(0) }
+            guard !ids.isEmpty else { return 0 }
+            let (list, table) = (WorkRowsText(ids: ids).value, dialect.ids("$1"))
+            for (name, column) in [
+                ("dependency", "entry"), ("dependency", "needed"), ("result", "id"), ("request", "id"), ("entry", "id"),
+            ] {
+                _ = try database.query("DELETE FROM \(name) WHERE \(column) IN (SELECT id FROM \(table) AS r)", [list])
+            }
+            return ids.count
+        }
+    }
+}

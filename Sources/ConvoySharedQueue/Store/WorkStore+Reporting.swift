@@ -1,0 +1,201 @@
+import ConvoyDownloads
+import Foundation
+
+/// What workers report, and what becomes of the entries of those that do not.
+extension WorkStore {
+    /// Stores what has become of attempts. Returns the reports that came too late: their leases are lost.
+    ///
+    /// - Parameter retry: changes the delay of an attempt that is to be repeated: nil for as it is.
+    package func report(_ reports: [WorkReport]) throws(SharedQueueError) -> Set<UUID> {
+        guard !reports.isEmpty else { return [] }
+        return try transaction { () throws(SharedQueueError) in
+            var byID: [UUID: WorkReport] = [:]
+            for report in reports { byID[report.id] = report }
+            var entries = try lock(byID.keys)
+            let now = try now()
+            // Hosts are locked after entries here and in claims.
+            var shares = try shares(of: entries, byID, now)
+            var late = Set(byID.keys)
+            for index in entries.indices {
+                guard var report = byID[entries[index].id] else { continue }
+                let host = entries[index].host
+                if case .failedForNow(let delay) = report.end, var share = shares[host] {
+                    let isFirst = entries[index].standing.attempts <= 1
+                    let more = share.account(isFirst: isFirst, retries: true)
+                    report.end = .failedForNow(delay: delay.addingReportingOverflow(more).partialValue)
+                    shares[host] = share
+                } else if var share = shares[host], entries[index].standing.attempts <= 1 {
+                    _ = share.account(isFirst: true, retries: false)
+                    shares[host] = share
+                }
+                guard entries[index].standing.apply(.report(report), now: now) else {
+                    byID[report.id] = nil
+                    continue
+                }
+                late.remove(report.id)
+                if let gate = report.gate { shares[host]?.close(until: now.addingReportingOverflow(gate).partialValue) }
+            }
+            try write(entries, now)
+            try write(shares)
+            try write(byID.values.filter { $0.result != nil })
+            return late
+        }
+    }
+
+    /// The hosts that reports change.
+    private func shares(
+        of entries: [Locked], _ reports: [UUID: WorkReport], _ now: Int64
+    ) throws(SharedQueueError) -> [String: HostShare] {
+        let gated = Set(entries.filter { reports[$0.id]?.gate != nil }.map(\.host))
+        let all = Set(entries.map(\.host))
+        var shares = try lockShares(of: all, now).filter { gated.contains($0.key) || $0.value.limits.retryShare != nil }
+        for host in gated where shares[host] == nil { shares[host] = HostShare(limits: HostLimits(), now: now) }
+        return shares
+    }
+
+    private func write(_ reports: [WorkReport]) throws(SharedQueueError) {
+        guard !reports.isEmpty else { return }
+        var rows = WorkRowsText()
+        for report in reports {
+            guard let result = report.result else { continue }
+            rows.append([
+                .id(report.id), .text(result.head), .text(result.digest), .bytes(result.body), .text(result.place),
+            ])
+        }
+        let table = dialect.rows(
+            "$1", [("id", .id), ("head", .text), ("digest", .text), ("body", .bytes), ("place", .text)])
+        _ = try database.query(
+            """
+            INSERT INTO result (id, head, digest, body, place) SELECT id, head, digest, body, place FROM \(table) AS r
+            WHERE TRUE ON CONFLICT (id) DO UPDATE SET head = excluded.head, digest = excluded.digest,
+                body = excluded.body, place = excluded.place
+            """, [rows.value])
+    }
+
+    /// Gives leases back of which no attempt has begun, or which have ended cleanly without a result.
+    package func release(_ leases: [UUID: Int64], worker: UUID) throws(SharedQueueError) {
+        guard !leases.isEmpty else { return }
+        try transaction { () throws(SharedQueueError) in
+            var entries = try lock(leases.keys)
+            let now = try now()
+            for index in entries.indices {
+                guard let lease = leases[entries[index].id] else { continue }
+                entries[index].standing.apply(.release(worker: worker, lease: lease), now: now)
+            }
+            try write(entries, now)
+        }
+    }
+
+    // MARK: Workers
+
+    /// Adds a worker, whose leases last for a time from now on, in microseconds.
+    package func register(_ worker: UUID, name: String, jobs: Int, lasting: Int64) throws(SharedQueueError) {
+        try transaction { () throws(SharedQueueError) in
+            let now = try now()
+            _ = try database.query(
+                "INSERT INTO worker (id, name, jobs, since, seen, until) VALUES ($1, $2, $3, $4, $5, $6)",
+                [
+                    .id(worker), .text(name), .integer(Int64(jobs)), .integer(now), .integer(now), .integer(now + lasting),
+                ])
+        }
+    }
+
+    /// Renews all leases of a worker by one statement, and returns them; nil if it counts as dead, so that it has none.
+    package func renew(_ worker: UUID, lasting: Int64) throws(SharedQueueError) -> [UUID: Int64]? {
+        try transaction { () throws(SharedQueueError) in
+            let known = try database.query("SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forUpdate)", [.id(worker)])
+            guard !known.isEmpty else { return nil }
+            let now = try now()
+            _ = try database.query(
+                "UPDATE worker SET seen = $2, until = $3 WHERE id = $1",
+                [.id(worker), .integer(now), .integer(now + lasting)])
+            var leases: [UUID: Int64] = [:]
+            for row in try database.query(
+                "SELECT e.id, e.lease FROM entry AS e WHERE e.state = \(WorkState.leased.code) AND e.worker = $1",
+                [.id(worker)])
+            {
+                if let id = row.id(0) { leases[id] = row.integer(1) }
+            }
+            return leases
+        }
+    }
+
+    /// Removes a worker, which has no leases any more.
+    package func unregister(_ worker: UUID) throws(SharedQueueError) {
+        _ = try database.query("DELETE FROM worker WHERE id = $1", [.id(worker)])
+    }
+
+    // MARK: What time brings
+
+    /// Lets entries become ready whose time has come, takes those of dead workers back, and removes what has been kept for
+    /// long enough. Does at most some thousands of each.
+    ///
+    /// - Returns: after how many microseconds there is something to do again; nil for unknown.
+    @discardableResult
+    package func maintain() throws(SharedQueueError) -> Int64? {
+        let limit = 2000
+        let states = WorkState.self
+        try takeBack(limit)
+        try apply(
+            .becomeDue, where: "e.state IN (\(states.waiting.code), \(states.retrying.code)) AND e.due <= $1",
+            order: "e.due", limit)
+        try apply(
+            .passDeadline,
+            where: "e.deadline <= $1 AND e.state IN (\(WorkState.sources(of: .passDeadline).codes))", order: "e.deadline",
+            limit)
+        try remove(where: "e.expires <= $1", [], limit)
+        let rows = try database.query(
+            """
+            SELECT min(e.due) - \(dialect.now) FROM entry AS e
+            WHERE e.state IN (\(states.waiting.code), \(states.retrying.code))
+            """, [])
+        return rows.first?.integer(0).map { max(0, $0) }
+    }
+
+    /// - Parameter condition: about the table `e`, with the time as `$1`.
+    private func apply(
+        _ change: WorkStanding.Change, where condition: String, order: String, _ limit: Int
+    ) throws(SharedQueueError) {
+        // Most of the time there is nothing, which needs no transaction.
+        guard try isAny(condition) else { return }
+        try transaction { () throws(SharedQueueError) in
+            let now = try now()
+            let entries = try database.query(
+                """
+                SELECT \(Self.standingColumns) FROM entry AS e WHERE \(condition) ORDER BY \(order) LIMIT \(limit)\
+                \(dialect.forUpdateSkippingLocked)
+                """, [.integer(now)]
+            ).compactMap(Locked.init)
+            try apply(change, to: entries, now)
+        }
+    }
+
+    private func isAny(_ condition: String) throws(SharedQueueError) -> Bool {
+        let now = try now()
+        return try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", [.integer(now)]).isEmpty
+    }
+
+    private func takeBack(_ limit: Int) throws(SharedQueueError) {
+        let dead = "SELECT e.id FROM worker AS e WHERE e.until <= \(dialect.now)"
+        guard try !database.query("\(dead) LIMIT 1", []).isEmpty else { return }
+        try transaction { () throws(SharedQueueError) in
+            let now = try now()
+            for row in try database.query("\(dead)\(dialect.forUpdateSkippingLocked)", []) {
+                guard let worker = row.id(0) else { continue }
+                let entries = try database.query(
+                    """
+                    SELECT \(Self.standingColumns) FROM entry AS e
+                    WHERE e.state = \(WorkState.leased.code) AND e.worker = $1 ORDER BY e.id\(dialect.forUpdate)
+                    """, [.id(worker)]
+                ).compactMap(Locked.init)
+                try apply(.expire, to: entries, now)
+                try unregister(worker)
+            }
+        }
+    }
+}
+
+extension Set<WorkState> {
+    /// Their numbers, as SQL lists them.
+    var codes: String { map { String($0.code) }.sorted().joined(separator: ", ") }
+}

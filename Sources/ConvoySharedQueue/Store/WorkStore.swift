@@ -1,0 +1,154 @@
+import ConvoyDownloads
+import ConvoySupport
+import Foundation
+
+/// The entries of a shared queue in a database. Each method is one transaction, in which ``WorkStanding`` decides what
+/// becomes of the entries. Used by one thread at a time. All methods block.
+package final class WorkStore {
+    package let database: any WorkDatabase
+    var dialect: WorkDialect { database.dialect }
+    /// Where the last claim has stopped looking, by its tags.
+    var cursors: [String: WorkLane] = [:]
+
+    package init(_ database: any WorkDatabase) { self.database = database }
+
+    /// The time on the clock of the database, in microseconds since 1970.
+    package func now() throws(SharedQueueError) -> Int64 {
+        try database.query("SELECT \(dialect.now)", []).first?.integer(0) ?? 0
+    }
+
+    // MARK: Reading and writing standings
+
+    /// An entry that is locked, with what others need to know of it.
+    struct Locked {
+        var id: UUID
+        var host: String
+        var old: WorkStanding
+        var standing: WorkStanding
+
+        init?(_ row: WorkRow) {
+            guard let id = row.id(0), let state = row.integer(1).flatMap({ WorkState(code: $0) }) else { return nil }
+            self.id = id
+            host = row.text(18) ?? ""
+            var standing = WorkStanding()
+            standing.state = state
+            (standing.openDependencies, standing.failedDependencies) = (row.int(2) ?? 0, row.int(3) ?? 0)
+            standing.policy = row.int(4).flatMap { FailedDependencyPolicy(rawValue: $0) } ?? .hold
+            standing.ignoresFailures = row.integer(5) == 1
+            (standing.due, standing.deadline) = (row.integer(6) ?? 0, row.integer(7))
+            (standing.attempts, standing.maximumAttempts) = (row.int(8) ?? 0, row.int(9) ?? 1)
+            standing.sendsAgain = row.integer(10) == 1
+            (standing.lease, standing.worker) = (row.integer(11) ?? 0, row.id(12))
+            (standing.statusCode, standing.size, standing.error) = (row.int(13), row.integer(14), row.text(15))
+            (standing.kept, standing.expires, standing.changed) = (row.integer(16), row.integer(17), row.integer(19) ?? 0)
+            (self.old, self.standing) = (standing, standing)
+        }
+    }
+
+    /// The columns that ``Locked`` reads, of the table `e`.
+    package static let standingColumns = """
+        e.id, e.state, e.open, e.failed, e.policy, e.forgiven, e.due, e.deadline, e.attempts, e.attempt_limit, \
+        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed
+        """
+
+    /// Reads entries, and locks them in the order of their identifiers until the transaction ends.
+    func lock(_ ids: some Collection<UUID>) throws(SharedQueueError) -> [Locked] {
+        guard !ids.isEmpty else { return [] }
+        return try database.query(
+            """
+            SELECT \(Self.standingColumns) FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
+            ORDER BY e.id\(dialect.forUpdate)
+            """, [WorkRowsText(ids: ids).value]
+        ).compactMap(Locked.init)
+    }
+
+    /// Writes entries that have changed, and what follows from it for those that depend on them.
+    func write(_ entries: [Locked], _ now: Int64) throws(SharedQueueError) {
+        var changed = entries.filter { $0.old != $0.standing }
+        while !changed.isEmpty {
+            try writeRows(changed)
+            changed = try writeDependents(of: changed, now)
+        }
+    }
+
+    private func writeRows(_ entries: [Locked]) throws(SharedQueueError) {
+        var rows = WorkRowsText()
+        var becomesReady = false, isTaken = false
+        for entry in entries {
+            let (old, new) = (entry.old, entry.standing)
+            becomesReady = becomesReady || new.state == .ready
+            isTaken = isTaken || (old.state == .leased && (new.state == .cancelled || new.state == .paused))
+            rows.append([
+                .id(entry.id), .integer(new.state.code), .integer(Int64(new.openDependencies)),
+                .integer(Int64(new.failedDependencies)), .integer(new.ignoresFailures ? 1 : 0), .integer(new.due),
+                .integer(new.deadline), .integer(Int64(new.attempts)), .integer(new.lease), .id(new.worker),
+                .integer(new.statusCode.map(Int64.init)), .integer(new.size), .text(new.error), .integer(new.expires),
+                .integer(new.changed),
+            ])
+        }
+        let table = dialect.rows(
+            "$1",
+            [
+                ("id", .id), ("state", .integer), ("open", .integer), ("failed", .integer), ("forgiven", .integer),
+                ("due", .integer), ("deadline", .integer), ("attempts", .integer), ("lease", .integer), ("worker", .id),
+                ("status", .integer), ("size", .integer), ("error", .text), ("expires", .integer), ("changed", .integer),
+            ])
+        _ = try database.query(
+            """
+            UPDATE entry AS e SET state = r.state, open = r.open, failed = r.failed, forgiven = r.forgiven, due = r.due,
+                deadline = r.deadline, attempts = r.attempts, lease = r.lease, worker = r.worker, status = r.status,
+                size = r.size, error = r.error, expires = r.expires, changed = r.changed
+            FROM \(table) AS r WHERE e.id = r.id
+            """, [rows.value])
+        if becomesReady { try database.announce(.work) }
+        if isTaken { try database.announce(.control) }
+    }
+
+    /// Changes the counts of those that depend on entries, and returns them.
+    private func writeDependents(of entries: [Locked], _ now: Int64) throws(SharedQueueError) -> [Locked] {
+        var changes: [UUID: (open: Int, failed: Int)] = [:]
+        for entry in entries {
+            let counts = WorkStanding.counts(from: entry.old.outcome, to: entry.standing.outcome)
+            if counts != (0, 0) { changes[entry.id] = counts }
+        }
+        guard !changes.isEmpty else { return [] }
+        let edges = try database.query(
+            "SELECT d.entry, d.needed FROM dependency AS d WHERE d.needed IN (SELECT id FROM \(dialect.ids("$1")) AS r)",
+            [WorkRowsText(ids: changes.keys).value])
+        guard !edges.isEmpty else { return [] }
+        var sums: [UUID: (open: Int, failed: Int)] = [:]
+        for edge in edges {
+            guard let entry = edge.id(0), let change = edge.id(1).flatMap({ changes[$0] }) else { continue }
+            let sum = sums[entry] ?? (0, 0)
+            sums[entry] = (sum.open + change.open, sum.failed + change.failed)
+        }
+        var dependents = try lock(sums.keys)
+        for index in dependents.indices {
+            guard let sum = sums[dependents[index].id] else { continue }
+            dependents[index].standing.apply(.dependencies(open: sum.open, failed: sum.failed), now: now)
+        }
+        return dependents
+    }
+
+    /// Applies a change to entries. Returns how many it has changed.
+    @discardableResult
+    func apply(_ change: WorkStanding.Change, to entries: [Locked], _ now: Int64) throws(SharedQueueError) -> Int {
+        var entries = entries, count = 0
+        for index in entries.indices where entries[index].standing.apply(change, now: now) { count += 1 }
+        try write(entries, now)
+        return count
+    }
+
+    /// Runs a transaction, again if another one was in its way.
+    func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
+        var attempt = 0
+        while true {
+            do throws(SharedQueueError) {
+                return try database.transaction(body)
+            } catch {
+                attempt += 1
+                guard case .conflict = error, attempt < 10 else { throw error }
+            }
+        }
+    }
+}

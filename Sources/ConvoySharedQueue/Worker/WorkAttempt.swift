@@ -1,0 +1,255 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// One attempt of a worker to carry out an entry that it has leased: the operation, and what becomes of it.
+final class WorkAttempt: @unchecked Sendable {
+    let work: ClaimedWork
+    private let worker: UUID
+    private let core: WorkerCore
+
+    /// Why an attempt is given up.
+    enum Reason: Sendable {
+        /// Another worker may have the entry by now, or it was cancelled or paused.
+        case leaseLost
+        /// The worker is stopped.
+        case closed
+    }
+
+    private struct State {
+        var operation: HTTPRequestOperation?
+        var abandoned: Reason?
+        var payload: WorkPayload?
+        /// Where the body of the response becomes a file.
+        var file: URL?
+    }
+
+    private let state = Locked(State())
+
+    init(_ work: ClaimedWork, worker: UUID, core: WorkerCore) {
+        (self.work, self.worker, self.core) = (work, worker, core)
+    }
+
+    /// Whether the worker may still do what changes something for others.
+    var mayGoOn: Bool { state.withLock { $0.abandoned == nil } }
+
+    func start() {
+        do {
+            let operation = try makeOperation()
+            let isAbandoned = state.withLock { state in
+                state.operation = operation
+                return state.abandoned != nil
+            }
+            operation.whenDelivered { [self] in conclude(operation) }
+            if isAbandoned { operation.cancel() }
+            operation.enterCompletionGroup()
+            core.manager.operationQueue.addOperation(operation)
+        } catch {
+            // Another version may have written it, or another worker has what this one lacks.
+            let isOurs = error is SharedQueueError || error is DecodingError
+            finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
+        }
+    }
+
+    func abandon(because reason: Reason) {
+        let operation = state.withLock { state in
+            if state.abandoned == nil { state.abandoned = reason }
+            return state.operation
+        }
+        operation?.cancel()
+    }
+
+    // MARK: The operation
+
+    private func makeOperation() throws -> HTTPRequestOperation {
+        let payload = try WorkPayload(work.payload), stored = payload.request
+        var (request, lines) = try stored.request(with: [], core.manager)
+        if let trace = work.trace.flatMap({ TraceContext(traceparent: $0) }) {
+            lines["traceparent"] = ("traceparent", trace.child().traceparent)
+        }
+        let operation: HTTPRequestOperation
+        var file: URL?
+        switch stored.work {
+        case .download(let download):
+            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            let made = DownloadOperation(request: request)
+            download.apply(to: made)
+            // It puts no file in its place once the lease is lost.
+            made.commitCheck = { [self] in if !mayGoOn { throw SharedQueueError.closed } }
+            operation = made
+        case .send:
+            if let body = work.body {
+                request.httpBody = Data(body)
+                if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
+            }
+            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            file = try place(of: payload)
+            operation = HTTPRequestOperation(request: request)
+        }
+        core.manager.adopt(operation)
+        operation.responseSerializer = HTTPResponseSerializer()
+        operation.retryPolicy = nil
+        operation.completionQueue = core.completionQueue
+        operation.name = work.id.uuidString.lowercased()
+        state.withLock { ($0.payload, $0.file) = (payload, file) }
+        core.configure(
+            operation,
+            SharedQueueWorker.ClaimedEntry(id: work.id, tag: work.tag.isEmpty ? nil : work.tag, attempt: work.attempts))
+        stored.requireWithheld(in: operation) { SharedQueueError.missingSecrets($0) }
+        return operation
+    }
+
+    /// The file that a response becomes; nil for none.
+    private func place(of payload: WorkPayload) throws(SharedQueueError) -> URL? {
+        if let name = payload.storage, core.settings.objectStorages[name] == nil {
+            throw .missingPlace("This worker knows no object storage called \(name.debugDescription).")
+        }
+        guard let name = payload.folder, let path = payload.path else { return nil }
+        guard let folder = core.settings.folders[name] else {
+            throw .missingPlace("This worker knows no folder called \(name.debugDescription).")
+        }
+        return folder.appendingPathComponent(path)
+    }
+
+    // MARK: The end
+
+    private func conclude(_ operation: HTTPRequestOperation) {
+        let (payload, abandoned, file) = state.withLock { ($0.payload, $0.abandoned, $0.file) }
+        let error = operation.error
+        if abandoned != nil, error != nil { return giveBack(operation) }
+        guard let error else {
+            guard let payload else { return finish(.succeeded) }
+            return keep(operation, payload, file)
+        }
+        let secrets = operation.connectionConfiguration.secrets
+        let text = Self.text(of: error, secrets)
+        let mayHaveArrived = operation.mayHaveArrived
+        if !work.sendsAgain, operation.statusCode == nil, mayHaveArrived {
+            return finish(.failed, operation) { $0.error = "\(WorkStanding.unknownOutcome) \(text)" }
+        }
+        var policy = core.settings.retryPolicy
+        (policy.maximumRetryCount, policy.maximumDuration) = (.max, nil)
+        policy.budget = nil
+        if work.sendsAgain { policy.idempotentMethods.insert(work.method) }
+        var end = WorkReport.End.failed, gate: Int64?
+        if case .missingSecrets = error as? SharedQueueError {
+            // Another worker may have them.
+            end = .failedForNow(delay: 60_000_000)
+        } else if operation.isCancelled {
+            // By a handler of the program's.
+            end = .failed
+        } else if let event = policy.evaluate(operation, retryCount: work.attempts - 1, elapsed: 0) {
+            if case .retry(let delay) = event.decision {
+                end = .failedForNow(delay: SharedRequest.microseconds(delay))
+                gate = gateTime(event, delay, policy, operation)
+            }
+        }
+        finish(end, operation) { ($0.error, $0.gate) = (text, gate) }
+    }
+
+    /// For how long all workers leave the host alone, in microseconds: as a queue's gate does.
+    private func gateTime(
+        _ event: RetryEvent, _ delay: TimeInterval, _ policy: RetryPolicy, _ operation: HTTPRequestOperation
+    ) -> Int64? {
+        let isOverload =
+            switch event.reason {
+            case .status(let status): status == 429 || status == 503
+            case .error(let error): error.code == .cannotConnectToHost
+            default: false
+            }
+        guard isOverload, operation.redirects.isEmpty else { return nil }
+        let header = operation.response?.value(forHTTPHeaderField: "Retry-After")
+        let duration = min(header.flatMap(RetryAfter.seconds) ?? delay, policy.maximumGateDuration)
+        return duration > 0 ? SharedRequest.microseconds(duration) : nil
+    }
+
+    /// Gives an entry back whose attempt was given up. One that must not be sent twice has failed if it may have arrived.
+    private func giveBack(_ operation: HTTPRequestOperation) {
+        let hasBegun = operation.transferProgress.bytesSent > 0 || operation.statusCode != nil
+        if !work.sendsAgain, hasBegun { return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome } }
+        core.end(self, with: nil)
+    }
+
+    /// Keeps what is asked for of a response, then reports it.
+    private func keep(_ operation: HTTPRequestOperation, _ payload: WorkPayload, _ file: URL?) {
+        if let file, let data = operation.responseData {
+            BlockingWorkers.shared.perform { [self] in
+                do {
+                    guard mayGoOn else { return giveBack(operation) }
+                    try FileManager.default.createDirectory(
+                        at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+                    let partial = file.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString).convoy")
+                    let writer = FileWriter(path: file.path, partialPath: partial.path, replaces: true)
+                    try writer.open()
+                    try writer.write(Array(data))
+                    try writer.commit()
+                    finish(.succeeded, operation) { $0.result?.place = file.absoluteString }
+                } catch {
+                    finish(.failedForNow(delay: 60_000_000), operation) { $0.error = Self.text(of: error, .standard) }
+                }
+            }
+        } else if let name = payload.storage, let upload = core.settings.objectStorages[name], let key = payload.path {
+            let (data, type) = (operation.responseData ?? Data(), operation.response?.mimeType)
+            Task { [self] in
+                do {
+                    let url = try await upload(data, key, type)
+                    finish(.succeeded, operation) { $0.result?.place = Redaction.url(url.absoluteString) }
+                } catch {
+                    finish(.failedForNow(delay: 60_000_000), operation) { $0.error = Self.text(of: error, .standard) }
+                }
+            }
+        } else {
+            finish(.succeeded, operation) { report in
+                guard let limit = payload.entryLimit, let data = operation.responseData else { return }
+                guard data.count <= limit else {
+                    report.error = "The body of \(data.count) bytes was not kept, as it is longer than \(limit)."
+                    return
+                }
+                report.result?.body = Array(data)
+                report.result?.digest = MessageDigest.sha256(data).map { "sha-256=\($0.hexadecimalString)" }
+            }
+        }
+    }
+
+    private func finish(
+        _ end: WorkReport.End, _ operation: HTTPRequestOperation? = nil, _ complete: (inout WorkReport) -> Void = { _ in }
+    ) {
+        var report = WorkReport(id: work.id, worker: worker, lease: work.lease, end: end)
+        let payload = state.withLock { $0.payload }
+        if let operation {
+            report.statusCode = operation.statusCode
+            if let download = operation as? DownloadOperation {
+                report.size = download.downloadProgress.bytesReceived
+            } else {
+                report.size = operation.responseData.map { Int64($0.count) }
+            }
+            var result = WorkResult()
+            if payload?.keepsHead == true, let response = operation.response { result.head = Self.head(of: response) }
+            if case .succeeded = end, let file = (operation as? DownloadOperation)?.fileURL {
+                result.place = file.absoluteString
+            }
+            report.result = result
+        }
+        complete(&report)
+        if report.result == WorkResult() { report.result = nil }
+        core.end(self, with: report)
+        state.withLock { $0.operation = nil }
+    }
+
+    /// The fields of a response, without the values of those that hold secrets.
+    private static func head(of response: HTTPURLResponse) -> String {
+        response.allHeaderFields.map { name, value in
+            let (name, value) = ("\(name)", "\(value)")
+            return "\(name): \(SecretClassifier.standard.shown(name, value))"
+        }.sorted().joined(separator: "\n")
+    }
+
+    private static func text(of error: any Error, _ secrets: SecretClassifier) -> String {
+        String(Redaction.text("\(error)", secrets).prefix(1000))
+    }
+}

@@ -1,0 +1,311 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+
+/// The loop of a worker, on a thread of its own, which alone uses the store: it reports what has ended, renews its leases,
+/// looks after what time has brought, and claims as much as it has room for.
+final class WorkerCore: @unchecked Sendable {
+    let manager: HTTPRequestOperationManager
+    let settings: SharedQueueWorker.Settings
+    let configure: SharedQueueWorker.Configure
+    private let queue: SharedQueue
+    private let completion = DispatchQueue(label: "Convoy.SharedQueueWorker", attributes: .concurrent)
+
+    /// What other threads share with the loop.
+    private struct Shared {
+        var running: [UUID: WorkAttempt] = [:]
+        var reports: [WorkReport] = []
+        /// What is to be given back.
+        var released: [UUID: Int64] = [:]
+        var stop: SharedQueueWorker.Stop?
+        var hasWork = true
+        var mustRenew = false
+        var isRunning = false
+        var statistics = SharedQueueWorker.Statistics()
+    }
+
+    private let shared = Locked(Shared())
+    private let signal = Interruption()
+    private let listener = Locked<(any WorkListener)?>(nil)
+
+    init(
+        _ queue: SharedQueue, _ manager: HTTPRequestOperationManager, _ settings: SharedQueueWorker.Settings,
+        _ configure: @escaping SharedQueueWorker.Configure
+    ) {
+        var settings = settings
+        settings.maximumConcurrentJobs = max(1, min(settings.maximumConcurrentJobs, 10_000))
+        settings.leaseDuration = max(1, min(settings.leaseDuration, 86_400))
+        (self.queue, self.manager, self.settings, self.configure) = (queue, manager, settings, configure)
+    }
+
+    var statistics: SharedQueueWorker.Statistics {
+        shared.withLock { shared in
+            var statistics = shared.statistics
+            statistics.running = shared.running.count
+            return statistics
+        }
+    }
+
+    // MARK: Called by other threads
+
+    func run(_ completion: @escaping @Sendable (Result<Void, SharedQueueError>) -> Void) {
+        let isFirst = shared.withLock { shared in
+            defer { shared.isRunning = true }
+            return !shared.isRunning
+        }
+        guard isFirst else { return completion(.failure(.failed("The worker runs already."))) }
+        do throws(SystemError) {
+            try SystemThread.start(name: "Convoy.Work", stackSize: 1 << 20) {
+                let result = self.loop()
+                self.shared.withLock { $0.isRunning = false }
+                completion(result)
+            }
+        } catch {
+            shared.withLock { $0.isRunning = false }
+            completion(.failure(.failed("The system makes no thread: \(error.text)")))
+        }
+    }
+
+    func stop(_ stop: SharedQueueWorker.Stop) {
+        shared.withLock { $0.stop = max($0.stop ?? stop, stop) }
+        signal.interrupt()
+    }
+
+    /// An attempt has ended: `report` is nil if it is to be given back.
+    func end(_ attempt: WorkAttempt, with report: WorkReport?) {
+        let operation = shared.withLock { shared -> WorkAttempt? in
+            guard shared.running[attempt.work.id] === attempt else { return nil }
+            if let report {
+                shared.reports.append(report)
+                switch report.end {
+                case .succeeded: shared.statistics.succeeded += 1
+                case .failedForNow: shared.statistics.failedForNow += 1
+                case .failed: shared.statistics.failed += 1
+                }
+            } else {
+                shared.released[attempt.work.id] = attempt.work.lease
+                shared.statistics.abandoned += 1
+            }
+            return shared.running.removeValue(forKey: attempt.work.id)
+        }
+        if operation != nil { signal.interrupt() }
+    }
+
+    // MARK: The loop
+
+    /// What the loop knows of its standing with the database.
+    private struct Standing {
+        /// The worker's name; another one after it counted as dead.
+        var worker = UUID()
+        var isRegistered = false
+        /// When the leases were renewed last, on the monotonic clock, and when they are given up.
+        var renewed: MonotonicTime = 0
+        var end: MonotonicTime = .max
+        /// When time has to be looked after, and when to claim again though nothing was announced.
+        var maintenance: MonotonicTime = 0
+        var claim: MonotonicTime = 0
+        /// Whether the last claim found entries that their host did not allow yet.
+        var isHeldBack = false
+        /// When to try a lost connection again.
+        var reconnection: MonotonicTime = 0
+        var delay = 0.05
+    }
+
+    private func loop() -> Result<Void, SharedQueueError> {
+        var standing = Standing(), store: WorkStore?
+        startListening()
+        defer { listener.withLock { $0 }?.interrupt() }
+        while true {
+            let stop = shared.withLock { $0.stop }
+            if stop == .now { abandonAll(because: .closed) }
+            if MonotonicClock.now >= standing.end { loseLeases(&standing) }
+            do throws(SharedQueueError) {
+                if MonotonicClock.now >= standing.reconnection || store != nil {
+                    let current: WorkStore
+                    if let store { current = store } else { current = WorkStore(try queue.store.open()) }
+                    store = current
+                    try turn(current, &standing, isStopping: stop != nil)
+                    standing.delay = 0.05
+                    shared.withLock { $0.statistics.isConnected = true }
+                    if stop != nil, isIdle {
+                        if standing.isRegistered { try? current.unregister(standing.worker) }
+                        return .success(())
+                    }
+                }
+            } catch {
+                guard error.isTransient else {
+                    abandonAll(because: .closed)
+                    return .failure(error)
+                }
+                store = nil
+                shared.withLock { $0.statistics.isConnected = false }
+                standing.reconnection = Nanoseconds.deadline(standing.delay, after: MonotonicClock.now)
+                standing.delay = min(standing.delay * 2, 5)
+                // Who is to stop at once does not wait for a database that is gone: what is leased expires.
+                if stop == .now, isEmpty { return .success(()) }
+            }
+            sleep(standing, isConnected: store != nil)
+        }
+    }
+
+    /// Nothing is under way, and nothing is left to be reported.
+    private var isIdle: Bool {
+        shared.withLock { $0.running.isEmpty && $0.reports.isEmpty && $0.released.isEmpty }
+    }
+
+    private var isEmpty: Bool { shared.withLock { $0.running.isEmpty } }
+
+    private func turn(_ store: WorkStore, _ standing: inout Standing, isStopping: Bool) throws(SharedQueueError) {
+        try report(store, &standing)
+        let third = Nanoseconds.clamping(seconds: settings.leaseDuration / 3)
+        let mustRenew = shared.withLock { shared in
+            defer { shared.mustRenew = false }
+            return shared.mustRenew
+        }
+        if mustRenew || !standing.isRegistered || MonotonicClock.now >= standing.renewed + third {
+            try renew(store, &standing)
+        }
+        if MonotonicClock.now >= standing.maintenance {
+            let wait = try store.maintain()
+            // Other workers look as well: not all at the same moment.
+            let pause = min(Double(wait ?? 1_000_000) / 1e6, 1) * .random(in: 0.9...1.1)
+            standing.maintenance = Nanoseconds.deadline(max(0.01, pause), after: MonotonicClock.now)
+        }
+        if !isStopping { try claim(store, &standing) }
+    }
+
+    private func report(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+        let (reports, released) = shared.withLock { ($0.reports, $0.released) }
+        if !reports.isEmpty {
+            _ = try store.report(reports)
+            let hasRoom = standing.isHeldBack
+            shared.withLock { shared in
+                shared.reports.removeFirst(reports.count)
+                if hasRoom { shared.hasWork = true }
+            }
+            for case .failedForNow(let delay) in reports.map(\.end) {
+                let due = Nanoseconds.deadline(Double(delay) / 1e6, after: MonotonicClock.now)
+                standing.maintenance = min(standing.maintenance, due)
+            }
+        }
+        if !released.isEmpty {
+            try store.release(released, worker: standing.worker)
+            shared.withLock { shared in for id in released.keys { shared.released[id] = nil } }
+        }
+    }
+
+    private func renew(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+        let lasting = SharedRequest.microseconds(settings.leaseDuration)
+        // The database counts from a later moment.
+        let now = MonotonicClock.now
+        if !standing.isRegistered {
+            try store.register(
+                standing.worker, name: settings.name, jobs: settings.maximumConcurrentJobs, lasting: lasting)
+            standing.isRegistered = true
+        } else if let leases = try store.renew(standing.worker, lasting: lasting) {
+            let (lost, unknown) = compare(leases)
+            for attempt in lost { attempt.abandon(because: .leaseLost) }
+            // The answer to a claim has got lost.
+            try store.release(unknown, worker: standing.worker)
+        } else {
+            loseLeases(&standing)
+            return try renew(store, &standing)
+        }
+        standing.renewed = now
+        standing.end = Nanoseconds.deadline(settings.leaseDuration * 0.9, after: now)
+    }
+
+    /// What the worker does without a lease, and what it has leased without doing it.
+    private func compare(_ leases: [UUID: Int64]) -> (lost: [WorkAttempt], unknown: [UUID: Int64]) {
+        shared.withLock { shared in
+            let lost = shared.running.values.filter { leases[$0.work.id] != $0.work.lease }
+            var unknown = leases.filter { shared.running[$0.key]?.work.lease != $0.value && shared.released[$0.key] == nil }
+            for report in shared.reports { unknown[report.id] = nil }
+            return (lost, unknown)
+        }
+    }
+
+    /// The leases have run out, or the worker counts as dead: it begins anew under another name.
+    private func loseLeases(_ standing: inout Standing) {
+        abandonAll(because: .leaseLost)
+        shared.withLock { $0.released = [:] }
+        (standing.worker, standing.isRegistered, standing.end) = (UUID(), false, .max)
+    }
+
+    private func abandonAll(because reason: WorkAttempt.Reason) {
+        for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon(because: reason) }
+    }
+
+    private func claim(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+        let (room, hasWork) = shared.withLock { shared in
+            (2 * settings.maximumConcurrentJobs - shared.running.count, shared.hasWork)
+        }
+        // Half of the room is enough reason to ask.
+        guard room >= settings.maximumConcurrentJobs / 2 + 1, hasWork || MonotonicClock.now >= standing.claim else { return }
+        shared.withLock { $0.hasWork = false }
+        let claim = try store.claim(worker: standing.worker, limit: room, tags: settings.tags)
+        let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, core: self) }
+        shared.withLock { shared in
+            for attempt in attempts { shared.running[attempt.work.id] = attempt }
+            shared.statistics.claimed += attempts.count
+            // There may be more.
+            if attempts.count == room { shared.hasWork = true }
+        }
+        standing.isHeldBack = claim.isHeldBack
+        for attempt in attempts { attempt.start() }
+        // What an announcement has not told of is found by looking.
+        let wait = claim.wait.map { Double($0) / 1e6 } ?? (attempts.isEmpty ? 1 : 0.05)
+        standing.claim = Nanoseconds.deadline(min(max(0.002, wait), 1), after: MonotonicClock.now)
+    }
+
+    private func sleep(_ standing: Standing, isConnected: Bool) {
+        let shared = self.shared.withLock { $0 }
+        let hasReports = !shared.reports.isEmpty || !shared.released.isEmpty
+        let hasRoom = 2 * settings.maximumConcurrentJobs - shared.running.count >= settings.maximumConcurrentJobs / 2 + 1
+        if isConnected, hasReports || (shared.hasWork && hasRoom && shared.stop == nil) || shared.mustRenew { return }
+        var end = min(standing.end, standing.renewed + Nanoseconds.clamping(seconds: settings.leaseDuration / 3))
+        if isConnected {
+            end = min(end, standing.maintenance)
+            if shared.stop == nil, hasRoom { end = min(end, standing.claim) }
+        } else {
+            end = min(standing.end, standing.reconnection)
+        }
+        let now = MonotonicClock.now
+        guard end > now else { return }
+        _ = signal.wait(milliseconds: Int(clamping: (end - now) / 1_000_000 + 1))
+    }
+
+    // MARK: Listening
+
+    private func startListening() {
+        try? SystemThread.start(name: "Convoy.Listen", stackSize: 512 << 10) { [weak self, store = queue.store] in
+            var current: (any WorkListener)?
+            while let self, self.shared.withLock({ $0.isRunning }) {
+                do throws(SharedQueueError) {
+                    let listener: any WorkListener
+                    if let current { listener = current } else { listener = try store.listen() }
+                    if current == nil { self.listener.withLock { $0 = listener } }
+                    current = listener
+                    self.note(try listener.wait(milliseconds: 2000))
+                } catch {
+                    // Until it listens again, the loop looks by itself.
+                    current = nil
+                    usleep(500_000)
+                }
+            }
+        }
+    }
+
+    private func note(_ announcements: Set<WorkAnnouncement>) {
+        guard !announcements.isEmpty else { return }
+        shared.withLock { shared in
+            if announcements.contains(.work) { shared.hasWork = true }
+            if announcements.contains(.control) { shared.mustRenew = true }
+        }
+        signal.interrupt()
+    }
+
+    /// Where handlers of operations run that have no queue of their own: not the main queue, which a worker may not run.
+    var completionQueue: DispatchQueue { completion }
+}

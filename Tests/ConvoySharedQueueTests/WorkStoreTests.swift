@@ -1,0 +1,277 @@
+import ConvoyDownloads
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoySharedQueue
+
+/// What both stores do.
+@Suite struct WorkStoreTests {
+    @Test("Entries are claimed once, in the order of their priority and age", arguments: StoreKind.available)
+    func order(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let low = WorkItem.plain { $0.priority = -4 }, first = WorkItem.plain(), second = WorkItem.plain()
+        let high = WorkItem.plain { $0.priority = 4 }
+        let ids = try store.enqueue([low, first, second, high])
+        #expect(ids == [low.id, first.id, second.id, high.id])
+        let worker = try store.worker()
+        let claimed = try store.claim(worker: worker, limit: 2, tags: nil).entries.map(\.id)
+        #expect(claimed == [high.id, first.id])
+        #expect(try store.claim(worker: worker, limit: 10, tags: nil).entries.map(\.id) == [second.id, low.id])
+        #expect(try store.claim(worker: worker, limit: 10, tags: nil).entries.isEmpty)
+    }
+
+    @Test("What was stored comes back as it was", arguments: StoreKind.available)
+    func contents(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let item = WorkItem.plain(host: "exa\u{0301}mple.com:8080", tag: "täg \"x\" \\ '; --") { item in
+            item.payload = #"{"a":"\u0001 𝄞 e\u0301"}"#
+            item.body = Array(0...255)
+            item.trace = "00-1-2-01"
+            (item.method, item.batch, item.uniqueKey) = ("POST", "batch'\"\\", "key\u{1F600}")
+        }
+        try store.enqueue([item])
+        let worker = try store.worker()
+        let work = try #require(try store.claim(worker: worker, limit: 1, tags: [item.tag]).entries.first)
+        #expect((work.payload, work.body, work.trace) == (item.payload, item.body, item.trace))
+        #expect((work.method, work.host, work.tag, work.url) == ("POST", item.host, item.tag, item.url))
+        let record = try #require(try store.list(WorkFilter(), limit: 10).first)
+        #expect((record.batch, record.uniqueKey, record.host) == (item.batch, item.uniqueKey, item.host))
+        var report = WorkReport(work, by: worker, .succeeded)
+        var result = WorkResult()
+        (result.head, result.digest, result.body, result.place) = ("a: b\nc: d", "sha-256=1", Array(0...255), "file:///x")
+        (report.result, report.statusCode, report.size) = (result, 200, 256)
+        #expect(try store.report([report]).isEmpty)
+        #expect(try store.result(of: item.id) == result)
+        let standing = try #require(try store.standing(item.id))
+        #expect((standing.state, standing.statusCode, standing.size) == (.done, 200, 256))
+    }
+
+    @Test("Dependencies release, hold or fail, across transactions and within one", arguments: StoreKind.available)
+    func dependencies(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let first = WorkItem.plain()
+        let next = WorkItem.plain(needs: [first.id])
+        let held = WorkItem.plain(needs: [first.id, next.id])
+        let failing = WorkItem.plain(needs: [next.id]) { $0.standing.policy = .fail }
+        let afterFailing = WorkItem.plain(needs: [failing.id]) { $0.standing.policy = .fail }
+        let running = WorkItem.plain(needs: [next.id, failing.id]) { $0.standing.policy = .run }
+        try store.enqueue([running, afterFailing, failing, held, next, first])
+        let worker = try store.worker()
+        var claim = try store.claim(worker: worker, limit: 10, tags: nil).entries
+        #expect(claim.map(\.id) == [first.id])
+        _ = try store.report([WorkReport(claim[0], by: worker, .succeeded)])
+        claim = try store.claim(worker: worker, limit: 10, tags: nil).entries
+        #expect(claim.map(\.id) == [next.id])
+        _ = try store.report([WorkReport(claim[0], by: worker, .failed)])
+        #expect(try store.state(held.id) == .held)
+        #expect(try store.state(failing.id) == .failed)
+        #expect(try store.state(afterFailing.id) == .failed)
+        #expect(try store.state(running.id) == .ready)
+        let late = WorkItem.plain(needs: [next.id]) { $0.standing.policy = .fail }
+        try store.enqueue([late])
+        #expect(try store.state(late.id) == .failed)
+        // The failed one is tried again, and succeeds.
+        var filter = WorkFilter()
+        filter.ids = [next.id]
+        #expect(try store.apply(.retry, to: filter) == 1)
+        claim = try store.claim(worker: worker, limit: 10, tags: nil).entries.filter { $0.id == next.id }
+        _ = try store.report([WorkReport(claim[0], by: worker, .succeeded)])
+        #expect(try store.state(held.id) == .ready)
+    }
+
+    @Test(
+        "A request that depends on nothing that is there, on itself or in a circle is refused, and all with it",
+        arguments: StoreKind.available)
+    func wrongDependencies(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let unknown = UUID(), item = WorkItem.plain(needs: [unknown])
+        #expect(throws: SharedQueueError.unknownDependency(unknown, of: item.id)) { try store.enqueue([.plain(), item]) }
+        var one = WorkItem.plain(), other = WorkItem.plain(needs: [one.id])
+        one.dependencies = [other.id]
+        #expect(throws: SharedQueueError.dependencyCycle(one.id)) { try store.enqueue([one, other]) }
+        other.dependencies = [other.id]
+        #expect(throws: SharedQueueError.dependencyCycle(other.id)) { try store.enqueue([other]) }
+        let twice = WorkItem.plain()
+        #expect(throws: SharedQueueError.duplicate(twice.id)) { try store.enqueue([twice, twice]) }
+        #expect(try store.counts().isEmpty)
+        try store.enqueue([twice])
+        #expect(throws: SharedQueueError.duplicate(twice.id)) { try store.enqueue([.plain(), twice]) }
+        #expect(try store.counts() == [.ready: 1])
+    }
+
+    @Test("The same work is there once, and dependencies on a copy lead to the original", arguments: StoreKind.available)
+    func uniqueKeys(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let original = WorkItem.plain { $0.uniqueKey = "k" }, copy = WorkItem.plain { $0.uniqueKey = "k" }
+        let dependent = WorkItem.plain(needs: [copy.id])
+        #expect(try store.enqueue([original, copy, dependent]) == [original.id, original.id, dependent.id])
+        #expect(try store.enqueue([copy]) == [original.id])
+        #expect(try store.edges(of: dependent.id, limit: 9).needed == [original.id])
+        let worker = try store.worker()
+        let work = try store.claim(worker: worker, limit: 1, tags: nil).entries[0]
+        _ = try store.report([WorkReport(work, by: worker, .failed)])
+        // What has failed is no longer in the way.
+        #expect(try store.enqueue([copy]) == [copy.id])
+        var filter = WorkFilter()
+        filter.ids = [original.id]
+        #expect(throws: SharedQueueError.self) { try store.apply(.retry, to: filter) }
+        #expect(try store.state(original.id) == .failed)
+    }
+
+    @Test("Two connections never claim the same entry, nor more than a host allows", arguments: StoreKind.available)
+    func contention(kind: StoreKind) async throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.setLimits(HostLimits(maximumConcurrentRequests: 4), host: "limited.example")
+        try store.enqueue(
+            (0..<400).map { .plain(host: $0.isMultiple(of: 2) ? "free.example" : "limited.example", tag: "\($0 % 3)") })
+        let claims = try await withThrowingTaskGroup(of: [ClaimedWork].self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    let store = try test.open(), worker = try store.worker()
+                    var all: [ClaimedWork] = [], empty = 0
+                    while empty < 3 {
+                        let claimed = try store.claim(worker: worker, limit: 7, tags: nil).entries
+                        all += claimed
+                        empty = claimed.isEmpty ? empty + 1 : 0
+                    }
+                    return all
+                }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        #expect(Set(claims.map(\.id)).count == claims.count)
+        #expect(claims.count { $0.host == "free.example" } == 200)
+        #expect(claims.count { $0.host == "limited.example" } == 4)
+    }
+
+    @Test("A rate lets as many begin as it says, by the database's clock", arguments: StoreKind.available)
+    func rate(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.setLimits(HostLimits(requestsPerSecond: 5), host: WorkStore.everyHost)
+        try store.enqueue((0..<20).map { _ in .plain() })
+        let worker = try store.worker()
+        let first = try store.claim(worker: worker, limit: 20, tags: nil)
+        #expect(first.entries.count == 5)
+        let second = try store.claim(worker: worker, limit: 20, tags: nil)
+        #expect(second.entries.count < 5)
+        let wait = try #require(second.wait)
+        #expect(wait > 0 && wait <= 200_001)
+    }
+
+    @Test("A gate holds all workers back, and no other host", arguments: StoreKind.available)
+    func gate(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.enqueue([.plain(), .plain(), .plain(host: "other.example")])
+        let worker = try store.worker()
+        let work = try store.claim(worker: worker, limit: 1, tags: nil).entries[0]
+        var report = WorkReport(work, by: worker, .failedForNow(delay: 0))
+        report.gate = 3_600_000_000
+        _ = try store.report([report])
+        let claim = try store.claim(worker: worker, limit: 9, tags: nil)
+        #expect(claim.entries.map(\.host) == ["other.example"])
+        #expect(claim.wait ?? 0 > 3_500_000_000)
+        try store.openGate(host: "example.com")
+        try store.maintain()
+        #expect(try store.claim(worker: worker, limit: 9, tags: nil).entries.count == 2)
+    }
+
+    @Test("The retry budget puts off what it does not cover", arguments: StoreKind.available)
+    func budget(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.setLimits(HostLimits(retryShare: 0), host: WorkStore.everyHost)
+        try store.enqueue((0..<12).map { _ in .plain { $0.standing.maximumAttempts = 9 } })
+        let worker = try store.worker()
+        let now = try store.now()
+        let work = try store.claim(worker: worker, limit: 12, tags: nil).entries
+        _ = try store.report(work.map { WorkReport($0, by: worker, .failedForNow(delay: 0)) })
+        let late = try store.list(WorkFilter(), limit: 20).count { $0.standing.due > now + 50_000_000 }
+        #expect(late == 2, "ten are in the reserve")
+    }
+
+    @Test("The leases of a worker that is silent are taken back, and it has none any more", arguments: StoreKind.available)
+    func expiry(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let item = WorkItem.plain(), once = WorkItem.plain { $0.standing.sendsAgain = false }
+        try store.enqueue([item, once])
+        let dead = try store.worker(lasting: -1), alive = try store.worker()
+        let work = try store.claim(worker: dead, limit: 2, tags: nil).entries
+        try store.maintain()
+        #expect(try store.state(item.id) == .ready)
+        #expect(try store.state(once.id) == .failed)
+        #expect(try store.renew(dead, lasting: 1_000_000) == nil)
+        #expect(try store.report([WorkReport(work[0], by: dead, .succeeded)]) == [item.id])
+        let again = try store.claim(worker: alive, limit: 2, tags: nil).entries
+        #expect(again.map(\.id) == [item.id])
+        #expect(again[0].attempts == 2)
+        #expect(try store.renew(alive, lasting: 1_000_000) == [item.id: again[0].lease])
+        try store.release([item.id: again[0].lease], worker: alive)
+        #expect(try store.standing(item.id)?.attempts == 1)
+    }
+
+    @Test("Times come: not before, next attempts, deadlines, and the end of what is kept", arguments: StoreKind.available)
+    func times(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let later = WorkItem.plain { $0.delay = 3_600_000_000 }
+        let soon = WorkItem.plain { $0.delay = 1 }
+        let late = WorkItem.plain { ($0.delay, $0.timeLimit) = (3_600_000_000, 1) }
+        let kept = WorkItem.plain { $0.standing.kept = 1 }
+        try store.enqueue([later, soon, late, kept])
+        #expect(try store.state(later.id) == .waiting)
+        var filter = WorkFilter()
+        filter.ids = [kept.id]
+        #expect(try store.apply(.cancel, to: filter) == 1)
+        try eventually {
+            try store.maintain(); return try store.state(kept.id) == nil
+        }
+        #expect(try store.state(soon.id) == .ready)
+        #expect(try store.state(late.id) == .failed)
+        let wait = try #require(try store.maintain())
+        #expect(wait > 3_000_000_000)
+        #expect(try store.result(of: kept.id) == nil)
+    }
+
+    @Test("Filters, counts and the whole queue's pause", arguments: StoreKind.available)
+    func filters(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        let items = (0..<1200).map { number in
+            WorkItem.plain(host: number < 700 ? "a" : "b", tag: number < 600 ? "x" : "y") { $0.batch = "g\(number % 2)" }
+        }
+        try store.enqueue(items)
+        var filter = WorkFilter()
+        (filter.tag, filter.host, filter.batch) = ("y", "a", "g1")
+        #expect(try store.counts(filter) == [.ready: 50])
+        #expect(try store.apply(.pause, to: filter) == 50)
+        #expect(try store.counts() == [.ready: 1150, .paused: 50])
+        #expect(try store.apply(.resume, to: filter) == 50)
+        #expect(try store.apply(.cancel, to: WorkFilter()) == 1200)
+        #expect(try store.apply(.cancel, to: WorkFilter()) == 0)
+        #expect(try store.purge(filter, olderThan: 0) == 50)
+        #expect(try store.purge(WorkFilter(), olderThan: 3_600_000_000) == 0)
+        #expect(try store.purge(WorkFilter(), olderThan: 0) == 1150)
+        #expect(try store.counts().isEmpty)
+        try store.enqueue([.plain()])
+        try store.setPaused(true)
+        let worker = try store.worker()
+        #expect(try store.claim(worker: worker, limit: 1, tags: nil).isPaused)
+        try store.setPaused(false)
+        #expect(try store.claim(worker: worker, limit: 1, tags: nil).entries.count == 1)
+        let page = try store.list(WorkFilter(), newestFirst: true, limit: 5)
+        #expect(page.count == 1)
+        #expect(try store.workers().map(\.leased) == [1])
+    }
+
+    @Test("With more lanes than one claim looks at, all are served in turn", arguments: StoreKind.available)
+    func manyLanes(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.enqueue((0..<1300).map { .plain(host: "h\($0)", tag: "t\($0 % 3)") })
+        let worker = try store.worker()
+        var hosts: Set<String> = []
+        for _ in 0..<400 where hosts.count < 1300 {
+            hosts.formUnion(try store.claim(worker: worker, limit: 40, tags: nil).entries.map(\.host))
+        }
+        #expect(hosts.count == 1300)
+        try store.enqueue((0..<30).map { .plain(host: "h\($0)", tag: "t\($0 % 3)") })
+        #expect(try store.claim(worker: worker, limit: 99, tags: ["t1", "", "none"]).entries.count == 10)
+    }
+}
