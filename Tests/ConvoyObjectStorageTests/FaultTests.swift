@@ -36,14 +36,16 @@ import Testing
                 $0 += 1; return $0
             }
             return ObjectStorageCredentials(
-                accessKeyID: "KEY\(number)", secretAccessKey: "secret\(number)", sessionToken: "t+/=\(number)")
+                accessKeyID: "KEY\(number)", secretAccessKey: "secret\(number)",
+                sessionToken: number == 3 ? nil : "t+/=\(number)")
         }
         let storage = try ObjectStorage(at: server, credentials: provider)
         try await storage.put(Self.data, key: "a")
         let requests = server.requests
         #expect(requests.count == 3)
         for (index, request) in requests.enumerated() {
-            #expect(request.body == Self.data && request.headers["x-amz-security-token"] == "t+/=\(index + 1)")
+            #expect(request.body == Self.data)
+            #expect(request.headers["x-amz-security-token"] == (index == 2 ? nil : "t+/=\(index + 1)"))
             let credentials = ObjectStorageCredentials(
                 accessKeyID: "KEY\(index + 1)", secretAccessKey: "secret\(index + 1)")
             #expect(try request.hasSignature(of: credentials))
@@ -303,6 +305,25 @@ import Testing
         storage.manager.enqueue(operation)
         await #expect(throws: ObjectStorageError.self) { try await operation.finished() }
         #expect(server.requests.count == 1)
+    }
+
+    @Test func `a file that changes while it is read ends with an error`() throws {
+        let directory = try TemporaryDirectory()
+        let url = try directory.write(Self.data, to: "a")
+        let file = try SourceFile(url)
+        let stream = FileRangeStream(file, 2..<file.size)
+        var buffer = [UInt8](repeating: 0, count: 4)
+        stream.open()
+        #expect(stream.read(&buffer, maxLength: 4) == 4 && Data(buffer) == Self.data[2..<6])
+        let handle = try FileHandle(forWritingTo: url)
+        try handle.seekToEnd()
+        try handle.write(contentsOf: Data("more".utf8))
+        try handle.close()
+        #expect(stream.read(&buffer, maxLength: 4) == -1 && stream.streamStatus == .error)
+        #expect((stream.streamError as? ObjectStorageError)?.code == .sourceChanged)
+        let again = try stream.replay()
+        again.open()
+        #expect(again.streamStatus == .error)
     }
 
     @Test func `what is no regular file cannot be sent`() async throws {

@@ -94,6 +94,22 @@ import Testing
         }
     }
 
+    @Test func `the environment provides credentials by the names of its variables`() throws {
+        let names = ["KEY", "SECRET", "TOKEN"].map { "CONVOY_TEST_\($0)_\(getpid())" }
+        defer { for name in names { unsetenv(name) } }
+        let provider = ObjectStorageCredentialProvider.environment(
+            accessKeyID: names[0], secretAccessKey: names[1], sessionToken: names[2])
+        #expect(throws: ObjectStorageError.self) { try provider.credentials() }
+        setenv(names[0], "key", 1)
+        setenv(names[1], "secret", 1)
+        setenv(names[2], "", 1)
+        #expect(try provider.credentials() == ObjectStorageCredentials(accessKeyID: "key", secretAccessKey: "secret"))
+        setenv(names[2], "token", 1)
+        #expect(try provider.credentials().sessionToken == "token")
+        setenv(names[2], "to\r\nken: x", 1)
+        #expect(throws: ObjectStorageError.self) { try provider.credentials() }
+    }
+
     // MARK: Beside botocore
 
     private struct Case: Codable {

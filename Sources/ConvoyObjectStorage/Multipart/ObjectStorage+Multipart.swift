@@ -59,9 +59,12 @@ extension ObjectStorage {
     }
 
     /// Ends an upload, and deletes its parts on the server. One that is no longer there is a success.
-    public func abort(_ upload: MultipartUpload) async throws {
+    public func abort(_ upload: MultipartUpload) async throws { try await abort(upload, within: nil) }
+
+    private func abort(_ upload: MultipartUpload, within limit: TimeInterval?) async throws {
         var call = try call("DELETE", upload.key)
         call.query = Self.query(upload)
+        call.timeLimit = limit
         do {
             _ = try await run(call)
         } catch let error as ObjectStorageError where error.code == .noSuchUpload {
@@ -75,8 +78,8 @@ extension ObjectStorage {
         do {
             return try await send(upload, nil)
         } catch {
-            // In a task of its own, as this one may be cancelled.
-            await Task.detached { [self] in try? await abort(upload) }.value
+            // In a task of its own, as this one may be cancelled. A server that is gone must not hold up the error for long.
+            await Task.detached { [self] in try? await abort(upload, within: 15) }.value
             throw error
         }
     }

@@ -15,6 +15,8 @@ struct StorageCall: Sendable {
     /// Whether the digest of the body goes into a field of its own, besides the signature.
     var checksum = ObjectStorage.ChecksumField.none
     var answer = AnswerKind.nothing
+    /// In seconds; nil for that of the manager.
+    var timeLimit: TimeInterval?
     /// The key without the prefix, for errors and results.
     var name: String?
 }
@@ -92,7 +94,8 @@ final class RequestSigner: OperationDelegate {
         fields.append(("x-amz-content-sha256", payload.text))
         fields.append(("x-amz-date", signature.timestamp))
         if let token = credentials.sessionToken { fields.append(("x-amz-security-token", token)) }
-        // What is sent is set by this; a field of the request that has the same name does not stay.
+        // An earlier attempt may have had other credentials.
+        request.setValue(nil, forHTTPHeaderField: "x-amz-security-token")
         for field in fields { request.setValue(field.value, forHTTPHeaderField: field.name) }
         let parts = address.afterAuthority.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         request.setValue(

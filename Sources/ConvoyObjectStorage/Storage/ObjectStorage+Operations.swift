@@ -123,6 +123,7 @@ extension ObjectStorage {
         operation.updateSettings { settings in
             settings.responseSerializer = serializer
             settings.retryPolicy = configuration.retryPolicy
+            if let limit = call.timeLimit { settings.totalTimeout = limit }
             settings.cookieStore = nil
             settings.cache = nil
             settings.authenticator = nil
@@ -147,7 +148,8 @@ extension ObjectStorage {
             } catch let error as ObjectStorageError where error.isCorrected && corrections < 2 {
                 corrections += 1
             } catch let error as ObjectStorageError where error.isTemporaryBesidesStatus && repetitions < 3 {
-                try await Task.sleep(for: .milliseconds(Int.random(in: 100...200) << repetitions))
+                let delay = Duration.milliseconds(Int.random(in: 100...200) << repetitions)
+                guard (try? await Task.sleep(for: delay)) != nil else { throw URLError(.cancelled) }
                 repetitions += 1
             } catch let error where call.answer != .data && error.isOfSize {
                 throw ObjectStorageError(.malformedAnswer, "The response is larger than it may be.")
