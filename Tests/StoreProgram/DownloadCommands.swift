@@ -68,36 +68,59 @@ enum DownloadCommands {
     }
 }
 
-/// Counts the bytes that processes, one after the other, write to partial files. The number is in a mapped file, so that
-/// it is right however a process ends.
+/// Counts the bytes that processes, one after the other, write to partial files, and those of them that a journal on the disk
+/// claims. The numbers are in a mapped file, so that they are right however a process ends.
 private final class ByteCounter: @unchecked Sendable {
-    private let number: UnsafeMutablePointer<UInt64>
-    private let partials = Locked<Set<Int32>>([])
+    private let written: UnsafeMutablePointer<UInt64>
+    private let claimed: UnsafeMutablePointer<UInt64>
+
+    private struct Files {
+        var partials: Set<Int32> = []
+        /// How many bytes were written when the last synchronization of a partial file began that has succeeded.
+        var synchronized: UInt64 = 0
+    }
+    private let files = Locked(Files())
 
     init?(path: String) {
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { return nil }
         defer { close(file) }
-        guard ftruncate(file, 8) == 0, let memory = mmap(nil, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0),
+        guard ftruncate(file, 16) == 0, let memory = mmap(nil, 16, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0),
             memory != MAP_FAILED
         else { return nil }
-        number = memory.bindMemory(to: UInt64.self, capacity: 1)
+        written = memory.bindMemory(to: UInt64.self, capacity: 2)
+        claimed = written + 1
     }
 
     func count(_ calls: inout FileCalls) {
         let real = calls
         calls.open = { [self] path, flags, mode in
             let descriptor = real.open(path, flags, mode)
-            if descriptor >= 0, path.hasSuffix(".convoypart") { _ = partials.withLock { $0.insert(descriptor) } }
+            if descriptor >= 0, path.hasSuffix(".convoypart") { files.withLock { _ = $0.partials.insert(descriptor) } }
             return descriptor
+        }
+        calls.duplicate = { [self] descriptor in
+            let duplicate = real.duplicate(descriptor)
+            files.withLock { if duplicate >= 0, $0.partials.contains(descriptor) { $0.partials.insert(duplicate) } }
+            return duplicate
         }
         calls.writeAt = { [self] descriptor, bytes, offset in
             let count = real.writeAt(descriptor, bytes, offset)
-            partials.withLock { if count > 0, $0.contains(descriptor) { number.pointee += UInt64(count) } }
+            files.withLock { if count > 0, $0.partials.contains(descriptor) { written.pointee += UInt64(count) } }
             return count
         }
+        calls.synchronizeData = { [self] descriptor in
+            let (isPartial, before) = files.withLock { ($0.partials.contains(descriptor), written.pointee) }
+            let result = real.synchronizeData(descriptor)
+            guard result == 0 else { return result }
+            files.withLock { files in
+                // The journal follows the partial file.
+                if isPartial { files.synchronized = before } else { claimed.pointee = files.synchronized }
+            }
+            return result
+        }
         calls.close = { [self] descriptor in
-            _ = partials.withLock { $0.remove(descriptor) }
+            files.withLock { _ = $0.partials.remove(descriptor) }
             return real.close(descriptor)
         }
     }
