@@ -2,6 +2,7 @@ import CLimit
 import Convoy
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// A way to write a request, whose instructions are counted: one at a time, on a connection that stays open.
 struct RequestForm: Sendable {
@@ -59,6 +60,7 @@ struct RequestForm: Sendable {
         } call: {
             $0.get("small", success: $1.success, failure: $1.failure)
         },
+        download,
     ]
 
     /// The C loop, which all others are compared with.
@@ -88,6 +90,32 @@ struct RequestForm: Sendable {
             } failure: { _, _ in
                 done(false)
             }
+        }
+    }
+
+    private static let download = RequestForm(
+        name: "download", summary: "a DownloadOperation of a new file of 8 KiB"
+    ) { context, count in
+        let directory = context.scratch.appendingPathComponent("downloads")
+        try? FileManager.default.removeItem(at: directory)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let queue = RequestOperationQueue()
+        let completion = DispatchQueue(label: "bench.completion")
+        // Beforehand, in both numbers of requests.
+        let places = (0..<1_000).map {
+            (url: context.url.appendingPathComponent("many/\($0)"), file: directory.appendingPathComponent("\($0)"))
+        }
+        let next = Atomic<Int>(0)
+        try oneAfterAnother(count) { done in
+            let place = places[next.wrappingAdd(1, ordering: .relaxed).oldValue]
+            let operation = DownloadOperation(request: URLRequest(url: place.url), destination: place.file)
+            operation.completionQueue = completion
+            operation.setCompletionHandler { _, _ in
+                done(true)
+            } failure: { _, _ in
+                done(false)
+            }
+            queue.addOperation(operation)
         }
     }
 
