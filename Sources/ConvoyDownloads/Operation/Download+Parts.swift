@@ -14,19 +14,13 @@ extension Download {
         let part = HTTPRequestOperation(request: urlRequest(request))
         part.adoptSettings(of: parent, decoding: decodes, identity: asksForIdentity)
         part.setBodySink(PartSink(of: self, id: request.id))
-        part.setBodyAcceptance { [weak self, weak part] head in
-            guard let self, let part else { return false }
-            return self.accepts(head, for: request.id, of: part)
-        }
         let isStopping = state.withLock { state in
             state.isFetching = true
             state.operations[request.id] = part
             return state.isStopping || state.plan.isRestarting || state.fatal != nil || state.outcome != nil
         }
-        part.whenDelivered { [weak self, weak part] in
-            guard let self, let part else { return }
-            self.didEnd(request.id, part)
-        }
+        // A weak reference would make all others to its object slow.
+        part.whenDelivered { [unowned part] in self.didEnd(request.id, part) }
         if isStopping { part.cancel() }
         part.start()
     }
@@ -64,7 +58,7 @@ extension Download {
     // MARK: Heads
 
     /// Whether the body of a response belongs into the file. On the network thread.
-    func accepts(_ head: ResponseHead, for id: Int, of part: HTTPRequestOperation) -> Bool {
+    func accepts(_ head: ResponseHead, for id: Int, of part: URLConnectionOperation) -> Bool {
         let verdict = state.withLock { state -> DownloadPlan.Verdict? in
             guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, state.operations[id] === part else {
                 return nil
@@ -397,6 +391,10 @@ final class PartSink: BodySink {
     var isImmediate: Bool { download.writesAtOnce }
     /// With its first bytes.
     var opensFile: Bool { true }
+
+    func accepts(_ response: ResponseHead, of part: URLConnectionOperation) -> Bool? {
+        download.accepts(response, for: id, of: part)
+    }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }

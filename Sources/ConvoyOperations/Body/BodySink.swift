@@ -25,6 +25,10 @@ package protocol BodySink: AnyObject, Sendable {
     /// Prepares for a body, and changes no existing contents. Called before the request is sent.
     func open() throws(URLError)
 
+    /// Whether the body of a response belongs into the sink; otherwise it is kept as `responseData`. nil, the default, leaves
+    /// that to the status. On the network thread; may be called twice.
+    func accepts(_ response: ResponseHead, of operation: URLConnectionOperation) -> Bool?
+
     /// Begins the body of an accepted response.
     ///
     /// - Parameter count: the number of bytes to discard. If it is 0, this must neither block nor call user code.
@@ -62,6 +66,7 @@ extension BodySink {
     package var isProvisional: Bool { false }
     package var opensFile: Bool { false }
     package func open() throws(URLError) {}
+    package func accepts(_ response: ResponseHead, of operation: URLConnectionOperation) -> Bool? { nil }
     package func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { false }
     package func synchronize() throws(URLError) {}
     package func commit() throws {}

@@ -63,8 +63,6 @@ struct OperationCore: ~Copyable {
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
         var traceContext: URLConnectionOperation.TraceContextProvider?
-        /// Decides, on the network thread, whether the body of a response goes into the output stream.
-        var acceptsBody: (@Sendable (ResponseHead) -> Bool)?
         /// Called with changes before all others.
         var supervisor: (any OperationSupervisor)?
         /// Decides what the handlers leave open.

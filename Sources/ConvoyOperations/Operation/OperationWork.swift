@@ -125,12 +125,6 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept
-    /// as `responseData`. Set it before the operation starts.
-    package final func setBodyAcceptance(_ accepts: @escaping @Sendable (ResponseHead) -> Bool) {
-        setHandler(\.acceptsBody, accepts)
-    }
-
     /// Makes the operation a part of another one: it gets the other's settings, and the other's handlers decide about
     /// redirects and challenges. It is not retried unless nothing was sent, uses no cache, shares no transfer, and
     /// posts no notifications. A part for another origin gets none of the parent's secrets, as after a redirect.
@@ -139,28 +133,21 @@ extension URLConnectionOperation {
     ///   - decoding: whether a body is decoded if it is encoded without having been requested so.
     ///   - identity: whether the body is requested without an encoding.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool, identity: Bool = false) {
-        // All parts share one store of answered challenges.
-        if parent.shouldUseCredentialStorage { _ = parent.credentialStore }
         let (common, redirect, challenge, context) = parent.core.withLock { core in
-            // All parts use the same transport.
-            core.common.values.holder.transports.pin()
-            return (core.common.values, core.rareHandlers?.redirect, core.rareHandlers?.challenge, core.traceContext)
+            core.common.makeShared()
+            return (core.common, core.rareHandlers?.redirect, core.rareHandlers?.challenge, core.traceContext)
         }
-        // It has the trace context of the whole.
-        core.withLock { $0.traceContext = context }
-        let facts = SerializerFacts(HTTPResponseSerializer(statusesOf: common.serializer.serializer))
-        change { values in
-            values = common
-            values.serializer = facts
-            values.connectionConfiguration.decodesUnaskedEncodings = decoding
-            values.connectionConfiguration.asksForIdentity = identity
-            (values.retryPolicy, values.totalTimeout, values.completionGroup, values.storedResponses) = (nil, nil, nil, nil)
-            (values.postsNotifications, values.coalescesIdenticalRequests, values.holder.awaitedValue) = (false, false, nil)
-            (values.waitsForConnectivity, values.holder.isPart) = (false, true)
+        let settings = common.ofPart(decoding: decoding, identity: identity)
+        let old = core.withLock { core in
+            // It has the trace context of the whole.
+            core.traceContext = context
+            defer { core.common = settings }
+            return core.common
         }
+        withExtendedLifetime(old) {}
         addMetrics(to: parent)
         addEventLog(to: parent)
-        if let base = parent.request.url, let own = request.url, !Target.isSame(base, own) {
+        if let base = parent.request.url, let own = request.url, base != own, !Target.isSame(base, own) {
             change { values in
                 (values.credential, values.authenticator, values.connectionConfiguration.clientIdentity) = (nil, nil, nil)
             }

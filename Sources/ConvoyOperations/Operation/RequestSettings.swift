@@ -24,6 +24,7 @@ public struct RequestSettings: Sendable {
     private final class Storage: Sendable {
         let values: Values
         let prepared = OnceReference<PreparedSettings>()
+        let ofParts = OnceReference<PartSettings>()
 
         init(_ values: Values) { self.values = values }
 
@@ -56,6 +57,47 @@ public struct RequestSettings: Sendable {
         if let prepared = storage.prepared.object { return prepared }
         let made = PreparedSettings(storage.values)
         return storage.prepared.set(made) ? made : storage.prepared.object ?? made
+    }
+
+    // MARK: Parts
+
+    /// The settings of the parts of operations with the same settings.
+    private final class PartSettings: Sendable {
+        let decoding: Bool
+        let identity: Bool
+        let storage: Storage
+
+        init(_ values: Values, decoding: Bool, identity: Bool) {
+            (self.decoding, self.identity, storage) = (decoding, identity, Storage(values))
+        }
+    }
+
+    /// The settings of an operation that is a part of one with these; see `adoptSettings(of:decoding:identity:)`. Made once
+    /// for all of them, as far as they are equal.
+    func ofPart(decoding: Bool, identity: Bool) -> RequestSettings {
+        var settings = self
+        if let made = storage.ofParts.object, made.decoding == decoding, made.identity == identity {
+            settings.storage = made.storage
+            return settings
+        }
+        var values = storage.values
+        values.serializer = SerializerFacts(HTTPResponseSerializer(statusesOf: values.serializer.serializer))
+        values.connectionConfiguration.decodesUnaskedEncodings = decoding
+        values.connectionConfiguration.asksForIdentity = identity
+        (values.retryPolicy, values.totalTimeout, values.completionGroup, values.storedResponses) = (nil, nil, nil, nil)
+        (values.postsNotifications, values.coalescesIdenticalRequests, values.holder.awaitedValue) = (false, false, nil)
+        (values.waitsForConnectivity, values.holder.isPart) = (false, true)
+        let parts = PartSettings(values, decoding: decoding, identity: identity)
+        _ = storage.ofParts.set(parts)
+        settings.storage = parts.storage
+        return settings
+    }
+
+    /// Makes what all parts of an operation share: one transport, and one store of answered challenges.
+    mutating func makeShared() {
+        if storage.values.holder.transports.hasSeveral { values.holder.transports.pin() }
+        guard storage.values.shouldUseCredentialStorage, storage.values.credentials == nil else { return }
+        values.credentials = CredentialStore()
     }
 
     private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }

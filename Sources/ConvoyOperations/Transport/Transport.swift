@@ -82,10 +82,10 @@ struct TransportPool: Sendable {
         return several.transports[several.turn.add(1, ordering: .relaxed).oldValue % several.transports.count]
     }
 
+    var hasSeveral: Bool { several != nil }
+
     /// Keeps using one transport.
-    mutating func pin() {
-        if several != nil { self = TransportPool([next]) }
-    }
+    mutating func pin() { self = TransportPool([next]) }
 }
 
 extension NetworkThread: Transport {

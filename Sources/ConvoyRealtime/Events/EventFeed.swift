@@ -150,10 +150,6 @@ final class EventFeed: @unchecked Sendable {
             lastEventID: lastEventID, maximumLineLength: settings.maximumLineLength,
             maximumEventLength: settings.maximumEventLength)
         connection.setBodySink(EventBody(of: self, number: number, parser: parser))
-        connection.setBodyAcceptance { [weak self, weak connection] head in
-            guard let self, let connection else { return false }
-            return self.accepts(head, of: connection, number)
-        }
         let isOver = state.withLock { state in
             state.connection = connection
             return state.isStopping || state.isClosing
@@ -167,7 +163,7 @@ final class EventFeed: @unchecked Sendable {
     }
 
     /// Whether the response has events. On the network thread; may be called twice.
-    private func accepts(_ head: ResponseHead, of connection: HTTPRequestOperation, _ number: Int) -> Bool {
+    func accepts(_ head: ResponseHead, of connection: URLConnectionOperation, _ number: Int) -> Bool {
         guard head.statusCode == 200 else { return false }
         guard head.isOfEvents else {
             state.withLock { state in

@@ -3,6 +3,7 @@ import ConvoyOperations
 import ConvoySerialization
 import ConvoyTestServer
 import ConvoyTestSupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -38,15 +39,20 @@ struct DownloadContentsTests {
         #expect(fixture.server.requests.count == 1 && fixture.contents() == nil)
     }
 
+    private final class RefusingSink: BodySink {
+        func accepts(_ response: ResponseHead, of operation: URLConnectionOperation) -> Bool? {
+            operation.cancel()
+            return false
+        }
+        func begin(_ response: ResponseHead, discarding count: Int64) {}
+        func write(_ bytes: UnsafeRawBufferPointer) {}
+    }
+
     @Test func `nothing is received of a response that is refused`() async {
         fixture.server.servePattern(count: 32 << 20, at: "/file", etag: "\"1\"")
         let operation = HTTPRequestOperation(request: URLRequest(url: fixture.server.url("/file")))
         operation.completionQueue = .global()
-        operation.outputStream = OutputStream(toMemory: ())
-        operation.setBodyAcceptance { [weak operation] _ in
-            operation?.cancel()
-            return false
-        }
+        operation.setBodySink(RefusingSink())
         fixture.queue.addOperation(operation)
         try? await operation.finished()
         #expect(operation.transferProgress.bytesReceived == 0)

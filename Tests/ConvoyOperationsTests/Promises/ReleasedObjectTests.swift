@@ -1,6 +1,7 @@
 import ConvoyCache
 import ConvoyCookies
 import ConvoySerialization
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -132,10 +133,16 @@ import Testing
         ),
         ("fail(with:)", { $0.fail(with: GuestError(guest: $1)) }, { $0.fail(with: CancellationError()) }),
         (
-            "setBodyAcceptance", { $0.setBodyAcceptance { [guest = $1] _ in withExtendedLifetime(guest) { true } } },
-            { $0.setBodyAcceptance { _ in true } }
+            "setBodySink", { $0.setBodySink(GuestSink(guest: $1)) }, { $0.setBodySink(GuestSink(guest: nil)) }
         ),
     ]
+
+    private final class GuestSink: BodySink {
+        let guest: Guest?
+        init(guest: Guest?) { self.guest = guest }
+        func begin(_ response: ResponseHead, discarding count: Int64) {}
+        func write(_ bytes: UnsafeRawBufferPointer) {}
+    }
 
     private struct GuestError: Error { let guest: Guest }
 
