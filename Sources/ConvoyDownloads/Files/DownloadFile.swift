@@ -93,7 +93,7 @@ package final class DownloadFile: @unchecked Sendable {
         clock: @escaping @Sendable () -> UInt64 = { MonotonicClock.now }
     ) {
         (self.paths, self.calls, self.clock) = (paths, calls, clock)
-        directory = PathText.directory(of: paths.partial)
+        directory = paths.directory
     }
 
     deinit { close() }

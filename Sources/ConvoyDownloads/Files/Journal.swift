@@ -124,6 +124,7 @@ package enum JournalLayout {
 /// behind them, in the same directory.
 package struct PartialPaths: Sendable, Equatable {
     private let stem: String
+    package let directory: String
     package var partial: String { stem + Self.partialSuffix }
     package var journal: String { stem + Self.journalSuffix }
     /// That of what is to replace a partial file, which is kept meanwhile.
@@ -137,7 +138,10 @@ package struct PartialPaths: Sendable, Equatable {
 
     /// Those of a file.
     package init(destination path: String) {
-        self.init(directory: PathText.directory(of: path), name: PathText.name(of: path))
+        let name = PathText.name(of: path)
+        let short = Self.shortened(name)
+        directory = PathText.directory(of: path)
+        stem = name.utf8.count == short.utf8.count ? path : PathText.join(directory, short)
     }
 
     /// Those of a file, or of the one that a link leads to. Blocks.
@@ -150,7 +154,7 @@ package struct PartialPaths: Sendable, Equatable {
     }
 
     private init(directory: String, name: String) {
-        stem = PathText.join(directory, Self.shortened(name))
+        (self.directory, stem) = (directory, PathText.join(directory, Self.shortened(name)))
     }
 
     /// A name to which the suffixes can be added. Most file systems allow 255 bytes.

@@ -42,9 +42,11 @@ package struct Representation: Sendable, Equatable {
 
     /// The media type that a `Content-Type` names; nil if it names none.
     static func type(_ value: String?) -> String? {
-        guard let essence = value.map({ Array($0.utf8) })?.prefix(while: { $0 != UInt8(ascii: ";") }),
-            case let type = ASCII.trimmed(essence), !type.isEmpty
-        else { return nil }
+        guard let type = value.map({ ASCII.trimmed($0.utf8.prefix { $0 != UInt8(ascii: ";") }) }), !type.isEmpty else {
+            return nil
+        }
+        // As nearly always.
+        if type.allSatisfy({ $0 == ASCII.lowercased($0) }) { return String(Substring(type)) }
         return String(decoding: type.map(ASCII.lowercased), as: UTF8.self)
     }
 

@@ -62,7 +62,7 @@ final class Download: @unchecked Sendable {
             (state.work, state.isFetching, state.isStopping) = (work, false, false)
             (state.fatal, state.failures) = (nil, [:])
         }
-        guard work.begin(stop: { [weak self] in self?.stop() }) else {
+        guard work.begin(stop: { self.stop() }) else {
             // Before the answer: with it, the next try may begin.
             state.withLock { $0.work = nil }
             return work.didStop()
@@ -184,8 +184,7 @@ final class Download: @unchecked Sendable {
         guard let place = settings.place else { throw DownloadError.noDestination }
         switch place {
         case .file(let url):
-            let path = url.path
-            guard url.isFileURL, !url.hasDirectoryPath, !path.isEmpty, path.utf8.count < 4096
+            guard let path = PathText.path(ofFile: url), !path.isEmpty, path.utf8.count < 4096
             else { throw DownloadError.unusableDestination(url) }
             state.withLock { ($0.finalURL, $0.finalPath) = (url, path) }
             return try dealsWithExisting(path) ? nil : PartialPaths(destination: state.withLock { $0.finalPath } ?? path)

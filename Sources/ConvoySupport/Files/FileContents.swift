@@ -48,6 +48,18 @@ package enum PathText {
         return String(decoding: path.utf8[path.utf8.index(after: last)...], as: UTF8.self)
     }
 
+    /// The path of the URL of a file; nil for another URL, and for that of a directory. Foundation is slow where nothing has to
+    /// be decoded, as mostly.
+    package static func path(ofFile url: URL) -> String? {
+        let text = url.absoluteString.utf8
+        let scheme = "file://".utf8
+        guard text.starts(with: scheme), case let path = text.dropFirst(scheme.count), path.first == slash,
+            path.last != slash, path.last != UInt8(ascii: "."),
+            !path.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") })
+        else { return url.isFileURL && !url.hasDirectoryPath ? url.path : nil }
+        return String(decoding: path, as: UTF8.self)
+    }
+
     /// The directory of the last component: `.` for a path without slashes.
     package static func directory(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return "." }
@@ -58,6 +70,6 @@ package enum PathText {
     /// The path of a name in a directory, in its shortest form: the name alone in an empty one, and in `.`.
     package static func join(_ directory: String, _ name: String) -> String {
         if directory.isEmpty || directory == "." { return name }
-        return directory.utf8.last == slash ? directory + name : "\(directory)/\(name)"
+        return directory.utf8.last == slash ? directory + name : directory + "/" + name
     }
 }

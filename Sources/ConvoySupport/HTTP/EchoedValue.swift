@@ -23,6 +23,7 @@ package struct EchoedValue: Hashable, Sendable {
     /// Bytes that are not UTF-8 become private characters, U+10FE80 to U+10FEFF, one for each byte, and so do the bytes
     /// of these characters themselves. ``bytes(of:)`` reverses this.
     package var text: String {
+        if bytes.withUnsafeBytes({ ASCII.isASCII($0) }) { return String(decoding: bytes, as: UTF8.self) }
         if let text = String(validating: bytes, as: UTF8.self), !Self.isEscaped(text) { return text }
         var scalars = String.UnicodeScalarView()
         var rest = bytes[...]
