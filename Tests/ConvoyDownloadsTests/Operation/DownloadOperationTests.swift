@@ -40,7 +40,9 @@ struct DownloadOperationTests {
     }
 
     @Test(arguments: [1, 2, 4, 7]) func segmentsMakeTheSameFile(count: Int) async {
-        serve(bytes)
+        // Otherwise the first connection may bring all of it before the others are open.
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.bandwidth(bytesPerSecond: 6 << 20)
+        }
         let download = await fixture.run(
             fixture.download {
                 $0.segmentCount = count
