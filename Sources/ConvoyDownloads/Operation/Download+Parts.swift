@@ -58,15 +58,15 @@ extension Download {
     // MARK: Heads
 
     /// Whether the body of a response belongs into the file. On the network thread.
-    func accepts(_ head: ResponseHead, for id: Int, of part: URLConnectionOperation) -> Bool {
-        let verdict = state.withLock { state -> DownloadPlan.Verdict? in
-            guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, state.operations[id] === part else {
+    func accepts(_ head: ResponseHead, for id: Int) -> Bool {
+        let found = state.withLock { state -> (DownloadPlan.Verdict, HTTPRequestOperation)? in
+            guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, let part = state.operations[id] else {
                 return nil
             }
-            return evaluate(head, id, &state)
+            return (evaluate(head, id, &state), part)
         }
+        guard let (verdict, part) = found else { return false }
         switch verdict {
-        case nil: return false
         case .unrelated:
             if state.withLock({ $0.outcome }) == .notModified {
                 state.withLock { $0.work }?.note(head, redirects: part.redirects)
@@ -392,9 +392,7 @@ final class PartSink: BodySink {
     /// With its first bytes.
     var opensFile: Bool { true }
 
-    func accepts(_ response: ResponseHead, of part: URLConnectionOperation) -> Bool? {
-        download.accepts(response, for: id, of: part)
-    }
+    func accepts(_ response: ResponseHead) -> Bool? { download.accepts(response, for: id) }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }

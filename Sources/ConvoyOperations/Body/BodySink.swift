@@ -27,7 +27,7 @@ package protocol BodySink: AnyObject, Sendable {
 
     /// Whether the body of a response belongs into the sink; otherwise it is kept as `responseData`. nil, the default, leaves
     /// that to the status. On the network thread; may be called twice.
-    func accepts(_ response: ResponseHead, of operation: URLConnectionOperation) -> Bool?
+    func accepts(_ response: ResponseHead) -> Bool?
 
     /// Begins the body of an accepted response.
     ///
@@ -66,7 +66,7 @@ extension BodySink {
     package var isProvisional: Bool { false }
     package var opensFile: Bool { false }
     package func open() throws(URLError) {}
-    package func accepts(_ response: ResponseHead, of operation: URLConnectionOperation) -> Bool? { nil }
+    package func accepts(_ response: ResponseHead) -> Bool? { nil }
     package func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { false }
     package func synchronize() throws(URLError) {}
     package func commit() throws {}

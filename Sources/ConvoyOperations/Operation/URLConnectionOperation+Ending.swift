@@ -96,7 +96,7 @@ extension URLConnectionOperation {
 
     /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
-        if let sink = core.withLock({ $0.place?.sink }), let isAccepted = sink.accepts(head, of: self) { return isAccepted }
+        if let sink = core.withLock({ $0.place?.sink }), let isAccepted = sink.accepts(head) { return isAccepted }
         guard serializesResponse else { return true }
         return core.withLock { $0.common.values.serializer.acceptableStatusCodes }?.contains(head.statusCode) ?? true
     }

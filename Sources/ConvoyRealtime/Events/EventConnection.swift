@@ -20,9 +20,7 @@ final class EventBody: BodySink, @unchecked Sendable {
     var isImmediate: Bool { true }
     var isPaced: Bool { true }
 
-    func accepts(_ response: ResponseHead, of connection: URLConnectionOperation) -> Bool? {
-        feed.accepts(response, of: connection, number)
-    }
+    func accepts(_ response: ResponseHead) -> Bool? { feed.accepts(response, of: number) }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }

@@ -163,24 +163,24 @@ final class EventFeed: @unchecked Sendable {
     }
 
     /// Whether the response has events. On the network thread; may be called twice.
-    func accepts(_ head: ResponseHead, of connection: URLConnectionOperation, _ number: Int) -> Bool {
+    func accepts(_ head: ResponseHead, of number: Int) -> Bool {
         guard head.statusCode == 200 else { return false }
         guard head.isOfEvents else {
-            state.withLock { state in
-                if state.number == number {
-                    state.end.fatal = EventSourceError.unacceptableContentType(head["Content-Type"])
-                }
+            let connection = state.withLock { state -> HTTPRequestOperation? in
+                guard state.number == number else { return nil }
+                state.end.fatal = EventSourceError.unacceptableContentType(head["Content-Type"])
+                return state.connection
             }
-            connection.cancel()
+            connection?.cancel()
             return false
         }
-        let work = state.withLock { state -> OperationWork? in
-            guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else { return nil }
+        let (work, connection) = state.withLock { state -> (OperationWork?, HTTPRequestOperation?) in
+            guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else { return (nil, nil) }
             state.end.wasOpen = true
-            return state.work
+            return (state.work, state.connection)
         }
         guard let source, let work else { return true }
-        work.note(head, redirects: connection.redirects)
+        work.note(head, redirects: connection?.redirects ?? [])
         states.change(to: .open)
         source.milestone.reach()
         delivery.add(.opened, of: source)

@@ -39,9 +39,10 @@ struct DownloadContentsTests {
         #expect(fixture.server.requests.count == 1 && fixture.contents() == nil)
     }
 
-    private final class RefusingSink: BodySink {
-        func accepts(_ response: ResponseHead, of operation: URLConnectionOperation) -> Bool? {
-            operation.cancel()
+    private final class RefusingSink: BodySink, @unchecked Sendable {
+        weak var operation: URLConnectionOperation?
+        func accepts(_ response: ResponseHead) -> Bool? {
+            operation?.cancel()
             return false
         }
         func begin(_ response: ResponseHead, discarding count: Int64) {}
@@ -52,7 +53,9 @@ struct DownloadContentsTests {
         fixture.server.servePattern(count: 32 << 20, at: "/file", etag: "\"1\"")
         let operation = HTTPRequestOperation(request: URLRequest(url: fixture.server.url("/file")))
         operation.completionQueue = .global()
-        operation.setBodySink(RefusingSink())
+        let sink = RefusingSink()
+        sink.operation = operation
+        operation.setBodySink(sink)
         fixture.queue.addOperation(operation)
         try? await operation.finished()
         #expect(operation.transferProgress.bytesReceived == 0)
