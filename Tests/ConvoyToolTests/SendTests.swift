@@ -93,6 +93,54 @@ import Testing
         #expect(binary.output.contains("(4 B that are not text; they can go into a file or a pipe)"))
     }
 
+    @Test(arguments: [
+        ["GET", "URL"], ["POST", "URL", "a=${x} 'q' \u{85}\u{2028}é", "n:=[1,{\"b\":null}]", "q==a b&c", "X-A:b: c, d"],
+        ["--form", "PUT", "URL", "a=b c", "a=d", "e=\u{7F}"], ["-u", "ada:p w", "GET", "URL?login"],
+        ["-A", "x/1", "-H", "Accept: a/b", "--body", "f.txt", "PATCH", "URL"], ["OPTIONS", "URL"],
+    ])
+    func `what is sent is what is saved, and what is run then`(arguments: [String]) async throws {
+        server.route("/api") { request in
+            request.target.contains("login") && request.headers["Authorization"] == nil
+                ? .status(401, headers: ["WWW-Authenticate": "Basic realm=\"r\""]) : .text("x")
+        }
+        try scratch.write("in a file\r\n", to: "f.txt")
+        let url = server.url("/api").absoluteString
+        let sent = try await ToolProcess.run(
+            ["send", "--save", "m.yaml"] + arguments.map { $0.replacing("URL", with: url) }, in: scratch.url)
+        #expect(sent.status == 0, "\(sent.errors)")
+        let first = server.requests
+        server.forgetRequests()
+        let run = try await ToolProcess.run(["run", "m.yaml"], in: scratch.url, environment: ["PASSWORD": "p w"])
+        #expect(run.status == 0, "\(run.errors)")
+        let second = server.requests
+        #expect(first.map(\.target) == second.map(\.target) && first.map(\.method) == second.map(\.method))
+        #expect(first.map(\.body) == second.map(\.body))
+        func fields(_ request: RecordedRequest) -> [String] {
+            "\(request.headers)".split(separator: "\n").map(String.init).sorted()
+        }
+        #expect(first.map(fields) == second.map(fields))
+        let text = try scratch.text("m.yaml")
+        #expect(!text.contains("p w") && text.contains("User-Agent") == arguments.contains("-A"), "\(text)")
+    }
+
+    @Test func `what a manifest cannot say of a request has a line`() async throws {
+        let saved = try await send(
+            "--save", "m.yaml", "-u", "ada:pw", "-k", "--max-time", "5", "--cookie-jar", "jar", "GET", "URL")
+        #expect(saved.status == 0)
+        #expect(
+            saved.errorLines.filter { $0.hasPrefix("convoy: m.yaml") } == [
+                "convoy: m.yaml: the password of --user is not in it; give it as PASSWORD of the environment",
+                "convoy: m.yaml: --cookie-jar is not in it; give it to convoy run",
+            ], "\(saved.errors)")
+        let text = try scratch.text("m.yaml")
+        for line in ["secrets: [env.PASSWORD]", "user: \"ada:${env.PASSWORD}\"", "insecure: true", "max-time: 5"] {
+            #expect(text.contains(line), "\(text)")
+        }
+        #expect(try await send("--save", "m.yaml", "GET", "URL").status == 0)
+        let twice = try await send("--multipart", "POST", "URL", "a=1", "a=2")
+        #expect(twice.status == 2 && twice.errors.contains("each name once"), "\(twice.errors)")
+    }
+
     @Test func `imports print manifests`() async throws {
         let curl = try await ToolProcess.run(["import", "curl", "curl -H 'Accept: a/b' https://a.test/x"], in: scratch.url)
         #expect(

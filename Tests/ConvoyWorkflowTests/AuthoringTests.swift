@@ -35,8 +35,9 @@ import Testing
     private func yaml(_ command: String) throws -> String {
         let draft = try CurlCommandLine.draft(command)
         let text = RequestDraft.manifest([("request", draft)])
-        _ = try Workflow(parsing: Data(text.utf8), name: "m", inputs: WorkflowInputs(environment: [:]))
-        return text.replacing("version: 1\nrequests:\n  request:\n", with: "").replacing("    ", with: "")
+        _ = try Workflow(parsing: Data(text.utf8), name: "m", inputs: WorkflowInputs(environment: ["PASSWORD": "x"]))
+        return text.replacing("version: 1\nrequests:\n", with: "").replacing("  request:\n", with: "")
+            .replacing("    ", with: "").replacing("  # ", with: "# ")
     }
 
     @Test(arguments: [
@@ -52,7 +53,7 @@ import Testing
         ),
         (
             "curl https://a.test \\\n  --json '[1, 2]' -u 'ada:pw'",
-            "post: https://a.test\nbasic: {\"user\":\"ada\",\"password\":\"pw\"}\njson: [1,2]\n"
+            "post: https://a.test\nheaders:\n  Accept: application/json\nbasic: {\"user\":\"ada\",\"password\":\"pw\"}\njson: [1,2]\n"
         ),
         (
             "curl -F a=b -F f=@/dev/null https://a.test",
@@ -64,6 +65,52 @@ import Testing
             "curl -d 'plain text' -H 'Content-Type: text/x' https://a.test",
             "post: https://a.test\nheaders:\n  Content-Type: text/x\ntext: plain text\n"
         ),
+        (
+            "curl -sSLkXPUT -HAccept:x/y -A a/1 -e http://r.test a.test",
+            "put: http://a.test\nheaders:\n  Accept: x/y\n  User-Agent: a/1\n  Referer: http://r.test\ninsecure: true\n"
+        ),
+        (
+            #"curl -F 'a=@/dev/null;type=image/png;filename="x;y.png"' -F 'b=t;type=text/plain' --form-string 'c=@d;e' a.test"#,
+            #"post: http://a.test\#nmultipart: {"a":{"file":"/dev/null","name":"x;y.png","type":"image/png"},"b":{"value":"t","type":"text/plain"},"c":"@d;e"}\#n"#
+        ),
+        ("curl -o out/x.bin https://a.test/f", "get: https://a.test/f\noutput: out/x.bin\n"),
+        ("curl -o/dev/null -sw '%{http_code}' a.test", "# -w '%{http_code}': left out\nget: http://a.test\n"),
+        ("curl -LO --output-dir d https://a.test/p/f.zip?x=1", "get: https://a.test/p/f.zip?x=1\noutput: d/f.zip\n"),
+        (
+            "curl -o /tmp/x a.test",
+            "# -o '/tmp/x': left out; an output is below the directory of convoy run -d\nget: http://a.test\n"
+        ),
+        (
+            "curl --data-urlencode 'q=a b&c' --data-urlencode '=x/y' a.test",
+            "post: http://a.test\nheaders:\n  Content-Type: application/x-www-form-urlencoded\ntext: q=a%20b%26c&x%2Fy\n"
+        ),
+        ("curl -G --data-urlencode 'q=a b' a.test/s", "get: http://a.test/s?q=a%20b\n"),
+        (
+            "curl -u ada a.test",
+            "# -u 'ada': curl asks for the password; give it as PASSWORD of the environment\nget: http://a.test\nbasic: {\"user\":\"ada\",\"password\":\"${env.PASSWORD}\"}\n"
+        ),
+        ("curl --digest -u ada:pw a.test", "get: http://a.test\nuser: ada:pw\n"),
+        ("curl --json '{\"a\":1}' a.test", "post: http://a.test\nheaders:\n  Accept: application/json\njson: {\"a\":1}\n"),
+        (
+            "curl --compressed --max-time 2.5 --retry 4 --retry-max-time 60 --retry-delay 1 a.test",
+            "# --retry-delay '1': left out\nget: http://a.test\nmax-time: 2.5\nretry: {\"count\":4,\"maxTime\":60}\n"
+        ),
+        (
+            "curl --resolve a.test:443:127.0.0.1 --connect-to b.test:80:c.test:81 --limit-rate 2k -4 a.test",
+            "get: http://a.test\nresolve: {\"a.test:443\":\"127.0.0.1\"}\nconnect-to: {\"b.test:80\":\"c.test:81\"}\nlimit-rate: 2048\nipv4: true\n"
+        ),
+        (
+            "curl -b jar.txt -c jar.txt a.test",
+            "# -b 'jar.txt': cookies of a file; give --cookie-jar to convoy run\n# -c 'jar.txt': left out\nget: http://a.test\n"
+        ),
+        (
+            "curl -H 'Cookie: a=1' -b b=2 -H 'X: 1' -H 'X: 2' a.test",
+            "get: http://a.test\nheaders:\n  Cookie: a=1; b=2\n  X: \"1, 2\"\n"
+        ),
+        (
+            "curl -d $'a\\u0085b' -H 'Content-Type: t/x' a.test",
+            "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"a\\u0085b\"\n"
+        ),
     ]) func `a curl command is a request`(command: String, text: String) throws {
         #expect(try yaml(command) == text)
     }
@@ -71,6 +118,8 @@ import Testing
     @Test(arguments: [
         ("curl", "no URL"), ("curl 'a", "a quote has no end"), ("curl a b", "more than one URL"),
         ("curl --telnet-option a b", "a manifest has nothing for --telnet-option"), ("curl a -d", "-d has no value"),
+        ("curl -ß a", "a manifest has nothing for -ß"), ("curl -sm x a", "-m: not a number: x"),
+        ("curl -X GET -d a a.test", "a manifest has no body for a GET"),
     ])
     func `what is no request says why`(command: String, message: String) {
         #expect(throws: CurlCommandLine.Problem(description: message)) { _ = try CurlCommandLine.draft(command) }

@@ -408,30 +408,6 @@ import Testing
         #expect(Set(server.requests.compactMap { $0.headers["Host"] }) == ["a.test:\(place)", "b.test"])
     }
 
-    @Test func `a rate is shared by what it is said of, and the rate of each is not`() throws {
-        let requests = try bench.workflow(
-            """
-            defaults: {limit-rate: 1M}
-            requests:
-              a: {get: a}
-              b: {get: b}
-              own: {get: c, limit-rate: 1k}
-              each: {get: d, limit-rate-each: 2k}
-            """
-        ).plan.requests
-        func limits(_ id: String) throws -> [RateLimit] {
-            let plan = try #require(requests.first { $0.id == id })
-            let operation = HTTPRequestOperation(request: URLRequest(url: server.url))
-            plan.connection.apply(to: operation)
-            return operation.connectionConfiguration.receiveRateLimits + [operation.receiveRateLimit].compactMap(\.self)
-        }
-        #expect(try limits("a").map(\.bytesPerSecond) == [1_000_000])
-        #expect(try limits("a")[0] === limits("b")[0] && limits("a")[0] !== limits("own")[0])
-        #expect(try limits("own").map(\.bytesPerSecond) == [1000])
-        #expect(try limits("each").map(\.bytesPerSecond) == [2000, 1_000_000])
-        #expect(try limits("each")[0] !== limits("each")[0] && limits("each")[1] === limits("a")[0])
-    }
-
     @Test func `a cancelled run ends`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))

@@ -21,7 +21,7 @@ enum SendCommand {
         } catch {
             throw .usage(Printable.line(error.message))
         }
-        if let file = options.value("save") { try SavedRequest.append(draft, to: file, display) }
+        if let file = options.value("save") { try SavedRequest.append(draft, to: file, options, display) }
         return try run(workflow, prints: captures.map(\.0), display, options)
     }
 
@@ -47,6 +47,7 @@ enum SendCommand {
         if let warning = trust.warning { display.complain(warning) }
         let response = Mutex<WorkflowResponse?>(nil), command = Mutex<String?>(nil)
         var run = WorkflowRun.Options()
+        run.userAgent = Program.userAgent
         run.received = { received in response.withLock { $0 = received } }
         let onlyPrints = options.has("curl")
         run.configure = { operation, number in
@@ -136,9 +137,6 @@ enum SendItems {
                 (String(header[..<colon]), header[header.index(after: colon)...].trimmingCharacters(in: .whitespaces)))
         }
         if let agent = options.value("user-agent") { draft.headers.append(("User-Agent", agent)) }
-        if !draft.headers.contains(where: { $0.name.lowercased() == "user-agent" }) {
-            draft.headers.append(("User-Agent", Program.userAgent))
-        }
         draft.body = try body(object, pairs, parts, options)
         return draft
     }
@@ -156,7 +154,13 @@ enum SendItems {
             return .text(text)
         }
         guard !parts.isEmpty || !pairs.isEmpty else { return nil }
-        if options.has("multipart") { return .multipart(parts) }
+        if options.has("multipart") {
+            let names = parts.map(\.name)
+            if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
+                throw options.usage("a form with parts has each name once, but there are several '\(Printable.line(twice))'")
+            }
+            return .multipart(parts)
+        }
         return options.has("form") ? .form(pairs) : .json(.object(object))
     }
 
@@ -172,44 +176,6 @@ enum SendItems {
     }
 
     static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
-}
-
-/// Adds a request to a manifest in a file.
-enum SavedRequest {
-    static func append(_ draft: RequestDraft, to path: String, _ display: Display) throws(ToolError) {
-        var text = "", names: [String] = []
-        if FileManager.default.fileExists(atPath: path) {
-            let data = try InputFile.contents(
-                of: path, called: "the manifest \(Printable.line(path))", limit: DownloadList.maximumLength)
-            text = String(decoding: data, as: UTF8.self)
-            do throws(ManifestError) {
-                names = try Workflow(parsing: data, name: path).requestIDs
-            } catch {
-                throw .usage(Printable.line(error.description))
-            }
-        }
-        let last = URL(string: draft.url)?.path.split(separator: "/").last.map(String.init) ?? "root"
-        let letters = last.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "-" }
-        let base = "\(draft.method.lowercased())-\(String(letters))"
-        let name = ([base] + (2...10_000).map { "\(base)-\($0)" }).first { !names.contains($0) } ?? base
-        if text.isEmpty { text = "version: 1\nrequests:\n" }
-        if !text.hasSuffix("\n") { text += "\n" }
-        text += draft.yaml(name: name)
-        do throws(ManifestError) {
-            // It must end with its requests, in block style.
-            guard try Workflow(parsing: Data(text.utf8), name: path).requestIDs == names + [name] else {
-                throw ManifestError(file: path, line: 1, column: 1, message: "the requests must be the last of the manifest")
-            }
-        } catch {
-            throw .usage("--save: cannot add a request: \(Printable.line(error.description))")
-        }
-        do {
-            try Data(text.utf8).write(to: UserPath.url(path), options: .atomic)
-        } catch {
-            throw .disk("cannot write \(Printable.line(path)): \(ErrorText.line(for: error))")
-        }
-        display.say("\(Printable.line(path)): \(name)")
-    }
 }
 
 /// Prints a response: on a terminal with its head, and JSON indented and in colour; elsewhere the body as it is.

@@ -153,6 +153,10 @@ enum WorkflowCommand {
             display.releaseRemarks()
             item.board.end(result)
             kinds += result.failures.compactMap(\.kind)
+            for failure in result.storeFailures {
+                display.complain(Printable.line(failure))
+                kinds.append(.disk)
+            }
             try write(result, of: row, setting)
             if setting.stops, !result.failures.isEmpty { break }
         }

@@ -25,10 +25,23 @@ public struct RequestDraft: Sendable {
         public var value: String
         /// Whether it is a file.
         public var isFile: Bool
+        /// The name of the file that is sent; nil for that of the file, or for none.
+        public var fileName: String?
+        /// The media type; nil for the usual one.
+        public var type: String?
 
         /// A part.
         public init(name: String, value: String, isFile: Bool) {
             (self.name, self.value, self.isFile) = (name, value, isFile)
+        }
+
+        fileprivate var json: JSON {
+            guard isFile || fileName != nil || type != nil else { return literal(value) }
+            var object = JSONObject()
+            object.append(key: isFile ? "file" : "value", value: literal(value))
+            if let fileName { object.append(key: "name", value: literal(fileName)) }
+            if let type { object.append(key: "type", value: .string(type)) }
+            return .object(object)
         }
     }
 
@@ -44,12 +57,16 @@ public struct RequestDraft: Sendable {
     public var body: Body?
     /// A user and a password that are sent with the request.
     public var login: (user: String, password: String)?
+    /// The variable of the environment that has the password, in place of the password of ``login``.
+    public var passwordVariable: String?
     /// What is expected, by the keys of `expect`.
     public var expectations = JSONObject()
     /// Captures by name, such as `json:/token`.
     public var captures: [(name: String, source: String)] = []
     /// Further members, such as `insecure`.
     public var others = JSONObject()
+    /// Comments above the request.
+    public var notes: [String] = []
 
     /// A draft of a request without a body.
     public init(method: String, url: String) { (self.method, self.url) = (method, url) }
@@ -62,25 +79,26 @@ public struct RequestDraft: Sendable {
         var object = JSONObject()
         let verb = method.lowercased()
         if RequestReader.verbs.contains(verb), method == verb.uppercased() {
-            object.append(key: verb, value: Self.text(url))
+            object.append(key: verb, value: literal(url))
         } else {
             object.append(key: "method", value: .string(method))
-            object.append(key: "url", value: Self.text(url))
+            object.append(key: "url", value: literal(url))
         }
         if !query.isEmpty { object.append(key: "query", value: Self.mapping(query)) }
         if !headers.isEmpty { object.append(key: "headers", value: Self.mapping(headers)) }
         if let login {
-            object.append(key: "basic", value: ["user": Self.text(login.user), "password": Self.text(login.password)])
+            let password = passwordVariable.map { JSON.string("${env.\($0)}") } ?? literal(login.password)
+            object.append(key: "basic", value: ["user": literal(login.user), "password": password])
         }
         switch body {
         case nil: break
         case .json(let json)?: object.append(key: "json", value: Self.escaped(json))
         case .form(let items)?: object.append(key: "form", value: Self.mapping(items))
-        case .text(let text)?: object.append(key: "text", value: Self.text(text))
-        case .file(let path)?: object.append(key: "file", value: Self.text(path))
+        case .text(let text)?: object.append(key: "text", value: literal(text))
+        case .file(let path)?: object.append(key: "file", value: literal(path))
         case .multipart(let parts)?:
             var members = JSONObject()
-            for part in parts { members[part.name] = part.isFile ? ["file": Self.text(part.value)] : Self.text(part.value) }
+            for part in parts { members[part.name] = part.json }
             object.append(key: "multipart", value: .object(members))
         }
         if !expectations.members.isEmpty { object.append(key: "expect", value: .object(expectations)) }
@@ -99,7 +117,15 @@ public struct RequestDraft: Sendable {
             }
             return "    \(member.key): \(Self.scalar(member.value))"
         }
-        return (["  \(name):"] + lines).joined(separator: "\n") + "\n"
+        let comments = notes.map { note in
+            "  # " + note.unicodeScalars.map { Self.isBreak($0) ? " " : String($0) }.joined()
+        }
+        return (comments + ["  \(name):"] + lines).joined(separator: "\n") + "\n"
+    }
+
+    /// Whether a character ends a line of YAML, or controls a terminal.
+    private static func isBreak(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.generalCategory == .control || ["\u{2028}", "\u{2029}"].contains(scalar)
     }
 
     /// A manifest with some requests.
@@ -109,12 +135,9 @@ public struct RequestDraft: Sendable {
 
     // MARK: Text
 
-    /// A text in which `${` has no meaning.
-    private static func text(_ text: String) -> JSON { .string(text.replacing("${", with: "$${")) }
-
     private static func escaped(_ json: JSON) -> JSON {
         switch json {
-        case .string(let string): return text(string)
+        case .string(let string): return literal(string)
         case .array(let values): return .array(values.map(escaped))
         case .object(let object):
             var result = JSONObject()
@@ -129,9 +152,9 @@ public struct RequestDraft: Sendable {
         var object = JSONObject()
         for pair in pairs {
             switch object[pair.name] {
-            case nil: object.append(key: pair.name, value: text(pair.value))
-            case .array(let values)?: object[pair.name] = .array(values + [text(pair.value)])
-            case let value?: object[pair.name] = .array([value, text(pair.value)])
+            case nil: object.append(key: pair.name, value: literal(pair.value))
+            case .array(let values)?: object[pair.name] = .array(values + [literal(pair.value)])
+            case let value?: object[pair.name] = .array([value, literal(pair.value)])
             }
         }
         return .object(object)
@@ -139,20 +162,30 @@ public struct RequestDraft: Sendable {
 
     /// JSON, which is YAML, too; plain text without quotes.
     private static func scalar(_ json: JSON) -> String {
-        guard case .string(let text) = json, isPlain(text) else { return json.description }
+        guard case .string(let text) = json, isPlain(text) else { return quoted(json) }
         return text
     }
 
-    private static func key(_ text: String) -> String { isPlain(text) ? text : JSON.string(text).description }
+    private static func key(_ text: String) -> String { isPlain(text) ? text : quoted(.string(text)) }
+
+    /// JSON without the characters that YAML takes for ends of lines or refuses, which can only be in strings.
+    private static func quoted(_ json: JSON) -> String {
+        json.description.unicodeScalars.map { scalar in
+            isBreak(scalar) || scalar == "\u{FEFF}" ? String(format: "\\u%04x", scalar.value) : String(scalar)
+        }.joined()
+    }
 
     /// Whether YAML reads a text as it is.
     private static func isPlain(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first.properties.isAlphabetic || first == "/", text.utf8.count < 1000
         else { return false }
-        guard text.unicodeScalars.allSatisfy({ $0.isASCII && $0.value >= 0x20 && !"#\"'{}[],".unicodeScalars.contains($0) })
+        guard text.unicodeScalars.allSatisfy({ $0.isASCII && !isBreak($0) && !"#\"'{}[],".unicodeScalars.contains($0) })
         else { return false }
         guard !text.contains(": "), !text.hasSuffix(":"), !text.hasSuffix(" ") else { return false }
         if case .string = YAMLReader.plain(text) { return true }
         return false
     }
 }
+
+/// A text in which `${` has no meaning.
+private func literal(_ text: String) -> JSON { .string(text.replacing("${", with: "$${")) }

@@ -163,6 +163,14 @@ struct ManifestValue: Sendable {
         return value
     }
 
+    /// A number of requests in a second.
+    func rate(_ what: String) throws(ManifestError) -> Double {
+        guard case .number(let number) = json, let rate = number.double, rate > 0, rate <= 1e6 else {
+            throw problem("\(what) must be a number of requests that is more than 0")
+        }
+        return rate
+    }
+
     /// Bytes: a whole number, or text with a unit: `500kB`, `50MB`, `1MiB`.
     func bytes(_ what: String) throws(ManifestError) -> Int64 {
         var value: Double?

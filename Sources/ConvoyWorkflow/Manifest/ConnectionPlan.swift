@@ -14,14 +14,19 @@ struct ConnectionPlan: Sendable {
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
-    private var credential: URLCredential?
+    /// `NAME:PASSWORD`.
+    private var user: Template?
     /// Shared by all that have this value: the items of a request, or all requests.
     private var rate: RateLimit?
     private var rateOfEach: Int64?
     private var logins: CredentialStore?
 
+    var templates: [Template] { user.map { [$0] } ?? [] }
+
     /// Sets an operation up.
-    func apply(to operation: HTTPRequestOperation) {
+    ///
+    /// - Parameter secrets: gets what a login is sent as.
+    func apply(to operation: HTTPRequestOperation, in scope: some Scope, _ secrets: SecretMask) throws(EvaluationError) {
         if !changes.isEmpty {
             operation.updateSettings { settings in
                 for change in changes { change(&settings.connectionConfiguration) }
@@ -33,7 +38,14 @@ struct ConnectionPlan: Sendable {
         }
         if let maximumTime { operation.totalTimeout = maximumTime }
         if let logins { operation.credentialStore = logins }
-        if let credential { operation.credential = credential }
+        if let user {
+            let text = try user.text(in: scope)
+            let parts = text.split(separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2 else { throw EvaluationError(message: "user must be NAME:PASSWORD") }
+            secrets.add(exactly: Data(text.utf8).base64EncodedString())
+            operation.credential = URLCredential(
+                user: String(parts[0]), password: String(parts[1]), persistence: .forSession)
+        }
         if let rate { operation.receiveRateLimit = rate }
     }
 
@@ -63,10 +75,12 @@ struct ConnectionPlan: Sendable {
             logins = store
         }
         if let value = fields["user"] {
-            let parts = try value.string("user").split(
-                separator: ":" as Character, maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2 else { throw value.problem("user must be NAME:PASSWORD") }
-            credential = URLCredential(user: String(parts[0]), password: String(parts[1]), persistence: .forSession)
+            let template = try Template(value, "user")
+            let mayHaveColon = template.pieces.contains { part in
+                if case .literal(let text) = part { text.contains(":") } else { true }
+            }
+            guard mayHaveColon else { throw value.problem("user must be NAME:PASSWORD") }
+            user = template
         }
     }
 

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import Foundation
@@ -6,7 +7,11 @@ import Foundation
 struct ManifestReader {
     static let keys = ["version", "baseURL", "variables", "secrets", "defaults", "requests"]
     static let defaultKeys =
-        ["timeout", "retry", "perHost", "perSecond", "jobs", "headers", "bearer", "basic", "onFailure"] + ConnectionPlan.keys
+        [
+            "timeout", "retry", "perHost", "perSecond", "jobs", "headers", "bearer", "basic", "onFailure", "cookie-jar",
+            "hsts",
+        ]
+        + ConnectionPlan.keys
 
     private let inputs: WorkflowInputs
     private(set) var plan = WorkflowPlan()
@@ -35,6 +40,7 @@ struct ManifestReader {
                 try value.fields("defaults", knowing: Self.defaultKeys)
             } ?? [:]
         try readLimits(defaults)
+        try readStores(defaults)
         if let base = fields["baseURL"] {
             let template = try Template(base, "baseURL")
             try checkEarly(template)
@@ -81,11 +87,28 @@ struct ManifestReader {
         plan.perHost = try defaults["perHost"].map { value throws(ManifestError) in try value.integer("perHost", in: 1...256)
         }
         plan.jobs = try defaults["jobs"].map { value throws(ManifestError) in try value.integer("jobs", in: 1...256) }
-        if let value = defaults["perSecond"] {
-            guard case .number(let number) = value.json, let rate = number.double, rate > 0, rate <= 1e6 else {
-                throw value.problem("perSecond must be a number of requests that is more than 0")
-            }
-            plan.perSecond = rate
+        plan.perSecond = try defaults["perSecond"].map { value throws(ManifestError) in try value.rate("perSecond") }
+    }
+
+    /// The files of the whole run.
+    private mutating func readStores(_ defaults: [String: ManifestValue]) throws(ManifestError) {
+        func file(_ key: String) throws(ManifestError) -> URL? {
+            guard let value = defaults[key] else { return nil }
+            let template = try Template(value, key)
+            try checkEarly(template)
+            plan.variableNames.formUnion(template.references.map(\.root))
+            let path = try evaluated(template)
+            guard !path.isEmpty else { throw value.problem("\(key) must be a file") }
+            return URL(fileURLWithPath: path)
+        }
+        plan.cookieJar = try file("cookie-jar")
+        plan.hsts = try file("hsts")
+        do {
+            _ = try RunStores(plan)
+        } catch {
+            let key = error is HSTSStoreError ? "hsts" : "cookie-jar"
+            throw (defaults[key] ?? defaults["hsts"])?.problem("\(key): \(FailureText.line(for: error))")
+                ?? ManifestError(file: "", line: 1, column: 1, message: FailureText.line(for: error))
         }
     }
 
@@ -170,6 +193,10 @@ struct WorkflowPlan: Sendable {
     var perHost: Int?
     var perSecond: Double?
     var jobs: Int?
+    /// The file of the cookies; nil for none.
+    var cookieJar: URL?
+    /// The file of the hosts that want TLS; nil for none.
+    var hsts: URL?
     var requests: [RequestPlan] = []
     var secretMarks: [(Reference, ManifestValue)] = []
     /// The values that are secret from the beginning.

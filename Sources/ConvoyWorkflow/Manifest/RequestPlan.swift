@@ -24,6 +24,8 @@ struct RequestPlan: Sendable {
     var forEach: TreeTemplate?
     /// How many items run at a time; nil for no limit but that of the queue.
     var parallel: Int?
+    /// Nil for no limits but those of the run.
+    var limits: RequestLimits?
     var onFailure: FailureRule?
     var poll: PollPlan?
     var follow: CaptureSource?
@@ -38,7 +40,7 @@ struct RequestPlan: Sendable {
     var templates: [Template] {
         var all = [url] + query.flatMap(\.value.templates) + headers.compactMap(\.value) + body.templates + login.templates
         if let output { all.append(output) }
-        return all + expectations.templates
+        return all + connection.templates + expectations.templates
     }
 }
 

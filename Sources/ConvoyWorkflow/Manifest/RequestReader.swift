@@ -9,7 +9,8 @@ struct RequestReader {
     static let keys =
         verbs + ["method", "url", "query", "headers"] + bodies + ["bearer", "basic", "expect", "capture", "output"]
         + [
-            "after", "when", "forEach", "parallel", "onFailure", "poll", "follow", "pages", "events", "retry", "timeout",
+            "after", "when", "forEach", "parallel", "perHost", "perSecond", "onFailure", "poll", "follow", "pages", "events",
+            "retry", "timeout",
         ] + ConnectionPlan.keys
 
     private let name: String
@@ -271,6 +272,9 @@ struct RequestReader {
         plan.parallel = try fields["parallel"].map { value throws(ManifestError) in
             try value.integer("parallel", in: 1...256)
         }
+        let perHost = try fields["perHost"].map { value throws(ManifestError) in try value.integer("perHost", in: 1...256) }
+        let perSecond = try fields["perSecond"].map { value throws(ManifestError) in try value.rate("perSecond") }
+        if perHost != nil || perSecond != nil { plan.limits = RequestLimits(perHost: perHost, perSecond: perSecond) }
         if let value = fields["poll"] {
             let parts = try value.fields("poll", knowing: ["until", "every", "for"])
             guard let until = parts["until"] else { throw value.problem("poll needs until") }

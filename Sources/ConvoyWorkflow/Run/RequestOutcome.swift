@@ -124,6 +124,8 @@ public struct WorkflowResult: Sendable {
     public var began = Date()
     /// How long it took, in seconds.
     public var seconds: Double = 0
+    /// What could not be written of the files that the manifest names (`cookie-jar`, `hsts`), each on one line.
+    public var storeFailures: [String] = []
 
     /// A result without outcomes.
     public init() {}

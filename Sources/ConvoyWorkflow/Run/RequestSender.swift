@@ -31,7 +31,7 @@ struct RequestSender {
         } else {
             operation = HTTPRequestOperation(request: request)
         }
-        setUp(operation)
+        try setUp(operation, scope)
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = plan.poll == nil ? acceptableStatuses : nil
         // What is not what it must be does not become a file.
@@ -45,8 +45,7 @@ struct RequestSender {
             }
         }
         let clock = ContinuousClock.now
-        run.manager.enqueue(operation)
-        try? await operation.finished()
+        try await finish(operation)
         let seconds = (ContinuousClock.now - clock).inSeconds
         note(operation, in: &outcome)
         if isTooLong.withLock({ $0 }) {
@@ -73,7 +72,7 @@ struct RequestSender {
     ) async throws -> ReceivedResponse {
         guard let plan = plan.events else { throw EvaluationError(message: "no events") }
         let source = EventSource(request: request)
-        setUp(source)
+        try setUp(source, scope)
         source.completionQueue = DispatchQueue(label: "convoy.workflow.events")
         source.totalTimeout = plan.limit
         let found = Locked<ServerSentEvent?>(nil)
@@ -83,8 +82,7 @@ struct RequestSender {
             source.close()
         }
         let clock = ContinuousClock.now
-        run.manager.enqueue(source)
-        try? await source.finished()
+        try await finish(source)
         note(source, in: &outcome)
         guard let event = found.withLock({ $0 }) else {
             if let error = source.error as? URLError, error.code == .timedOut {
@@ -114,13 +112,14 @@ struct RequestSender {
 
     // MARK: Settings
 
-    private func setUp(_ operation: HTTPRequestOperation) {
+    private func setUp(_ operation: HTTPRequestOperation, _ scope: ItemScope) throws(EvaluationError) {
         operation.settings = run.manager.settings
         operation.collectsMetrics = run.options.collectsMetrics
         operation.dependencyFailurePolicy = .run
         if let policy = run.options.retryPolicy { operation.retryPolicy = policy }
         run.options.configure?(operation, run.nextNumber())
-        plan.connection.apply(to: operation)
+        run.stores.apply(to: operation)
+        try plan.connection.apply(to: operation, in: scope, run.secrets)
         if let retry = plan.retry {
             var policy = RetryPolicy(maximumRetryCount: retry.count)
             policy.statusCodes.formUnion(retry.statuses)
@@ -150,6 +149,15 @@ struct RequestSender {
     }
 
     // MARK: The end
+
+    /// Enqueues an operation when the limits of the request allow it, and waits for its end.
+    private func finish(_ operation: HTTPRequestOperation) async throws {
+        let host = operation.request.url.flatMap { Target($0) }?.host ?? ""
+        try await plan.limits?.begin(host)
+        run.manager.enqueue(operation)
+        try? await operation.finished()
+        plan.limits?.end(host)
+    }
 
     private func note(_ operation: HTTPRequestOperation, in outcome: inout RequestOutcome) {
         outcome.requestCount += 1

@@ -53,6 +53,7 @@ public final class WorkflowRun: Sendable {
     let values: RunValues
     let outputs: OutputDirectory
     let journal: Journal?
+    let stores: RunStores
     private let handler: @Sendable (WorkflowEvent) -> Void
     private let nodes: [RequestNode]
     private let state = Locked(State())
@@ -70,7 +71,8 @@ public final class WorkflowRun: Sendable {
     ///   - workflow: the workflow.
     ///   - options: how it is run.
     ///   - handler: is called for each event, one at a time, on any thread.
-    /// - Throws: ``JournalInUseError`` if another run has the journal, or an error if it cannot be opened.
+    /// - Throws: ``JournalInUseError`` if another run has the journal, or an error if it, or a file that the
+    ///   manifest names, cannot be opened.
     public init(
         _ workflow: Workflow, options: Options = Options(),
         handler: @escaping @Sendable (WorkflowEvent) -> Void = { _ in }
@@ -79,6 +81,7 @@ public final class WorkflowRun: Sendable {
         (self.options, self.handler) = (options, handler)
         values = RunValues(plan)
         outputs = OutputDirectory(options.directory, replaces: options.replacesFiles || options.resumes)
+        stores = try RunStores(plan)
         journal = try options.journal.map { try Journal(file: $0, keepsOld: options.resumes) }
         manager = HTTPRequestOperationManager(baseURL: plan.baseURL)
         let queue = RequestOperationQueue()
@@ -120,6 +123,7 @@ public final class WorkflowRun: Sendable {
         }
         await journal?.close()
         var result = WorkflowResult()
+        result.storeFailures = await stores.save()
         result.began = began
         result.seconds = (ContinuousClock.now - clock).inSeconds
         result.outcomes = nodes.flatMap { values.result(of: $0.plan.id)?.items.map(\.outcome) ?? [] }

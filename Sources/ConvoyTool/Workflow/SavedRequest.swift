@@ -1,0 +1,88 @@
+import ConvoySerialization
+import ConvoyWorkflow
+import Foundation
+
+/// Adds a request to a manifest in a file.
+enum SavedRequest {
+    /// The variable of the environment that stands for the password of `--user`, which is not written.
+    private static let passwordVariable = "PASSWORD"
+
+    static func append(
+        _ draft: RequestDraft, to path: String, _ options: Options, _ display: Display
+    ) throws(ToolError) {
+        var draft = draft, inputs = WorkflowInputs()
+        let left = addOptions(to: &draft, options)
+        // Another request of the manifest may need it, too, and this one has it from the command line.
+        inputs.environment[passwordVariable] = inputs.environment[passwordVariable] ?? ""
+        var text = "", names: [String] = []
+        if FileManager.default.fileExists(atPath: path) {
+            let data = try InputFile.contents(
+                of: path, called: "the manifest \(Printable.line(path))", limit: DownloadList.maximumLength)
+            text = String(decoding: data, as: UTF8.self)
+            do throws(ManifestError) {
+                names = try Workflow(parsing: data, name: path, inputs: inputs).requestIDs
+            } catch {
+                throw .usage(Printable.line(error.description))
+            }
+        }
+        let last = URL(string: draft.url)?.path.split(separator: "/").last.map(String.init) ?? "root"
+        let letters = last.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "-" }
+        let base = "\(draft.method.lowercased())-\(String(letters))"
+        let name = ([base] + (2...10_000).map { "\(base)-\($0)" }).first { !names.contains($0) } ?? base
+        let hasLogin = options.has("user")
+        if text.isEmpty {
+            text = "version: 1\n\(hasLogin ? "secrets: [env.\(passwordVariable)]\n" : "")requests:\n"
+        }
+        if !text.hasSuffix("\n") { text += "\n" }
+        text += draft.yaml(name: name)
+        do throws(ManifestError) {
+            // It must end with its requests, in block style.
+            guard try Workflow(parsing: Data(text.utf8), name: path, inputs: inputs).requestIDs == names + [name] else {
+                throw ManifestError(file: path, line: 1, column: 1, message: "the requests must be the last of the manifest")
+            }
+        } catch {
+            throw .usage("--save: cannot add a request: \(Printable.line(error.description))")
+        }
+        do {
+            try Data(text.utf8).write(to: UserPath.url(path), options: .atomic)
+        } catch {
+            throw .disk("cannot write \(Printable.line(path)): \(ErrorText.line(for: error))")
+        }
+        let shown = Printable.line(path)
+        display.say("\(shown): \(name)")
+        if hasLogin {
+            display.complain(
+                "\(shown): the password of --user is not in it; give it as \(passwordVariable) of the environment")
+        }
+        for name in left { display.complain("\(shown): --\(name) is not in it; give it to convoy run") }
+    }
+
+    /// Options that are keys of a manifest, and have a value of the same form there.
+    private static let texts = [
+        "proxy", "noproxy", "unix-socket", "interface", "cacert", "crl-file", "cert", "key", "tls-min", "netrc-file",
+    ]
+    private static let flags = ["insecure", "ipv4", "ipv6", "http1.1"]
+    private static let numbers = ["max-redirs", "connect-timeout", "max-time", "retry", "timeout"]
+    /// Those that are about what is printed, or are in the draft.
+    private static let own: Set<String> = [
+        "save", "form", "multipart", "body", "head", "expect", "capture", "curl", "header", "user-agent", "user", "verbose",
+        "quiet", "show-secrets", "no-config", "har", "help", "color", "json", "silent", "no-progress",
+    ]
+
+    /// Adds what the options say.
+    ///
+    /// - Returns: the names of those that a manifest has nothing for.
+    private static func addOptions(to draft: inout RequestDraft, _ options: Options) -> [String] {
+        if let user = options.value("user") {
+            let name = user.prefix { $0 != ":" }.replacing("${", with: "$${")
+            draft.others["user"] = .string("\(name):${env.\(passwordVariable)}")
+        }
+        for key in texts {
+            if let value = options.value(key) { draft.others[key] = .string(value.replacing("${", with: "$${")) }
+        }
+        for key in flags where options.has(key) { draft.others[key] = true }
+        for key in numbers { if let value = options.value(key) { draft.others[key] = RequestDraft.value(value) } }
+        let known = own.union(texts).union(flags).union(numbers)
+        return OptionTable.options(of: .send).map(\.name).filter { options.has($0) && !known.contains($0) }
+    }
+}

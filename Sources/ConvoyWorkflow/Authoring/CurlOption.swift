@@ -1,0 +1,57 @@
+/// The options of curl that a command line may have, by their long names.
+enum CurlOption {
+    /// The long names of the short options.
+    static let short: [Character: String] = [
+        "0": "http1.0", "1": "tlsv1", "2": "sslv2", "3": "sslv3", "4": "ipv4", "6": "ipv6", "a": "append",
+        "A": "user-agent", "b": "cookie", "B": "use-ascii", "c": "cookie-jar", "C": "continue-at", "d": "data",
+        "D": "dump-header", "e": "referer", "E": "cert", "f": "fail", "F": "form", "g": "globoff", "G": "get",
+        "H": "header", "i": "include", "I": "head", "j": "junk-session-cookies", "J": "remote-header-name", "k": "insecure",
+        "K": "config", "l": "list-only", "L": "location", "m": "max-time", "M": "manual", "n": "netrc", "N": "no-buffer",
+        "o": "output", "O": "remote-name", "p": "proxytunnel", "P": "ftp-port", "q": "disable", "Q": "quote", "r": "range",
+        "R": "remote-time", "s": "silent", "S": "show-error", "t": "telnet-option", "T": "upload-file", "u": "user",
+        "U": "proxy-user", "v": "verbose", "w": "write-out", "x": "proxy", "X": "request", "y": "speed-time",
+        "Y": "speed-limit", "z": "time-cond", "Z": "parallel", "#": "progress-bar", ":": "next",
+    ]
+
+    /// Those of how curl prints, of what a manifest does anyway, and of how a connection is kept.
+    static let ignoredFlags: Set<String> = [
+        "silent", "show-error", "verbose", "include", "progress-bar", "no-progress-meter", "no-buffer", "globoff",
+        "styled-output", "no-styled-output", "fail", "fail-with-body", "fail-early", "location", "compressed", "http2",
+        "create-dirs", "clobber", "disable", "tcp-nodelay", "no-keepalive", "tcp-fastopen", "no-sessionid", "no-alpn",
+        "parallel", "basic", "proto-default", "no-location", "false-start", "show-headers",
+    ]
+
+    /// Those that a manifest has nothing for, and which do not change what is sent to whom: each gets a note.
+    static let notedFlags: Set<String> = [
+        "http1.0", "http0.9", "http2-prior-knowledge", "http3", "http3-only", "ntlm", "negotiate", "netrc", "netrc-optional",
+        "location-trusted", "post301", "post302", "post303", "path-as-is", "remote-header-name", "remote-time",
+        "retry-all-errors", "retry-connrefused", "proxytunnel", "proxy-insecure", "proxy-ntlm", "proxy-digest",
+        "proxy-anyauth", "ssl", "ssl-reqd", "ssl-allow-beast", "ssl-no-revoke", "cert-status", "tlsv1", "tlsv1.0", "tlsv1.1",
+        "xattr", "raw", "tr-encoding", "junk-session-cookies", "suppress-connect-headers", "ca-native", "haproxy-protocol",
+        "ignore-content-length", "disallow-username-in-url", "metalink", "styled", "mptcp", "remove-on-error",
+        "no-clobber", "skip-existing", "doh-insecure", "doh-cert-status", "remote-name-all",
+    ]
+
+    static let notedValues: Set<String> = [
+        "write-out", "dump-header", "cookie-jar", "trace", "trace-ascii", "trace-config", "stderr", "continue-at",
+        "time-cond", "speed-time", "speed-limit", "retry-delay", "proxy-user", "proxy-header", "proxy-cacert", "preproxy",
+        "socks5", "socks5-hostname", "socks4", "socks4a", "dns-servers", "dns-interface", "doh-url", "capath", "ciphers",
+        "tls13-ciphers", "curves", "tls-max", "cert-type", "key-type", "pass", "engine", "proto", "proto-redir",
+        "local-port",
+        "keepalive-time", "expect100-timeout", "max-filesize", "rate", "etag-save", "etag-compare", "alt-svc", "hsts",
+        "request-target", "happy-eyeballs-timeout-ms", "delegation", "aws-sigv4", "service-name", "parallel-max", "variable",
+        "config", "create-file-mode", "libcurl", "url-query", "ech", "ip-tos", "vlan-priority", "keepalive-cnt",
+    ]
+
+    static let flags: Set<String> = [
+        "get", "head", "insecure", "http1.1", "ipv4", "ipv6", "remote-name", "tlsv1.2", "tlsv1.3", "digest", "anyauth",
+    ]
+
+    static let values: Set<String> = [
+        "request", "url", "header", "user-agent", "referer", "cookie", "data", "data-ascii", "data-binary", "data-raw",
+        "data-urlencode", "json", "form", "form-string", "upload-file", "user", "oauth2-bearer", "proxy", "noproxy",
+        "resolve", "connect-to", "unix-socket", "interface", "cacert", "crlfile", "pinnedpubkey", "cert", "key",
+        "connect-timeout", "max-time", "max-redirs", "limit-rate", "retry", "retry-max-time", "range", "netrc-file",
+        "output", "output-dir",
+    ]
+}

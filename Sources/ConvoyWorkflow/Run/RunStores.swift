@@ -1,0 +1,65 @@
+import ConvoyCookies
+import ConvoyOperations
+import ConvoySecurity
+import Foundation
+
+/// The files of a run that its manifest names: of cookies, and of hosts that want TLS.
+struct RunStores: Sendable {
+    private let cookies: CookieStore?
+    private let hosts: HSTSStore?
+    private let cookieFile: URL?
+
+    /// Reads the files. One of cookies that is not there is made at the end.
+    ///
+    /// - Throws: `CookieStoreError` or `HSTSStoreError`.
+    init(_ plan: WorkflowPlan) throws {
+        cookieFile = plan.cookieJar
+        hosts = try plan.hsts.map { try HSTSStore(file: $0) }
+        guard let cookieFile else {
+            cookies = nil
+            return
+        }
+        let store = CookieStore()
+        if access(cookieFile.path, F_OK) == 0 {
+            let report = try store.read(netscapeFile: cookieFile)
+            // A file of something else would be replaced.
+            if let line = report.badLines.first {
+                throw CookieStoreError.cannotRead(cookieFile.path, reason: "line \(line) is no cookie")
+            }
+        }
+        cookies = store
+    }
+
+    func apply(to operation: HTTPRequestOperation) {
+        if let cookies { operation.cookieStore = cookies }
+        if let hosts { operation.updateSettings { $0.connectionConfiguration.hsts = hosts } }
+    }
+
+    /// Writes the files.
+    ///
+    /// - Returns: what could not be written, each on one line.
+    func save() async -> [String] {
+        guard cookies != nil || hosts != nil else { return [] }
+        return await withCheckedContinuation { continuation in
+            // Writing blocks.
+            DispatchQueue.global().async { continuation.resume(returning: write()) }
+        }
+    }
+
+    private func write() -> [String] {
+        var problems: [String] = []
+        if let cookies, let cookieFile {
+            do throws(CookieStoreError) {
+                _ = try cookies.writeNetscape(to: cookieFile)
+            } catch {
+                problems.append("cookie-jar: \(error.description)")
+            }
+        }
+        do throws(HSTSStoreError) {
+            try hosts?.save()
+        } catch {
+            problems.append("hsts: \(error.description)")
+        }
+        return problems
+    }
+}
