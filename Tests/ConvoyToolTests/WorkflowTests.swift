@@ -262,6 +262,25 @@ import Testing
         #expect(!whole.output.contains("morePages"))
     }
 
+    @Test func `a manifest from a pipe has no journal`() async throws {
+        server.route("/x", .text("x"))
+        try scratch.write("baseURL: \(server.url.absoluteString)\nrequests: {x: {get: x}}", to: "m.yaml")
+        let result = try await ToolProcess(command: "$convoy run -d out <(cat m.yaml)", in: scratch.url).finished()
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("out").path))
+        let resumed = try await ToolProcess(command: "$convoy run --resume <(cat m.yaml)", in: scratch.url).finished()
+        #expect(resumed.status == 2 && resumed.errors.contains("--resume needs a manifest in a file"), "\(resumed.errors)")
+    }
+
+    @Test func `a directory that only the journal needs may be missing`() async throws {
+        server.route("/x", .text("x"))
+        try scratch.write("a file", to: "d")
+        let result = try await run("requests: {x: {get: x}}", "-d", "d")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(result.errorLines == ["convoy: not a directory: d; --resume cannot go on after this run"])
+        #expect(try await run("requests: {x: {get: x, output: y}}", "-d", "d").status == 8)
+    }
+
     @Test func `a second run of a manifest in the same directory is refused`() async throws {
         let gate = TestServer.Gate()
         server.route("/held", .text("x").heldBody(by: gate, afterBytes: 0))

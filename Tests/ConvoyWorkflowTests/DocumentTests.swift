@@ -114,6 +114,16 @@ import Testing
         #expect(problem(text)?.hasPrefix(message) == true, "\(problem(text) ?? "nothing")")
     }
 
+    @Test func `a byte order mark is no content`() throws {
+        #expect(try ManifestDocument(parsing: Data("\u{FEFF}a: 1\nb: 2\n".utf8), name: "m").json == ["a": 1, "b": 2])
+    }
+
+    @Test func `a key that is too long for the reader says so`() {
+        let text = problem("requests:\n  \(String(repeating: "a", count: 2000)): 1\n")
+        #expect(text?.hasPrefix("m:2:2003: ") == true)
+        #expect(text?.hasSuffix("; a key has at most 1024 characters") == true)
+    }
+
     @Test func `bytes that are not UTF-8 are refused with their position`() {
         let data = Data("a: 1\nb: ".utf8) + [0xFF, 0xFE]
         #expect(throws: ManifestError(file: "m", line: 2, column: 4, message: "invalid leading UTF-8 octet")) {

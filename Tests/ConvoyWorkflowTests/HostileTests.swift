@@ -27,6 +27,19 @@ import Testing
         "\u{202E}txt.exe", String(repeating: "long ", count: 1000),
     ]
 
+    @Test func `names that differ in how an accent is written are two files`() async throws {
+        server.route("/x", .text("x"))
+        let finished = try await bench.run(
+            """
+            requests:
+              f: {get: x, forEach: ["e\u{301}", "\u{E9}", ".\u{301}h", "/\u{301}"], output: "f/${item}"}
+            """)
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        let folder = bench.directory.url.appendingPathComponent("f").path
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder).map { Data($0.utf8) }
+        #expect(Set(names) == Set(["e\u{301}", "\u{E9}", "_\u{301}h", "_\u{301}"].map { Data($0.utf8) }))
+    }
+
     @Test(arguments: values) func `a value is data in a URL, in JSON and in a form`(value: String) async throws {
         try serve(value)
         let finished = try await bench.run(

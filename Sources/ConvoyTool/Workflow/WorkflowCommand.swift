@@ -84,9 +84,10 @@ enum WorkflowCommand {
         }
         let directory = options.value("directory") ?? "."
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
-        // Beside the outputs, so that another directory is another run. From standard input there is nothing to come back to.
+        // Beside the outputs, so that another directory is another run. From a pipe there is nothing to come back to.
+        let isStream = name == "standard input" || SpecialFile.isStream(name)
         let journal =
-            name == "standard input" || options.has("dry-run")
+            isStream || options.has("dry-run")
             ? nil : PathText.join(directory, ".\(PathText.name(of: name)).convoyrun")
         if options.has("resume"), journal == nil { throw options.usage("--resume needs a manifest in a file") }
         let setting = Setting(
@@ -100,11 +101,11 @@ enum WorkflowCommand {
 
     /// All checks come before the first request: running half of the rows is worse than running none.
     private static func checkOutputs(_ rows: [Row], _ setting: Setting) throws(ToolError) {
-        var owners: [String: Row] = [:]
+        var owners: [Data: Row] = [:]
         for row in rows {
             for output in row.workflow.knownOutputs {
                 let path = PathText.join(setting.directory, output)
-                if let other = owners.updateValue(row, forKey: output) {
+                if let other = owners.updateValue(row, forKey: Data(output.utf8)) {
                     let titles = [other, row].map { row in row.workflow.secrets.masked(row.data.title) }
                     let shown = row.workflow.secrets.masked(Printable.line(output))
                     throw .usage("--data: \(titles[0]) and \(titles[1]) have the same output, \(shown)")
@@ -191,8 +192,15 @@ enum WorkflowCommand {
         run.userAgent = Program.userAgent
         run.collectsMetrics = setting.timeline != nil
         if let journal = setting.journal {
-            if !setting.isPreview { try Directories.prepare(setting.directory) }
             run.journal = UserPath.url(numbered(journal, row.data.number))
+            do throws(ToolError) {
+                try Directories.prepare(setting.directory)
+            } catch {
+                // A folder that only the journal needs is no reason to send nothing.
+                guard !row.workflow.hasOutputs, !setting.resumes else { throw error }
+                setting.display.complain("\(error.text); --resume cannot go on after this run")
+                run.journal = nil
+            }
         }
         run.configure = { operation, number in
             guard let url = operation.request.url else { return }

@@ -51,7 +51,8 @@ struct YAMLReader {
             throw YAMLProblem(message: "no memory", position: ManifestDocument.Position())
         }
         defer { yaml_parser_delete(parser) }
-        let bytes = Array(text)
+        // libyaml takes a byte order mark for content, as the encoding is given.
+        let bytes = Array(text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text)
         let problem: YAMLProblem? = bytes.withUnsafeBufferPointer { buffer in
             yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
             yaml_parser_set_input_string(parser, buffer.baseAddress, buffer.count)
@@ -261,7 +262,10 @@ struct YAMLReader {
             return YAMLProblem(message: message, position: ManifestDocument.Position(line: line, column: column))
         }
         let position = Self.position(parser.problem_mark)
-        return YAMLProblem(message: message + hint(at: position), position: position)
+        // libyaml looks no further for the colon behind a key.
+        let isLongKey = position.column > 1024 && message.hasPrefix("mapping values are not allowed")
+        let hint = isLongKey ? "; a key has at most 1024 characters" : hint(at: position)
+        return YAMLProblem(message: message + hint, position: position)
     }
 
     /// A reason that is not obvious: in a flow mapping, the brace of `${` begins another mapping.

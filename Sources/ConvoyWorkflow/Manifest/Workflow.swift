@@ -76,6 +76,9 @@ public struct Workflow: Sendable {
     /// The paths of the outputs that are known before anything is sent, below the output directory.
     package var knownOutputs: [String] { KnownOutputs.all(of: plan).compactMap { try? $0.path.get() } }
 
+    /// Whether a request has an output.
+    package var hasOutputs: Bool { plan.requests.contains { $0.output != nil } }
+
     /// A mask for the secrets that are known before anything is sent.
     package var secrets: SecretMask {
         let mask = SecretMask()

@@ -154,7 +154,8 @@ enum WorkflowGraph {
     }
 
     private static func checkOutputs(_ plan: WorkflowPlan) throws(ManifestError) {
-        var owners: [String: String] = [:]
+        // By the bytes of the paths: names that differ in how an accent is written are two files.
+        var owners: [Data: String] = [:]
         for request in plan.requests {
             guard let output = request.output, request.forEach != nil, output.literal != nil else { continue }
             throw output.source.problem("all items have the same output; use ${item} or ${index}")
@@ -169,7 +170,7 @@ enum WorkflowGraph {
                 throw output.template.source.problem(secrets.masked(error.message))
             }
             let id = output.request.id
-            guard let other = owners.updateValue(id, forKey: path) else { continue }
+            guard let other = owners.updateValue(id, forKey: Data(path.utf8)) else { continue }
             guard other != id else {
                 throw output.template.source.problem("two items of \(quoted(id)) have the same output")
             }

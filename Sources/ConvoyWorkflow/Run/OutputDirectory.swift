@@ -5,7 +5,8 @@ import Foundation
 final class OutputDirectory: Sendable {
     let directory: URL
     let replaces: Bool
-    private let owners = Locked<[String: String]>([:])
+    /// By the bytes of the paths: names that differ in how an accent is written are two files.
+    private let owners = Locked<[Data: String]>([:])
 
     init(_ directory: URL, replaces: Bool) { (self.directory, self.replaces) = (directory, replaces) }
 
@@ -14,8 +15,9 @@ final class OutputDirectory: Sendable {
     /// - Parameter owner: the request and its item.
     func place(of path: String, for owner: String) throws(EvaluationError) -> URL {
         let first = owners.withLock { owners in
-            owners[path] = owners[path] ?? owner
-            return owners[path]
+            let key = Data(path.utf8)
+            owners[key] = owners[key] ?? owner
+            return owners[key]
         }
         guard first == owner else {
             throw EvaluationError(message: "another request has the same output: \(path)")
