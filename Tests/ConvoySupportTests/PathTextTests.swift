@@ -1,4 +1,5 @@
 import ConvoySupport
+import Foundation
 import Testing
 
 struct PathTextTests {
@@ -15,5 +16,16 @@ struct PathTextTests {
     @Test(arguments: [("", "x", "x"), (".", "x", "x"), ("a", "x", "a/x"), ("a/", "x", "a/x"), ("/", "x", "/x")])
     func `a name is joined to a directory`(_ directory: String, _ name: String, _ path: String) {
         #expect(PathText.join(directory, name) == path)
+    }
+
+    @Test(arguments: [
+        "file:///a/b", "file:///a%20b", "file:///%C3%A9", "file:///a/b/", "file:///", "file:///a/.", "file:///a/..",
+        "file:///a/b.", "file:////a//b", "file:///a;b", "file:///a?b", "file:///a#b", "file://localhost/a", "FILE:///a",
+        "file:a", "file:", "http://example.com/a",
+    ])
+    func `the URL of a file has the path that Foundation says`(_ text: String) throws {
+        let url = try #require(URL(string: text))
+        let path = url.isFileURL && !url.hasDirectoryPath ? url.path : nil
+        #expect(PathText.path(ofFile: url) == path)
     }
 }

@@ -188,6 +188,20 @@ struct DownloadMirrorTests {
         #expect((part.connectionConfiguration.clientIdentity != nil) == isShown)
     }
 
+    @Test func partsHaveTheSettingsAndTheAnswersToChallengesOfTheirOwnDownload() {
+        let parents = (0..<2).map { _ in HTTPRequestOperation(request: URLRequest(url: fixture.server.url("/file"))) }
+        func part(of parent: HTTPRequestOperation) -> HTTPRequestOperation {
+            let part = HTTPRequestOperation(request: parent.request)
+            part.adoptSettings(of: parent, decoding: false)
+            return part
+        }
+        for parent in parents + parents { #expect(part(of: parent).credentialStore === parent.credentialStore) }
+        #expect(parents[0].credentialStore !== parents[1].credentialStore)
+        parents[0].maximumBodySize = 7
+        #expect(part(of: parents[0]).maximumBodySize == 7)
+        #expect(part(of: parents[1]).maximumBodySize != 7)
+    }
+
     @Test func aMirrorOfTheSameOriginIsAskedAsTheFirst() async {
         fixture.server.route("/file", .status(503))
         fixture.server.route("/mirror", .text("here"))
