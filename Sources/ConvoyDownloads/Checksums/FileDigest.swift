@@ -86,19 +86,8 @@ final class FileDigest: @unchecked Sendable {
                 generation = wanted
             }
             if position < limit, !isStopped, !digests.isEmpty {
-                let count = Int(min(Int64(Self.blockSize), limit - position))
                 do throws(FileWritingError) {
-                    let result = buffer.withUnsafeMutableBytes { bytes in
-                        Result { () throws(FileWritingError) -> Int in
-                            try file.read(into: UnsafeMutableRawBufferPointer(rebasing: bytes[..<count]), at: position)
-                        }
-                    }
-                    let found = try result.get()
-                    guard found > 0 else { throw FileWritingError(.cannotRead, file.path, EIO) }
-                    buffer.withUnsafeBytes { bytes in
-                        for digest in digests { digest.update(UnsafeRawBufferPointer(rebasing: bytes[..<found])) }
-                    }
-                    position += Int64(found)
+                    position += try Self.read(file, at: position, upTo: limit, into: digests, by: &buffer)
                 } catch {
                     return fail(error)
                 }
@@ -139,18 +128,26 @@ extension FileDigest {
         var buffer = [UInt8](repeating: 0, count: blockSize)
         var position = range.lowerBound
         while position < range.upperBound {
-            let count = Int(min(Int64(blockSize), range.upperBound - position))
-            let start = position
-            let result = buffer.withUnsafeMutableBytes { bytes in
-                Result { () throws(FileWritingError) -> Int in
-                    try file.read(into: UnsafeMutableRawBufferPointer(rebasing: bytes[..<count]), at: start)
-                }
-            }
-            let found = try result.get()
-            guard found > 0 else { throw FileWritingError(.cannotRead, file.path, EIO) }
-            buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<found])) }
-            position += Int64(found)
+            position += try read(file, at: position, upTo: range.upperBound, into: [digest], by: &buffer)
         }
         return Checksum(of: digest)
+    }
+
+    /// Reads a block of a file into digests. Returns how many bytes it has.
+    private static func read(
+        _ file: DownloadFile, at position: Int64, upTo end: Int64, into digests: [MessageDigest], by buffer: inout [UInt8]
+    ) throws(FileWritingError) -> Int64 {
+        let count = Int(min(Int64(buffer.count), end - position))
+        let result = buffer.withUnsafeMutableBytes { bytes in
+            Result { () throws(FileWritingError) -> Int in
+                let bytes = UnsafeMutableRawBufferPointer(rebasing: bytes[..<count])
+                let found = try file.read(into: bytes, at: position)
+                for digest in digests { digest.update(UnsafeRawBufferPointer(rebasing: bytes[..<found])) }
+                return found
+            }
+        }
+        let found = try result.get()
+        guard found > 0 else { throw FileWritingError(.cannotRead, file.path, EIO) }
+        return Int64(found)
     }
 }

@@ -163,17 +163,7 @@ extension DownloadFile {
             )
         }
         guard let entry, let text = entry.text, text.count <= JournalLayout.placeSize else { return }
-        let offset = JournalLayout.offset(of: entry.number)
-        var written = 0
-        while written < text.count {
-            let count = text.withUnsafeBytes { bytes in
-                calls.writeAt(
-                    journal, UnsafeRawBufferPointer(rebasing: bytes[written...]), offset + Int64(written))
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw failure(.cannotWrite, paths.journal) }
-            written += count
-        }
+        try write(text, at: JournalLayout.offset(of: entry.number), to: journal)
         state.withLock { if $0.kept == nil { $0.claimed = entry.bytes.count } }
     }
 

@@ -79,11 +79,7 @@ extension DownloadFile {
     }
 
     func writeMemory(to descriptor: Int32) throws(FileWritingError) {
-        let memory = state.withLock { $0.isMemoryOld ? [] : $0.memory }
-        let result = memory.withUnsafeBytes { bytes in
-            Result { () throws(FileWritingError) in try write(bytes, at: 0, to: descriptor) }
-        }
-        try result.get()
+        try write(state.withLock { $0.isMemoryOld ? [] : $0.memory }, at: 0, to: descriptor)
     }
 
     /// Gives the file without a name its name. False where the file system cannot do that.

@@ -183,6 +183,13 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
+    func write(_ bytes: [UInt8], at offset: Int64, to descriptor: Int32) throws(FileWritingError) {
+        let result = bytes.withUnsafeBytes { bytes in
+            Result { () throws(FileWritingError) in try write(bytes, at: offset, to: descriptor) }
+        }
+        try result.get()
+    }
+
     /// Opens the file, if that was left for later, makes room for another representation than the one before, and reserves
     /// space.
     func prepare() throws(FileWritingError) {
