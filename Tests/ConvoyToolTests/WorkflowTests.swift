@@ -230,6 +230,21 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
+    @Test func `a secret in a row is masked, also where it is cut`() async throws {
+        server.route("/u", .status(404))
+        let secret = String(repeating: "geheim", count: 20)
+        try scratch.write("pw,out\n\(secret),a\nx,../a\n", to: "rows.csv")
+        let text =
+            "secrets: [pw]\nvariables: {pw: null, out: null}\nrequests: {u: {get: u, bearer: \"${pw}\", output: \"${out}\"}}"
+        let bad = try await run(text, "--data", "rows.csv")
+        #expect(bad.status == 2)
+        #expect(bad.errors.hasPrefix("convoy: --data: row 2: m.yaml:4:"), "\(bad.errors)")
+        try scratch.write("pw,out\n\(secret),a\n", to: "rows.csv")
+        let result = try await run(text, "--data", "rows.csv")
+        #expect(result.status == 7 && result.errors.contains("row 1 (pw=***, out=a)"), "\(result.errors)")
+        #expect(!(result.output + result.errors).contains("geheim"))
+    }
+
     @Test func `messages name the row`() async throws {
         server.route("/u/a", .text("x"))
         server.route("/u/b", .status(404))

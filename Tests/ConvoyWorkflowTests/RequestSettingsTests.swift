@@ -72,6 +72,10 @@ import Testing
         #expect(try await bench.run(manifest).result.storeFailures.isEmpty)
         _ = try await bench.run(manifest.replacing("{set: {get: set}}", with: "{get: {get: get}}"))
         #expect(server.requests.last?.headers["Cookie"] == "a=1")
+        let nowhere = #expect(throws: ManifestError.self) {
+            try bench.workflow(manifest.replacing(jar, with: "/nowhere/jar"))
+        }
+        #expect(nowhere?.message.contains("/nowhere/jar") == true)
         try Data("something else\n".utf8).write(to: URL(fileURLWithPath: jar))
         let error = #expect(throws: ManifestError.self) { try bench.workflow(manifest) }
         #expect(error?.line == 2 && error?.message.contains("line 1 is no cookie") == true, "\(String(describing: error))")

@@ -59,7 +59,13 @@ enum WorkflowCommand {
         for row in rows {
             var inputs = inputs
             inputs.variables.merge(row.variables) { given, _ in given }
-            workflows.append(try workflow(contents, name: name, inputs, options))
+            do throws(ToolError) {
+                workflows.append(try workflow(contents, name: name, inputs, options))
+            } catch {
+                guard let number = row.number, number > 1 else { throw error }
+                // Its values may be secrets, which are not known.
+                throw ToolError(text: "--data: row \(number): \(error.text)", status: error.status)
+            }
         }
         try WorkflowOptions.check(options, inputs, workflows)
         for column in rows[0].columns {
@@ -94,7 +100,11 @@ enum WorkflowCommand {
             display: display, reports: reports, directory: directory, replaces: options.has("force"),
             isPreview: options.has("dry-run"), resumes: options.has("resume"), stops: options.has("fail-fast"),
             printsJSON: options.has("json"), timeline: options.value("timeline"), journal: journal)
-        let all = zip(workflows, rows).map { Row(workflow: $0, data: $1) }
+        let all = zip(workflows, rows).map { workflow, data in
+            var data = data
+            data.secrets = workflow.secrets
+            return Row(workflow: workflow, data: data)
+        }
         try checkOutputs(all, setting)
         return try run(all, setting, options)
     }
@@ -106,7 +116,7 @@ enum WorkflowCommand {
             for output in row.workflow.knownOutputs {
                 let path = PathText.join(setting.directory, output)
                 if let other = owners.updateValue(row, forKey: Data(output.utf8)) {
-                    let titles = [other, row].map { row in row.workflow.secrets.masked(row.data.title) }
+                    let titles = [other, row].map(\.data.title)
                     let shown = row.workflow.secrets.masked(Printable.line(output))
                     throw .usage("--data: \(titles[0]) and \(titles[1]) have the same output, \(shown)")
                 }

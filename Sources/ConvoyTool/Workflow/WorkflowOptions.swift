@@ -98,12 +98,15 @@ struct DataRow: Sendable {
     /// From 1; nil for what stands for a run without rows.
     let number: Int?
     let columns: [(name: String, value: String)]
+    /// The secrets that may be in the values.
+    var secrets = SecretMask()
 
     var variables: [String: String] { Dictionary(columns.map { ($0.name, $0.value) }, uniquingKeysWith: { $1 }) }
 
     /// The number with the values, for messages: `row 2 (user=ada, n=1)`.
     var title: String {
-        let values = columns.map { "\($0.name)=\($0.value)" }.joined(separator: ", ")
+        // Masked before it is cut, as half of a secret is not recognised.
+        let values = secrets.masked(columns.map { "\($0.name)=\($0.value)" }.joined(separator: ", "))
         return "row \(number ?? 1) (\(Printable.cut(Printable.line(values), to: 60)))"
     }
 }

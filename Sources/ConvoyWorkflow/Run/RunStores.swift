@@ -1,6 +1,7 @@
 import ConvoyCookies
 import ConvoyOperations
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 /// The files of a run that its manifest names: of cookies, and of hosts that want TLS.
@@ -26,6 +27,9 @@ struct RunStores: Sendable {
             if let line = report.badLines.first {
                 throw CookieStoreError.cannotRead(cookieFile.path, reason: "line \(line) is no cookie")
             }
+        } else if access(cookieFile.deletingLastPathComponent().path, W_OK | X_OK) != 0 {
+            // Now, and not when the cookies are lost.
+            throw CookieStoreError.cannotWrite(cookieFile.path, reason: SystemError().text)
         }
         cookies = store
     }
