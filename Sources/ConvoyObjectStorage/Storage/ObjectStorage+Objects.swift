@@ -21,30 +21,6 @@ extension ObjectStorage {
         try await stored(try putCall(.data(data), key, contentType, metadata))
     }
 
-    /// Stores a file under a key, and replaces an object that is there: in one request, or in parts from
-    /// ``Configuration/multipartThreshold`` on.
-    ///
-    /// The file must not change meanwhile: that is an error, and nothing is stored. An upload in parts that fails or is
-    /// cancelled is aborted, so that the storage keeps nothing of it. To resume one instead, see
-    /// ``beginUpload(of:key:contentType:metadata:)``.
-    ///
-    /// - Parameters:
-    ///   - url: the file's.
-    ///   - key: as of ``put(_:key:contentType:metadata:)``.
-    ///   - contentType: the media type; by default, that of the file's extension.
-    ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
-    @discardableResult
-    public func put(
-        fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
-    ) async throws -> StoredObject {
-        let file = try await BlockingWork.run { try SourceFile(url) }
-        let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
-        guard file.size < min(max(configuration.multipartThreshold, 1), Self.largestRequest + 1) else {
-            return try await putInParts(url, key, type, metadata)
-        }
-        return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))
-    }
-
     /// The bytes of an object, compared with the server's checksum if it has one. In memory: for large objects, see
     /// ``presignedURL(for:method:expiresIn:)``.
     public func get(_ key: String) async throws -> Data {
