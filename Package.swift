@@ -195,7 +195,8 @@ let package = Package(
         .executableTarget(
             name: "StoreProgram",
             dependencies: [
-                "ConvoyCookies", "ConvoyCache", "ConvoyDownloads", "ConvoyOperations", "ConvoySupport", "ConvoyTestSupport",
+                "ConvoyCookies", "ConvoyCache", "ConvoyDownloads", "ConvoyOperations", "ConvoySharedQueue", "ConvoySupport",
+                "ConvoyTestSupport", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             path: "Tests/StoreProgram", swiftSettings: swiftSettings),
         .testTarget(
@@ -294,7 +295,8 @@ let package = Package(
             name: "ConvoySharedQueueTests",
             dependencies: [
                 "ConvoySharedQueue", "ConvoyDownloads", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+                "ConvoyTestSupport", "StoreProgram",
+                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             swiftSettings: swiftSettings),
         .testTarget(

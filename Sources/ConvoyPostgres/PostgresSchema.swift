@@ -40,7 +40,7 @@ enum PostgresSchema {
                 CREATE UNIQUE INDEX entry_key ON entry (unique_key) WHERE unique_key IS NOT NULL AND state NOT IN (6, 7);
                 CREATE TABLE request (
                     id uuid PRIMARY KEY, method text NOT NULL, url text NOT NULL, payload text NOT NULL, body bytea,
-                    trace text);
+                    trace text, mark text);
                 CREATE TABLE result (id uuid PRIMARY KEY, head text, digest text, body bytea, place text);
                 CREATE TABLE dependency (entry uuid NOT NULL, needed uuid NOT NULL, PRIMARY KEY (entry, needed));
                 CREATE INDEX dependency_needed ON dependency (needed);

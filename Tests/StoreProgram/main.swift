@@ -27,6 +27,9 @@
 //     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests until there are COUNT, and runs all of the queue;
 //                                                    prints what it does
 //     StoreProgram queue DIRECTORY full              enqueues requests while the disk is full for it, and after that
+//     StoreProgram shared STORE work JOBS LEASE      carries out entries until it is killed, or SIGTERM drains it
+//     StoreProgram shared STORE fill COUNT           enqueues entries that are never sent
+//     StoreProgram shared STORE empty BATCH          claims and reports them; prints how many, and the seconds
 import ConvoyCookies
 import Foundation
 
@@ -38,7 +41,7 @@ func fail(_ text: String) -> Never {
 }
 
 guard let kind = arguments.first else {
-    fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE … | queue DIRECTORY …")
+    fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE … | queue DIRECTORY … | shared STORE …")
 }
 do {
     switch kind {
@@ -46,6 +49,7 @@ do {
     case "cache": try CacheCommands.run(Array(arguments.dropFirst()))
     case "download": try DownloadCommands.run(Array(arguments.dropFirst()))
     case "queue": try await QueueCommands.run(Array(arguments.dropFirst()))
+    case "shared": try await SharedCommands.run(Array(arguments.dropFirst()))
     default: fail("unknown store: \(kind)")
     }
 } catch {

@@ -219,10 +219,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// Called when the file is whole, and is about to get its name; on a thread that may block. An error that it throws ends
     /// the download.
-    package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?() }
+    package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
 
     /// Called when the file is whole, like ``willCommit(partialFile:as:)``, in downloads of other modules.
-    package final var commitCheck: (@Sendable () throws -> Void)? {
+    package final var commitCheck: (@Sendable (_ partialFile: String, _ place: URL) throws -> Void)? {
         get { downloadSettings.withLock { $0.commitCheck } }
         set { downloadSettings.withLock { $0.commitCheck = newValue } }
     }

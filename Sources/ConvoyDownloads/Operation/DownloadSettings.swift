@@ -14,7 +14,7 @@ struct DownloadSettings: Sendable {
     var existing = ExistingFilePolicy.fail
     var usesServerFileName = true
     var placeFilter: (@Sendable (URL) -> URL)?
-    var commitCheck: (@Sendable () throws -> Void)?
+    var commitCheck: (@Sendable (String, URL) throws -> Void)?
     var checksums: [Checksum] = []
     var computed: Set<ChecksumAlgorithm> = []
     var pieces: PieceChecksums?

@@ -75,12 +75,4 @@ extension SharedQueueError: LocalizedError, CustomStringConvertible {
                 + " and not stored. Nothing was sent."
         }
     }
-
-    /// Whether the same call may succeed a moment later.
-    var isTransient: Bool {
-        switch self {
-        case .unavailable, .conflict: true
-        default: false
-        }
-    }
 }

@@ -44,7 +44,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 WHERE unique_key IS NOT NULL AND state NOT IN (6, 7);
             CREATE TABLE request (
                 id TEXT PRIMARY KEY, method TEXT NOT NULL, url TEXT NOT NULL, payload TEXT NOT NULL, body BLOB,
-                trace TEXT) WITHOUT ROWID;
+                trace TEXT, mark TEXT) WITHOUT ROWID;
             CREATE TABLE result (id TEXT PRIMARY KEY, head TEXT, digest TEXT, body BLOB, place TEXT) WITHOUT ROWID;
             CREATE TABLE dependency (
                 entry TEXT NOT NULL, needed TEXT NOT NULL, PRIMARY KEY (entry, needed)) WITHOUT ROWID;

@@ -28,6 +28,17 @@ final class StoreThread: @unchecked Sendable {
         return try result.get()
     }
 
+    /// Does something with the store, whose errors are of no account.
+    func submit(
+        patience: TimeInterval, _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Void,
+        completion: @escaping @Sendable () -> Void
+    ) {
+        submit { thread in
+            _ = thread.run(patience, body)
+            completion()
+        }
+    }
+
     /// Ends the thread after what was submitted. Later calls fail.
     func close() {
         condition.lock()
@@ -110,7 +121,7 @@ final class StoreThread: @unchecked Sendable {
 public struct SharedQueueStore: Sendable {
     /// How it is shown, without secrets.
     public let name: String
-    let open: StoreThread.Opening
+    package let open: @Sendable () throws(SharedQueueError) -> any WorkDatabase
     let listen: @Sendable () throws(SharedQueueError) -> any WorkListener
 
     package init(

@@ -16,6 +16,8 @@ package struct ClaimedWork: Sendable {
     package var payload: String
     package var body: [UInt8]?
     package var trace: String?
+    /// What an earlier attempt has stored.
+    package var mark: String?
 }
 
 /// What a claim has brought.
@@ -145,7 +147,7 @@ extension WorkStore {
     private func requests(of entries: [Locked]) throws(SharedQueueError) -> [ClaimedWork] {
         let rows = try database.query(
             """
-            SELECT q.id, e.kind, e.tag, q.method, q.url, q.payload, q.body, q.trace
+            SELECT q.id, e.kind, e.tag, q.method, q.url, q.payload, q.body, q.trace, q.mark
             FROM request AS q JOIN entry AS e ON e.id = q.id
             WHERE q.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
             """, [WorkRowsText(ids: entries.map(\.id)).value])
@@ -160,7 +162,7 @@ extension WorkStore {
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
                 tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
                 method: row.text(3) ?? "GET", url: row.text(4) ?? "", payload: row.text(5) ?? "", body: row.bytes(6),
-                trace: row.text(7))
+                trace: row.text(7), mark: row.text(8))
         }
     }
 }

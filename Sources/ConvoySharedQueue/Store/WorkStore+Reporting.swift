@@ -72,6 +72,18 @@ extension WorkStore {
             """, [rows.value])
     }
 
+    /// Stores a text with an entry that the next attempt gets. Returns false if the lease is not held any more.
+    @discardableResult
+    package func mark(_ id: UUID, lease: Int64, _ text: String) throws(SharedQueueError) -> Bool {
+        try transaction { () throws(SharedQueueError) in
+            guard let entry = try lock([id]).first, entry.old.state == .leased, entry.old.lease == lease else {
+                return false
+            }
+            _ = try database.query("UPDATE request SET mark = $2 WHERE id = $1", [.id(id), .text(text)])
+            return true
+        }
+    }
+
     /// Gives leases back of which no attempt has begun, or which have ended cleanly without a result.
     package func release(_ leases: [UUID: Int64], worker: UUID) throws(SharedQueueError) {
         guard !leases.isEmpty else { return }

@@ -9,14 +9,14 @@ import Foundation
 /// let worker = SharedQueueWorker(queue: queue, manager: manager) { operation, entry in
 ///     operation.credential = URLCredential(user: "ada", password: password, persistence: .forSession)
 /// }
-/// worker.maximumConcurrentJobs = 16
 /// try await worker.run()                     // until stop() was called, or its task is cancelled
 /// ```
 ///
-/// An entry becomes an operation with the manager's settings, which runs in the manager's queue. Its own retry policy is not
-/// used: each attempt may be made by another worker, when ``retryPolicy`` says so.
+/// An entry becomes an operation with the manager's settings, which runs in a queue of the worker's. The manager's retry
+/// policy is not used: each attempt may be made by another worker, when ``Settings/retryPolicy`` says so.
 ///
-/// A worker holds a lease on what it has claimed, and renews it three times in its duration. If it cannot, because the
+/// A worker claims up to as much again as it carries out at once, so that it does not wait for the database between two
+/// entries. It holds a lease on what it has claimed, and renews it three times in its duration. If it cannot, because the
 /// database cannot be reached, it goes on with what it has until a tenth of the duration is left, then cancels it. What has
 /// ended by then is reported as soon as the database can be reached again.
 public final class SharedQueueWorker: Sendable {
@@ -85,7 +85,7 @@ public final class SharedQueueWorker: Sendable {
     ///
     /// - Parameters:
     ///   - queue: whose entries it carries out.
-    ///   - manager: whose settings, credentials and queue the operations have.
+    ///   - manager: whose settings and credentials the operations have.
     ///   - settings: what it has and does.
     ///   - configure: changes each operation that is made.
     public init(

@@ -36,9 +36,17 @@ final class WorkAttempt: @unchecked Sendable {
     }
 
     /// Whether the worker may still do what changes something for others.
-    var mayGoOn: Bool { state.withLock { $0.abandoned == nil } }
+    var mayGoOn: Bool { state.withLock { $0.abandoned == nil } && core.hasLeases }
 
     func start() {
+        if let mark = work.mark.flatMap(FileMark.init), mark.isThere {
+            // An earlier attempt has put the file in its place, and could not report it.
+            return finish(.succeeded) { report in
+                report.size = mark.length
+                report.result = WorkResult()
+                report.result?.place = mark.url.absoluteString
+            }
+        }
         do {
             let operation = try makeOperation()
             let isAbandoned = state.withLock { state in
@@ -48,7 +56,7 @@ final class WorkAttempt: @unchecked Sendable {
             operation.whenDelivered { [self] in conclude(operation) }
             if isAbandoned { operation.cancel() }
             operation.enterCompletionGroup()
-            core.manager.operationQueue.addOperation(operation)
+            core.operationQueue.addOperation(operation)
         } catch {
             // Another version may have written it, or another worker has what this one lacks.
             let isOurs = error is SharedQueueError || error is DecodingError
@@ -79,8 +87,7 @@ final class WorkAttempt: @unchecked Sendable {
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             let made = DownloadOperation(request: request)
             download.apply(to: made)
-            // It puts no file in its place once the lease is lost.
-            made.commitCheck = { [self] in if !mayGoOn { throw SharedQueueError.closed } }
+            made.commitCheck = { [self] partialFile, place in try willCommit(partialFile, as: place) }
             operation = made
         case .send:
             if let body = work.body {
@@ -102,6 +109,14 @@ final class WorkAttempt: @unchecked Sendable {
             SharedQueueWorker.ClaimedEntry(id: work.id, tag: work.tag.isEmpty ? nil : work.tag, attempt: work.attempts))
         stored.requireWithheld(in: operation) { SharedQueueError.missingSecrets($0) }
         return operation
+    }
+
+    /// A download is whole, and gets its name next. No file gets its name once the lease is lost. What is stored here tells
+    /// the next attempt that it is this file, if this one cannot report it. Blocks.
+    private func willCommit(_ partialFile: String, as place: URL) throws {
+        guard mayGoOn else { throw SharedQueueError.closed }
+        let isHeld = FileMark(partialFile, as: place).map { core.note($0.text, of: work) } ?? true
+        guard isHeld, mayGoOn else { throw SharedQueueError.closed }
     }
 
     /// The file that a response becomes; nil for none.
@@ -252,4 +267,30 @@ final class WorkAttempt: @unchecked Sendable {
     private static func text(of error: any Error, _ secrets: SecretClassifier) -> String {
         String(Redaction.text("\(error)", secrets).prefix(1000))
     }
+}
+
+/// A file that is recognized when it has got its name: by its number, its length and its place.
+struct FileMark: Codable {
+    let url: URL
+    let number: UInt64
+    let length: Int64
+
+    /// - Parameters:
+    ///   - path: where it is now.
+    ///   - url: where it will be.
+    init?(_ path: String, as url: URL) {
+        var facts = stat()
+        guard lstat(path, &facts) == 0 else { return nil }
+        (self.url, number, length) = (url, UInt64(facts.st_ino), Int64(facts.st_size))
+    }
+
+    init?(_ text: String) {
+        guard let mark = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)), mark.url.isFileURL else { return nil }
+        self = mark
+    }
+
+    var text: String { (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "" }
+
+    /// Whether the file is in its place.
+    var isThere: Bool { FileMark(url.path, as: url).map { $0.number == number && $0.length == length } ?? false }
 }

@@ -11,6 +11,10 @@ final class WorkerCore: @unchecked Sendable {
     let configure: SharedQueueWorker.Configure
     private let queue: SharedQueue
     private let completion = DispatchQueue(label: "Convoy.SharedQueueWorker", attributes: .concurrent)
+    /// Where the operations run: what was claimed ahead waits here.
+    let operationQueue = RequestOperationQueue()
+    /// Looks after the leases while the loop waits for the database.
+    private let watch = DispatchQueue(label: "Convoy.SharedQueueWorker.Leases")
 
     /// What other threads share with the loop.
     private struct Shared {
@@ -22,6 +26,10 @@ final class WorkerCore: @unchecked Sendable {
         var hasWork = true
         var mustRenew = false
         var isRunning = false
+        /// Whether announcements of others arrive.
+        var isListening = false
+        /// Until when the leases can be relied on, on the monotonic clock.
+        var leaseEnd: MonotonicTime = .max
         var statistics = SharedQueueWorker.Statistics()
     }
 
@@ -37,6 +45,7 @@ final class WorkerCore: @unchecked Sendable {
         settings.maximumConcurrentJobs = max(1, min(settings.maximumConcurrentJobs, 10_000))
         settings.leaseDuration = max(1, min(settings.leaseDuration, 86_400))
         (self.queue, self.manager, self.settings, self.configure) = (queue, manager, settings, configure)
+        operationQueue.maxConcurrentOperationCount = settings.maximumConcurrentJobs
     }
 
     var statistics: SharedQueueWorker.Statistics {
@@ -92,6 +101,25 @@ final class WorkerCore: @unchecked Sendable {
         if operation != nil { signal.interrupt() }
     }
 
+    /// Whether the leases have not run out, by the clock of this machine.
+    var hasLeases: Bool { shared.withLock { MonotonicClock.now < $0.leaseEnd } }
+
+    /// Stores what tells the next attempt of an entry that its file is in its place. Blocks, for a few seconds if the database
+    /// cannot be reached: then it is not stored, and the next attempt finds a file that it does not know.
+    ///
+    /// - Returns: false if the lease is lost.
+    func note(_ mark: String, of work: ClaimedWork) -> Bool {
+        let done = DispatchSemaphore(value: 0), isHeld = Locked(true)
+        queue.thread.submit(patience: 2) { store throws(SharedQueueError) in
+            let result = try store.mark(work.id, lease: work.lease, mark)
+            isHeld.withLock { $0 = result }
+        } completion: {
+            done.signal()
+        }
+        _ = done.wait(timeout: .now() + 5)
+        return isHeld.withLock { $0 }
+    }
+
     // MARK: The loop
 
     /// What the loop knows of its standing with the database.
@@ -134,9 +162,11 @@ final class WorkerCore: @unchecked Sendable {
                     }
                 }
             } catch {
-                guard error.isTransient else {
+                switch error {
+                case .denied, .foreign, .newerVersion, .closed:
                     abandonAll(because: .closed)
                     return .failure(error)
+                default: break
                 }
                 store = nil
                 shared.withLock { $0.statistics.isConnected = false }
@@ -178,7 +208,13 @@ final class WorkerCore: @unchecked Sendable {
     private func report(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
         let (reports, released) = shared.withLock { ($0.reports, $0.released) }
         if !reports.isEmpty {
-            _ = try store.report(reports)
+            do throws(SharedQueueError) {
+                _ = try store.report(reports)
+            } catch {
+                guard case .failed = error, reports.count > 1 else { throw error }
+                // One of them cannot be stored, for a reason of its own. Its lease runs out.
+                for report in reports { _ = try? store.report([report]) }
+            }
             let hasRoom = standing.isHeldBack
             shared.withLock { shared in
                 shared.reports.removeFirst(reports.count)
@@ -214,6 +250,13 @@ final class WorkerCore: @unchecked Sendable {
         }
         standing.renewed = now
         standing.end = Nanoseconds.deadline(settings.leaseDuration * 0.9, after: now)
+        let end = standing.end
+        shared.withLock { $0.leaseEnd = end }
+        // The loop may wait for the database then.
+        watch.asyncAfter(deadline: .now() + settings.leaseDuration * 0.9) { [weak self] in
+            guard let self, self.shared.withLock({ $0.leaseEnd == end }) else { return }
+            self.abandonAll(because: .leaseLost)
+        }
     }
 
     /// What the worker does without a lease, and what it has leased without doing it.
@@ -229,7 +272,7 @@ final class WorkerCore: @unchecked Sendable {
     /// The leases have run out, or the worker counts as dead: it begins anew under another name.
     private func loseLeases(_ standing: inout Standing) {
         abandonAll(because: .leaseLost)
-        shared.withLock { $0.released = [:] }
+        shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
         (standing.worker, standing.isRegistered, standing.end) = (UUID(), false, .max)
     }
 
@@ -255,8 +298,9 @@ final class WorkerCore: @unchecked Sendable {
         standing.isHeldBack = claim.isHeldBack
         for attempt in attempts { attempt.start() }
         // What an announcement has not told of is found by looking.
-        let wait = claim.wait.map { Double($0) / 1e6 } ?? (attempts.isEmpty ? 1 : 0.05)
-        standing.claim = Nanoseconds.deadline(min(max(0.002, wait), 1), after: MonotonicClock.now)
+        let pause: TimeInterval = shared.withLock { $0.isListening } ? 5 : 1
+        let wait = claim.wait.map { Double($0) / 1e6 } ?? (claim.isHeldBack ? 0.05 : pause)
+        standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
     }
 
     private func sleep(_ standing: Standing, isConnected: Bool) {
@@ -287,10 +331,12 @@ final class WorkerCore: @unchecked Sendable {
                     if let current { listener = current } else { listener = try store.listen() }
                     if current == nil { self.listener.withLock { $0 = listener } }
                     current = listener
+                    self.shared.withLock { $0.isListening = true }
                     self.note(try listener.wait(milliseconds: 2000))
                 } catch {
                     // Until it listens again, the loop looks by itself.
                     current = nil
+                    self.shared.withLock { $0.isListening = false }
                     usleep(500_000)
                 }
             }

@@ -1,0 +1,229 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoySharedQueue
+
+#if Postgres
+import ConvoyPostgres
+#endif
+
+/// Workers in processes of their own that are killed, stopped and cut off.
+@Suite struct SharedQueueKillTests {
+    let server: TestServer
+
+    init() throws { server = try TestServer() }
+
+    private static let program: String = {
+        let tests = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        return URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("StoreProgram").path
+    }()
+
+    private func start(_ test: TestStore, _ address: String, jobs: Int, lease: Double) throws -> ChildProcess {
+        try ChildProcess(
+            Self.program, ["shared", address, "work", "\(jobs)", "\(lease)"], environment: ["CONVOY_SCHEMA": test.schema],
+            directory: test.directory.url, log: test.directory.file("log-\(UUID().uuidString)"))
+    }
+
+    /// How long such a test goes on, in seconds, and with how many requests.
+    private static let scale = Double(ProcessInfo.processInfo.environment["CONVOY_BUDGET"] ?? "") ?? 1
+
+    @Test(
+        "Workers that are killed lose nothing, send nothing twice under another key, and keep to limits",
+        arguments: StoreKind.available)
+    func kills(kind: StoreKind) async throws {
+        let count = Int(240 * Self.scale), workerCount = 4, limit = 6
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        let meter = Mutex((now: 0, most: 0))
+        let seen = Mutex<[String: [String]]>([:])
+        server.route("POST", "/work") { request in
+            meter.withLock { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
+            defer { meter.withLock { $0.now -= 1 } }
+            usleep(2000)
+            let attempt = seen.withLock { seen in
+                seen[request.text, default: []].append(request.headers["Idempotency-Key"] ?? "none")
+                return seen[request.text]?.count ?? 1
+            }
+            // Of each ten, some fail at first in some way.
+            guard attempt == 1, let number = Int(request.text) else { return .text("done") }
+            switch number % 10 {
+            case 1: return .status(500)
+            case 2: return .status(503, headers: ["Retry-After": "0"])
+            case 3: return .text("cut").failing(.reset(afterBytes: 1))
+            case 4: return .status(429)
+            default: return .text("done")
+            }
+        }
+        try await queue.setLimits(
+            HostLimits(maximumConcurrentRequests: limit), host: "127.0.0.1:\(server.port)")
+        var post = URLRequest(url: server.url("/work"))
+        post.httpMethod = "POST"
+        let requests = (0..<count).map { SharedRequest(OutboxRequest(post, body: .data(Data("\($0)".utf8)))) }
+        try await queue.enqueue(requests)
+
+        let address = kind == .sqlite ? test.directory.file("queue.sqlite").path : postgresAddress
+        var workers = try (0..<workerCount).map { _ in try start(test, address, jobs: 8, lease: 1.5) }
+        var kills = 0, random = SplitMix64(seed: UInt64(count))
+        let end = ContinuousClock.now + .seconds(240)
+        while true {
+            let counts = try await queue.counts()
+            if counts.allSatisfy({ $0.key.isOver }) { break }
+            try #require(ContinuousClock.now < end, "not ended: \(counts)")
+            try await Task.sleep(for: .milliseconds(150))
+            if kills < 12 {
+                let victim = Int.random(in: 0..<workerCount, using: &random)
+                kill(workers[victim].id, SIGKILL)
+                workers[victim].stop(grace: 0)
+                workers[victim] = try start(test, address, jobs: 8, lease: 1.5)
+                kills += 1
+            }
+        }
+        for worker in workers { worker.stop(grace: 5) }
+        #expect(try await queue.counts() == [.done: count])
+        #expect(kills > 0)
+        let all = seen.withLock { $0 }
+        #expect(all.count == count, "each was seen")
+        #expect(all.values.allSatisfy { Set($0).count == 1 && $0[0] != "none" }, "each under its own key")
+        // A failure of the server is one more; beyond that at most what was leased at a kill.
+        let extra = all.reduce(0) { $0 + $1.value.count - ([1, 2, 3, 4].contains((Int($1.key) ?? 0) % 10) ? 2 : 1) }
+        #expect(extra <= kills * 16)
+        #expect(meter.withLock { $0.most } <= limit)
+    }
+
+    private var postgresAddress: String { PostgresServer.shared?.address ?? "" }
+
+    #if Postgres
+    @Test(
+        "The database is stopped, killed and started again, and every entry ends",
+        .enabled(if: PostgresServer.isInstalled, "needs \(PostgresServer.installHint)"))
+    func databaseRestarts() async throws {
+        let database = try PostgresServer(synchronizes: true)
+        defer { database.stop() }
+        let queue = SharedQueue(store: .postgres(database.address))
+        server.route("GET", "/a", .text("").delayed(0.01))
+        let requests = (0..<300).map { _ in SharedRequest(URLRequest(url: server.url("/a"))) }
+        try await queue.enqueue(requests)
+        var settings = SharedQueueWorker.Settings()
+        (settings.leaseDuration, settings.maximumConcurrentJobs) = (3, 4)
+        settings.retryPolicy.initialDelay = 0.05
+        let manager = HTTPRequestOperationManager(completionQueue: .global())
+        let workers = (0..<2).map { _ in
+            SharedQueueWorker(queue: SharedQueue(store: queue.store), manager: manager, settings: settings)
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for worker in workers { group.addTask { try await worker.run() } }
+            for immediately in [false, true, false] {
+                let before = server.requests.count
+                try await waitUntil("more requests") { server.requests.count > before + 20 }
+                database.halt(immediately: immediately)
+                try await Task.sleep(for: .milliseconds(200))
+                try database.start()
+            }
+            try await waitUntil(timeout: 60, "all to be done") { try await queue.counts() == [.done: 300] }
+            for worker in workers { worker.stop() }
+            try await group.waitForAll()
+        }
+        #expect(workers.reduce(0) { $0 + $1.statistics.succeeded } >= 300)
+    }
+
+    @Test(
+        "A worker that is cut off from the database stops what it may not do any more, and its entries go to another",
+        .enabled(if: PostgresServer.isInstalled, "needs \(PostgresServer.installHint)"))
+    func cutOff() async throws {
+        let test = try TestStore(.postgres), database = try #require(PostgresServer.shared)
+        let relay = try FreezableRelay(to: database.port)
+        defer { relay.stop() }
+        let queue = SharedQueue(store: test.store)
+        let gate = TestServer.Gate()
+        server.route("GET", "/held", .text("x").held(by: gate))
+        server.route("GET", "/body", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        let file = test.directory.file("file")
+        var download = DownloadRequest(server.url("/body"), destination: file)
+        download.tag = "cut"
+        var held = SharedRequest(URLRequest(url: server.url("/held")))
+        held.tag = "cut"
+        try await queue.enqueue([SharedRequest(download), held])
+        var settings = SharedQueueWorker.Settings()
+        (settings.leaseDuration, settings.name) = (2, "cut off")
+        let cut = SharedQueueWorker(
+            queue: SharedQueue(
+                store: .postgres("postgresql://convoy@127.0.0.1:\(relay.port)/postgres", schema: test.schema)),
+            manager: HTTPRequestOperationManager(completionQueue: .global()), settings: settings)
+        async let first: Void = cut.run()
+        _ = try await server.waitForRequests(count: 2)
+        relay.isFrozen = true
+        // Its leases run out, and it notices that by itself.
+        try await waitUntil("the worker to give up") { cut.statistics.running == 0 }
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+        settings.name = "other"
+        let other = SharedQueueWorker(
+            queue: queue, manager: HTTPRequestOperationManager(completionQueue: .global()), settings: settings)
+        async let second: Void = other.run()
+        _ = try await server.waitForRequests(count: 4)
+        gate.open()
+        try await waitUntil("the other one to be done") { try await queue.counts() == [.done: 2] }
+        relay.isFrozen = false
+        try await waitUntil("the first one to be back") {
+            try await queue.workers().contains { $0.name == "cut off" }
+        }
+        #expect(try await queue.counts() == [.done: 2])
+        #expect(try Data(contentsOf: file).count == 100_000)
+        #expect(cut.statistics.succeeded == 0)
+        cut.stop()
+        other.stop()
+        _ = try await (first, second)
+    }
+    #endif
+
+    @Test("A worker whose process stood still reports nothing for what it has lost", arguments: StoreKind.available)
+    func standstill(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        let gate = TestServer.Gate()
+        server.route("GET", "/held", inTurn: [.text("x").held(by: gate), .text("fine")])
+        let request = SharedRequest(URLRequest(url: server.url("/held")))
+        try await queue.enqueue(request)
+        let address = kind == .sqlite ? test.directory.file("queue.sqlite").path : postgresAddress
+        let stopped = try start(test, address, jobs: 1, lease: 1)
+        _ = try await server.waitForRequests(count: 1)
+        kill(stopped.id, SIGSTOP)
+        let other = try start(test, address, jobs: 1, lease: 1)
+        try await waitUntil("the other one to be done") { try await queue.entry(request.id).state == .done }
+        gate.open()
+        kill(stopped.id, SIGCONT)
+        kill(stopped.id, SIGTERM)
+        try await waitUntil("it to end") { !stopped.isRunning }
+        #expect(stopped.exitStatus == 0)
+        #expect(try await queue.entry(request.id).attempts == 2)
+        other.stop()
+    }
+
+    @Test(
+        "A file that was in its place before its attempt could report is not downloaded again",
+        arguments: StoreKind.available)
+    func mark(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()
+        server.route("GET", "/file", .pattern(count: 1000))
+        let file = test.directory.file("file")
+        let id = try await queue.enqueue(SharedRequest(DownloadRequest(server.url("/file"), destination: file)))
+        // An attempt that ends between the rename and the report.
+        let worker = try store.worker(lasting: 1)
+        let work = try #require(try store.claim(worker: worker, limit: 1, tags: nil).entries.first)
+        try Data("theirs".utf8).write(to: file)
+        try store.mark(id, lease: work.lease, try #require(FileMark(file.path, as: file)).text)
+        try eventually {
+            try store.maintain(); return try store.state(id) == .ready
+        }
+        let next = SharedQueueWorker(queue: queue, manager: HTTPRequestOperationManager(completionQueue: .global()))
+        async let running: Void = next.run()
+        try await waitUntil("the entry to end") { try await queue.entry(id).state == .done }
+        next.stop()
+        try await running
+        #expect(server.requests.isEmpty)
+        #expect(try await queue.result(of: id)?.place == file.absoluteString)
+    }
+}

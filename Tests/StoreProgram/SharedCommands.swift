@@ -1,0 +1,93 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+#if Postgres
+import ConvoyPostgres
+#endif
+
+/// A worker of a shared queue that may be killed at any time, and what measures the store alone.
+enum SharedCommands {
+    struct Usage: Error {}
+
+    private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+    static func run(_ arguments: [String]) async throws {
+        guard arguments.count >= 2 else { throw Usage() }
+        let store = try store(arguments[0])
+        switch (arguments[1], arguments.count) {
+        case ("work", 4):
+            guard let jobs = Int(arguments[2]), let lease = Double(arguments[3]) else { throw Usage() }
+            try await work(store, jobs, lease)
+        case ("fill", 3):
+            guard let count = Int(arguments[2]) else { throw Usage() }
+            try fill(store, count)
+        case ("empty", 3):
+            guard let batch = Int(arguments[2]) else { throw Usage() }
+            try empty(store, batch)
+        default: throw Usage()
+        }
+    }
+
+    /// A path, or the address of a database; the schema is that of the environment.
+    private static func store(_ text: String) throws -> SharedQueueStore {
+        guard text.hasPrefix("postgresql:") else { return .sqlite(URL(fileURLWithPath: text)) }
+        #if Postgres
+        return .postgres(text, schema: ProcessInfo.processInfo.environment["CONVOY_SCHEMA"] ?? "convoy")
+        #else
+        throw Usage()
+        #endif
+    }
+
+    private static func work(_ store: SharedQueueStore, _ jobs: Int, _ lease: Double) async throws {
+        let queue = SharedQueue(store: store)
+        var settings = SharedQueueWorker.Settings()
+        (settings.maximumConcurrentJobs, settings.leaseDuration) = (jobs, lease)
+        (settings.retryPolicy.initialDelay, settings.retryPolicy.maximumDelay) = (0.02, 0.5)
+        settings.retryPolicy.maximumGateDuration = 0.2
+        let manager = HTTPRequestOperationManager(completionQueue: .global())
+        let worker = SharedQueueWorker(queue: queue, manager: manager, settings: settings)
+        let source = DispatchSource.makeSignalSource(signal: SIGTERM)
+        signal(SIGTERM, SIG_IGN)
+        source.setEventHandler { worker.stop() }
+        source.resume()
+        say("working")
+        try await worker.run()
+        withExtendedLifetime(source) {}
+        say("stopped")
+    }
+
+    /// Enqueues entries that are never sent.
+    private static func fill(_ store: SharedQueueStore, _ count: Int) throws {
+        let store = WorkStore(try store.open())
+        var left = count
+        while left > 0 {
+            let items = (0..<min(left, 2000)).map { number in
+                var item = WorkItem(id: UUID())
+                (item.url, item.host) = ("http://host\(number % 10).example/", "host\(number % 10).example")
+                return item
+            }
+            try store.enqueue(items)
+            left -= items.count
+        }
+    }
+
+    /// Claims and reports, without doing anything, until nothing is ready any more.
+    private static func empty(_ store: SharedQueueStore, _ batch: Int) throws {
+        let store = WorkStore(try store.open()), worker = UUID()
+        try store.register(worker, name: "empty", jobs: batch, lasting: 3_600_000_000)
+        let start = MonotonicClock.now
+        var count = 0
+        while true {
+            let claimed = try store.claim(worker: worker, limit: batch, tags: nil).entries
+            if claimed.isEmpty { break }
+            _ = try store.report(
+                claimed.map { WorkReport(id: $0.id, worker: worker, lease: $0.lease, end: .succeeded) })
+            count += claimed.count
+        }
+        let seconds = Nanoseconds.seconds(from: start, to: MonotonicClock.now)
+        say("\(count) \(seconds)")
+    }
+}
