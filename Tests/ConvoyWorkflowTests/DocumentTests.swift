@@ -80,7 +80,7 @@ import Testing
         }
         // Eight times as long: about 8 if it is linear, 64 if it is quadratic.
         let ratio = try best(large) / (try best(small))
-        #expect(ratio < 20, "\(ratio)")
+        #expect(ratio < 16, "\(ratio)")
     }
 
     @Test func `JSON and YAML of the same manifest are the same tree`() throws {
