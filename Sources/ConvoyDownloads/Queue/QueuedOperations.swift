@@ -88,7 +88,8 @@ final class QueuedDownloadOperation: DownloadOperation, QueuedOperation, @unchec
     var finishedFile: URL? { fileURL }
 }
 
-/// A request of an entry that sends.
+/// A request of an entry that sends. Its overrides are those of ``QueuedDownloadOperation``: each class calls its own
+/// `super`, which nothing that both share could do.
 final class QueuedRequestOperation: HTTPRequestOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
     /// Whether it may be stopped and sent again.

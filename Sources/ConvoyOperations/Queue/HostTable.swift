@@ -257,3 +257,41 @@ package final class HostKey: Sendable {
     /// How many keys there are. For tests.
     static var count: Int { known.withLock { $0.count } }
 }
+
+/// The host of an operation, and its gate.
+extension ScheduledOperation {
+    /// The host whose limit and gate apply to the operation; nil for none.
+    package final var hostKey: HostKey? { hostAndGate.host }
+
+    /// The name of the host whose limit and gate apply to the operation; nil for none.
+    package final var schedulingHost: String? { hostKey?.name }
+
+    /// The key of a URL's host, which is usually that of the first URL.
+    package final func hostKey(of url: URL?) -> HostKey? {
+        url.flatMap { HostKey.of($0, guess: firstHost) }
+    }
+
+    /// The host of the operation's first URL, once it was looked up.
+    final var firstHost: HostKey? { firstHostReference.object }
+
+    /// Notes the host of the operation's first URL.
+    final func noteHost(_ host: HostKey) { _ = firstHostReference.set(host) }
+
+    /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
+    package final func closeGate(of host: HostKey, until deadline: UInt64) {
+        scheduler.object?.closeGate(of: host, until: deadline)
+    }
+
+    /// As `closeGate(of:until:)`, after the host has refused a connection: `Scheduler.closeGateAfterRefusal` says how
+    /// that gate opens.
+    package final func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
+        scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
+    }
+
+    /// Reports that a host which had refused connections has answered.
+    package final func hostDidAnswer(_ host: HostKey?) {
+        reportsAnswer = false
+        guard let scheduler = scheduler.object, let host else { return }
+        scheduler.noteAnswer(of: host)
+    }
+}

@@ -52,7 +52,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     private let connections = OnceReference<OperationConnections>()
     let scheduler = OnceReference<Scheduler>()
-    private let firstHostReference = OnceReference<HostKey>()
+    let firstHostReference = OnceReference<HostKey>()
     private let completion = OnceReference<CompletionBlock>()
 
     /// The place in the queue. Read and written by the scheduler only, under its lock.
@@ -355,23 +355,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// lock.
     func lookUpHostAndGate() -> (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
 
-    /// The host whose limit and gate apply to the operation; nil for none.
-    package final var hostKey: HostKey? { hostAndGate.host }
-
-    /// The name of the host whose limit and gate apply to the operation; nil for none.
-    package final var schedulingHost: String? { hostKey?.name }
-
-    /// The key of a URL's host, which is usually that of the first URL.
-    package final func hostKey(of url: URL?) -> HostKey? {
-        url.flatMap { HostKey.of($0, guess: firstHost) }
-    }
-
-    /// The host of the operation's first URL, once it was looked up.
-    final var firstHost: HostKey? { firstHostReference.object }
-
-    /// Notes the host of the operation's first URL.
-    final func noteHost(_ host: HostKey) { _ = firstHostReference.set(host) }
-
     /// Called when the ready operation is held back by the closed gate of its host: once for each wait, on any thread,
     /// with no lock held.
     ///
@@ -481,26 +464,5 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         dependents?.forEach { dependent in
             dependent.object.finish(self, near: dependent.position)?.readinessDidChange()
         }
-    }
-}
-
-/// The gate of the host that an operation has contacted.
-extension ScheduledOperation {
-    /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
-    package final func closeGate(of host: HostKey, until deadline: UInt64) {
-        scheduler.object?.closeGate(of: host, until: deadline)
-    }
-
-    /// As `closeGate(of:until:)`, after the host has refused a connection: `Scheduler.closeGateAfterRefusal` says how
-    /// that gate opens.
-    package final func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
-        scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
-    }
-
-    /// Reports that a host which had refused connections has answered.
-    package final func hostDidAnswer(_ host: HostKey?) {
-        reportsAnswer = false
-        guard let scheduler = scheduler.object, let host else { return }
-        scheduler.noteAnswer(of: host)
     }
 }

@@ -1,0 +1,134 @@
+import CXML2
+import ConvoySerialization
+import Foundation
+
+/// A JSON Pointer (RFC 6901) in which `*` stands for each element of a list, or each value of an object.
+struct JSONPath: Sendable, Equatable, CustomStringConvertible {
+    let tokens: [String]
+
+    /// A path from its text; nil for one that is no pointer.
+    init?(_ text: String) {
+        guard let pointer = JSONPointer(text) else { return nil }
+        tokens = pointer.tokens
+    }
+
+    var description: String { JSONPointer(tokens: tokens).description }
+
+    /// The value; with a `*` the list of all values, which is empty where there are no elements. Nil if there is none.
+    func value(in json: JSON) -> JSON? {
+        guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] }
+        guard let container = json[JSONPointer(tokens: Array(tokens[..<star]))] else { return nil }
+        let elements: [JSON]
+        switch container {
+        case .array(let values): elements = values
+        case .object(let object): elements = object.members.map(\.value)
+        default: return nil
+        }
+        let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
+        let values = elements.compactMap { rest.value(in: $0) }
+        guard !values.isEmpty || elements.isEmpty else { return nil }
+        // A second star makes one flat list.
+        guard rest.tokens.contains("*") else { return .array(values) }
+        return .array(values.flatMap { value -> [JSON] in if case .array(let inner) = value { inner } else { [value] } })
+    }
+
+    /// Whether some element of a `*` lacks the value.
+    func isMissingSomewhere(in json: JSON) -> Bool {
+        guard let star = tokens.firstIndex(of: "*") else { return json[JSONPointer(tokens: tokens)] == nil }
+        let rest = JSONPath(tokens: Array(tokens[(star + 1)...]))
+        return switch json[JSONPointer(tokens: Array(tokens[..<star]))] {
+        case .array(let values)?: values.contains { rest.isMissingSomewhere(in: $0) }
+        case .object(let object)?: object.members.contains { rest.isMissingSomewhere(in: $0.value) }
+        default: true
+        }
+    }
+
+    private init(tokens: [String]) { self.tokens = tokens }
+}
+
+/// XPath 1.0 over XML, and over HTML as browsers tolerate it, by libxml2. Nothing is loaded from elsewhere.
+enum XPath {
+    /// A response longer than this is not parsed, in bytes.
+    static let maximumLength = 64 << 20
+
+    static func isValid(_ expression: String) -> Bool {
+        guard !expression.isEmpty, let context = xmlXPathNewContext(nil) else { return false }
+        defer { xmlXPathFreeContext(context) }
+        silence(context)
+        guard let compiled = xmlXPathCtxtCompile(context, expression) else { return false }
+        xmlXPathFreeCompExpr(compiled)
+        return true
+    }
+
+    /// The texts of the nodes that an expression selects, or the text of its value; nil if the document cannot be parsed.
+    static func values(of expression: String, in data: Data, isHTML: Bool) -> [String]? {
+        guard data.count <= maximumLength, let document = document(data, isHTML: isHTML) else { return nil }
+        defer { xmlFreeDoc(document) }
+        guard let context = xmlXPathNewContext(document) else { return nil }
+        defer { xmlXPathFreeContext(context) }
+        silence(context)
+        // The prefixes that the root declares can be used in the expression.
+        if let root = xmlDocGetRootElement(document) {
+            var namespace = root.pointee.nsDef
+            while let current = namespace {
+                if let prefix = current.pointee.prefix { xmlXPathRegisterNs(context, prefix, current.pointee.href) }
+                namespace = current.pointee.next
+            }
+        }
+        guard let result = xmlXPathEvalExpression(expression, context) else { return nil }
+        defer { xmlXPathFreeObject(result) }
+        guard result.pointee.type == XPATH_NODESET else {
+            guard let text = xmlXPathCastToString(result) else { return nil }
+            defer { free(text) }
+            return [String(cString: text)]
+        }
+        guard let nodes = result.pointee.nodesetval else { return [] }
+        return (0..<Int(nodes.pointee.nodeNr)).compactMap { index in
+            guard let node = nodes.pointee.nodeTab[index], let text = xmlXPathCastNodeToString(node) else { return nil }
+            defer { free(text) }
+            return String(cString: text)
+        }
+    }
+
+    /// Without a handler, libxml2 prints its errors.
+    private static func silence(_ context: xmlXPathContextPtr) { context.pointee.error = { _, _ in } }
+
+    private static func document(_ data: Data, isHTML: Bool) -> xmlDocPtr? {
+        data.withUnsafeBytes { bytes in
+            let text = bytes.bindMemory(to: CChar.self).baseAddress
+            let length = Int32(bytes.count)
+            if isHTML {
+                let options =
+                    HTML_PARSE_RECOVER.rawValue | HTML_PARSE_NOERROR.rawValue | HTML_PARSE_NOWARNING.rawValue
+                    | HTML_PARSE_NONET.rawValue
+                return htmlReadMemory(text, length, nil, nil, Int32(options))
+            }
+            let options = XML_PARSE_NONET.rawValue | XML_PARSE_NOERROR.rawValue | XML_PARSE_NOWARNING.rawValue
+            return xmlReadMemory(text, length, nil, nil, Int32(options))
+        }
+    }
+}
+
+/// Regular expressions, as ICU has them.
+enum Pattern {
+    /// Checks an expression.
+    ///
+    /// - Returns: how many groups it has.
+    static func groupCount(of pattern: String, at value: ManifestValue) throws(ManifestError) -> Int {
+        guard let expression = try? NSRegularExpression(pattern: pattern) else {
+            throw value.problem("bad regular expression \(quoted(pattern))")
+        }
+        return expression.numberOfCaptureGroups
+    }
+
+    /// The text of a group in the first match; nil if there is none.
+    static func firstMatch(of pattern: String, group: Int, in text: String) -> String? {
+        guard let expression = try? NSRegularExpression(pattern: pattern),
+            let match = expression.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)),
+            group < match.numberOfRanges, let range = Range(match.range(at: group), in: text)
+        else { return nil }
+        return String(text[range])
+    }
+
+    static func matches(_ pattern: String, _ text: String) -> Bool { firstMatch(of: pattern, group: 0, in: text) != nil }
+}
