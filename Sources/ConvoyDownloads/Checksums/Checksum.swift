@@ -102,7 +102,7 @@ public struct PieceChecksums: Sendable, Hashable {
     }
 }
 
-/// Why text is not a checksum.
+/// Why text is not a checksum, or a file has none.
 public enum ChecksumError: Error, Sendable, Hashable {
     /// The name is none of an algorithm that is supported (MD5, SHA-1, SHA-256, SHA-512).
     case unknownAlgorithm(String)
@@ -112,6 +112,11 @@ public enum ChecksumError: Error, Sendable, Hashable {
     case wrongLength(ChecksumAlgorithm, digits: Int)
     /// There is no name, and no supported algorithm has digests with this number of hexadecimal digits.
     case unknownLength(digits: Int)
+    /// A file of checksums has more bytes than this.
+    case fileTooLarge(limit: Int)
+    /// No line of a file has a checksum of a supported algorithm, or there are only digests without names, and more than
+    /// one.
+    case noChecksums
 }
 
 extension ChecksumError: CustomStringConvertible {
@@ -126,6 +131,9 @@ extension ChecksumError: CustomStringConvertible {
             "A \(algorithm) digest has \(algorithm.digestLength * 2) hexadecimal digits, not \(digits)."
         case .unknownLength(let digits):
             "No supported algorithm has digests of \(digits) hexadecimal digits. Supported are: \(Self.known)."
+        case .fileTooLarge(let limit): "The file of checksums is larger than \(limit >> 20) MiB."
+        case .noChecksums:
+            "The file has no line with a checksum and a file name, such as those that sha256sum prints."
         }
     }
 

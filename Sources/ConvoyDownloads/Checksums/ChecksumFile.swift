@@ -32,9 +32,9 @@ public struct ChecksumFile: Sendable {
 
     /// Parses the contents of a file, in UTF-8 or any other superset of ASCII.
     ///
-    /// - Throws: ``ChecksumFileError``.
-    public init(parsing data: Data) throws(ChecksumFileError) {
-        guard data.count <= Self.maximumLength else { throw .tooLarge(limit: Self.maximumLength) }
+    /// - Throws: ``ChecksumError``.
+    public init(parsing data: Data) throws(ChecksumError) {
+        guard data.count <= Self.maximumLength else { throw .fileTooLarge(limit: Self.maximumLength) }
         var entries: [Item] = []
         var bare: [Checksum] = []
         var bytes = Array(data)[...]
@@ -55,8 +55,8 @@ public struct ChecksumFile: Sendable {
 
     /// Parses the text of a file.
     ///
-    /// - Throws: ``ChecksumFileError``.
-    public init(parsing text: String) throws(ChecksumFileError) {
+    /// - Throws: ``ChecksumError``.
+    public init(parsing text: String) throws(ChecksumError) {
         try self.init(parsing: Data(text.utf8))
     }
 
@@ -85,30 +85,6 @@ public struct ChecksumFile: Sendable {
         while path.starts(with: [UInt8(ascii: "."), UInt8(ascii: "/")]) { path = path.dropFirst(2) }
         return path
     }
-}
-
-/// Why a file of checksums cannot be used.
-public enum ChecksumFileError: Error, Sendable, Hashable {
-    /// It has more bytes than this.
-    case tooLarge(limit: Int)
-    /// No line has a checksum of a supported algorithm, or there are only digests without names, and more than one.
-    case noChecksums
-}
-
-extension ChecksumFileError: CustomStringConvertible {
-    /// The reason in a sentence.
-    public var description: String {
-        switch self {
-        case .tooLarge(let limit): "The file of checksums is larger than \(limit >> 20) MiB."
-        case .noChecksums:
-            "The file has no line with a checksum and a file name, such as those that sha256sum prints."
-        }
-    }
-}
-
-extension ChecksumFileError: LocalizedError {
-    /// The same as `description`.
-    public var errorDescription: String? { description }
 }
 
 /// A line of a file of checksums.

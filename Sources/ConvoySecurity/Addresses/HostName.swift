@@ -98,19 +98,19 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
 
     /// A pattern from its text.
     ///
-    /// - Throws: `HostPatternError` for a text that is not a host, or has a star elsewhere.
-    public init(_ text: String) throws(HostPatternError) {
+    /// - Throws: `SecurityTextError` for a text that is not a host, or has a star elsewhere.
+    public init(_ text: String) throws(SecurityTextError) {
         let (kind, rest): (Kind, Substring) =
             if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
                 (.label, text.dropFirst(2))
             } else { (.exact, text[...]) }
-        guard let host = HostName(String(rest)) else { throw HostPatternError(text: text) }
+        guard let host = HostName(String(rest)) else { throw SecurityTextError.notAHostPattern(text) }
         switch (host.kind, kind) {
         case (.name(let name), .exact): description = name
         case (.name(let name), .label): description = "*.\(name)"
         case (.name(let name), .domain): description = "**.\(name)"
         case (.address(let bytes), .exact): description = HostName.text(ofAddress: bytes)
-        case (.address, _): throw HostPatternError(text: text)
+        case (.address, _): throw SecurityTextError.notAHostPattern(text)
         }
         self.host = host.kind
         self.kind = kind
@@ -150,16 +150,6 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// A text that is not a pattern of hosts.
-public struct HostPatternError: Error, Hashable, Sendable, SelfDescribingError {
-    /// The text.
-    public let text: String
-
-    public var description: String {
-        "\(text.debugDescription) is not a pattern of hosts: a name, \"*.\" and a name, or \"**.\" and a name."
-    }
-}
-
 extension HostPattern: Codable {
     /// Decodes a pattern from its text.
     ///
@@ -168,7 +158,7 @@ extension HostPattern: Codable {
         let container = try decoder.singleValueContainer()
         do {
             try self.init(container.decode(String.self))
-        } catch let error as HostPatternError {
+        } catch let error as SecurityTextError {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
         }
     }

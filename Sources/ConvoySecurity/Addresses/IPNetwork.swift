@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The IP addresses that begin with the same bits, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
@@ -13,8 +14,8 @@ public struct IPNetwork: Sendable, Hashable {
     /// It is strict, as a misread mistake could allow what was meant to be refused: four decimal numbers for IPv4, no
     /// brackets, no leading zeros, and no bits set after the first `prefixLength`.
     ///
-    /// - Throws: `IPNetworkError`.
-    public init(_ text: String) throws(IPNetworkError) {
+    /// - Throws: `SecurityTextError`.
+    public init(_ text: String) throws(SecurityTextError) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = IPAddress(String(parts[0])) else { throw .notAnAddress(String(parts[0])) }
         let size = address.bytes.count * 8
@@ -61,20 +62,25 @@ extension IPNetwork: CustomStringConvertible {
     public var description: String { "\(address)/\(prefixLength)" }
 }
 
-/// Why text is not a network of IP addresses.
-public enum IPNetworkError: Error, Sendable, Hashable {
-    /// What precedes the slash is not an address.
+/// Why a text is not what the security settings are made of: a pin, a pattern of hosts, or a network of IP addresses.
+public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
+    /// The text is not a ``PublicKeyPin``.
+    case notAPin(String)
+    /// The text is not a ``HostPattern``.
+    case notAHostPattern(String)
+    /// What precedes the slash of an ``IPNetwork`` is not an address.
     case notAnAddress(String)
-    /// What follows the slash is not a number of bits that the address has.
+    /// What follows the slash of an ``IPNetwork`` is not a number of bits that the address has.
     case notALength(String)
-    /// Bits after the prefix are set, so that either the address or the number of bits is a mistake.
+    /// Bits after the prefix of an ``IPNetwork`` are set, so that either the address or the number of bits is a mistake.
     case hasBitsAfterLength(String)
-}
 
-extension IPNetworkError: CustomStringConvertible {
-    /// The reason in a sentence.
     public var description: String {
         switch self {
+        case .notAPin(let text):
+            "\(text.debugDescription) is not a pin: it has to be \"sha256/\" and the base64 of 32 bytes."
+        case .notAHostPattern(let text):
+            "\(text.debugDescription) is not a pattern of hosts: a name, \"*.\" and a name, or \"**.\" and a name."
         case .notAnAddress(let text): "\(text.debugDescription) is not an IP address."
         case .notALength(let text): "\(text.debugDescription) is not the number of bits of a network."
         case .hasBitsAfterLength(let text): "\(text.debugDescription) has bits set that are not part of the network."

@@ -240,11 +240,12 @@ extension Array where Element: Hashable {
     }
 }
 
-/// Why certificates, or lists of revoked ones, could not be read.
+/// Why certificates, their private keys, or lists of revoked ones cannot be used. The names of files are empty for bytes in
+/// memory.
 public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
     /// The bytes are not a certificate in DER.
     case notACertificate
-    /// There is no certificate; the text names the file or folder, or is empty for bytes in memory.
+    /// There is no certificate in the file or folder.
     case noCertificate(in: String)
     /// A certificate in a file cannot be read; its number counts from 1.
     case damaged(file: String, number: Int)
@@ -256,6 +257,18 @@ public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
     case incompleteRevocationList(file: String, number: Int)
     /// A file or folder cannot be read, and the reason.
     case unreadable(file: String, reason: String)
+    /// There is no private key.
+    case noKey(file: String)
+    /// The key or file is encrypted, and the passphrase is wrong or missing.
+    case wrongPassphrase(file: String)
+    /// The closure that supplies the passphrase threw this error.
+    case noPassphrase(reason: String)
+    /// The key is damaged, or of a type that OpenSSL does not support.
+    case damagedKey(file: String)
+    /// The file is not PKCS#12, is damaged, or uses a cipher that OpenSSL does not have, such as RC2.
+    case notPKCS12(file: String)
+    /// The key is not that of the certificate.
+    case keyOfAnotherCertificate
 
     public var description: String {
         switch self {
@@ -269,8 +282,17 @@ public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
         case .incompleteRevocationList(let file, let number):
             "Revocation list \(number) of \(file) has only the changes to another one, which is not supported."
         case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
+        case .noKey(let file): "There is no private key\(Self.place(file))."
+        case .wrongPassphrase(let file): "The key\(Self.place(file)) is encrypted, and the passphrase is wrong or missing."
+        case .noPassphrase(let reason): "There is no passphrase for the key: \(reason)"
+        case .damagedKey(let file): "The private key\(Self.place(file)) cannot be read."
+        case .notPKCS12(let file):
+            "The bytes\(Self.place(file)) are not PKCS#12, are damaged, or use a cipher that OpenSSL does not have."
+        case .keyOfAnotherCertificate: "The private key is not that of the certificate."
         }
     }
+
+    private static func place(_ file: String) -> String { file.isEmpty ? "" : " in \(file)" }
 }
 
 /// A reference to OpenSSL's form of a certificate. It never changes, so that any thread can read it.
@@ -311,15 +333,15 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
 
     /// A pin from its text: "sha256/" and base64. curl's form, with two slashes, is accepted as well.
     ///
-    /// - Throws: `PublicKeyPinError`.
-    public init(_ text: String) throws(PublicKeyPinError) {
-        guard text.hasPrefix("sha256/") else { throw PublicKeyPinError(text: text) }
+    /// - Throws: `SecurityTextError`.
+    public init(_ text: String) throws(SecurityTextError) {
+        guard text.hasPrefix("sha256/") else { throw SecurityTextError.notAPin(text) }
         var encoded = text.dropFirst(7)
         // The base64 may itself begin with a slash, so that the length decides.
         if encoded.utf8.count == Self.encodedCount + 1, encoded.hasPrefix("/") { encoded = encoded.dropFirst() }
         guard encoded.utf8.count == Self.encodedCount, let digest = Data(base64Encoded: String(encoded)),
             digest.count == 32
-        else { throw PublicKeyPinError(text: text) }
+        else { throw SecurityTextError.notAPin(text) }
         self.digest = digest
     }
 
@@ -337,16 +359,6 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "sha256/\(digest.base64EncodedString())" }
 }
 
-/// A text that is not a pin.
-public struct PublicKeyPinError: Error, Hashable, Sendable, SelfDescribingError {
-    /// The text.
-    public let text: String
-
-    public var description: String {
-        "\(text.debugDescription) is not a pin: it has to be \"sha256/\" and the base64 of 32 bytes."
-    }
-}
-
 extension PublicKeyPin: Codable {
     /// Decodes a pin from its text.
     ///
@@ -355,7 +367,7 @@ extension PublicKeyPin: Codable {
         let container = try decoder.singleValueContainer()
         do {
             try self.init(container.decode(String.self))
-        } catch let error as PublicKeyPinError {
+        } catch let error as SecurityTextError {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
         }
     }

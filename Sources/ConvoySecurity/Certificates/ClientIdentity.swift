@@ -7,7 +7,7 @@ import Foundation
 ///
 /// Identities are compared by reference. Nothing is read before a connection needs it; then files are read and the
 /// passphrase closure is called once, on a thread that may block. If that fails, the operation fails with
-/// `URLError.secureConnectionFailed` and a ``ClientIdentityError``, and the next one tries again.
+/// `URLError.secureConnectionFailed` and a ``CertificateError``, and the next one tries again.
 public final class ClientIdentity: Sendable, Hashable {
     /// Supplies the passphrase of an encrypted key. It runs on a thread of its own and may block, for instance to ask
     /// the user.
@@ -69,8 +69,8 @@ public final class ClientIdentity: Sendable, Hashable {
     /// for the passphrase.
     ///
     /// - Returns: the certificate, followed by the intermediate ones.
-    /// - Throws: `ClientIdentityError`.
-    public func certificates() throws(ClientIdentityError) -> [Certificate] { try load().certificates }
+    /// - Throws: `CertificateError`.
+    public func certificates() throws(CertificateError) -> [Certificate] { try load().certificates }
 }
 
 extension ClientIdentity: CustomReflectable {
@@ -88,42 +88,6 @@ extension ClientIdentity {
         default: nil
         }
     }
-}
-
-/// Why a client's certificate or key cannot be used. Paths are empty for bytes in memory.
-public enum ClientIdentityError: Error, Hashable, Sendable, SelfDescribingError {
-    /// The certificates cannot be read.
-    case certificate(CertificateError)
-    /// The file of the key, or the PKCS#12 file, cannot be read, and the reason.
-    case unreadable(file: String, reason: String)
-    /// There is no private key.
-    case noKey(file: String)
-    /// The key or file is encrypted, and the passphrase is wrong or missing.
-    case wrongPassphrase(file: String)
-    /// The closure that supplies the passphrase threw this error.
-    case noPassphrase(reason: String)
-    /// The key is damaged, or of a type that OpenSSL does not support.
-    case damagedKey(file: String)
-    /// The file is not PKCS#12, is damaged, or uses a cipher that OpenSSL does not have, such as RC2.
-    case notPKCS12(file: String)
-    /// The key is not that of the certificate.
-    case keyOfAnotherCertificate
-
-    public var description: String {
-        switch self {
-        case .certificate(let error): "\(error)"
-        case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
-        case .noKey(let file): "There is no private key\(Self.place(file))."
-        case .wrongPassphrase(let file): "The key\(Self.place(file)) is encrypted, and the passphrase is wrong or missing."
-        case .noPassphrase(let reason): "There is no passphrase for the key: \(reason)"
-        case .damagedKey(let file): "The private key\(Self.place(file)) cannot be read."
-        case .notPKCS12(let file):
-            "The bytes\(Self.place(file)) are not PKCS#12, are damaged, or use a cipher that OpenSSL does not have."
-        case .keyOfAnotherCertificate: "The private key is not that of the certificate."
-        }
-    }
-
-    private static func place(_ file: String) -> String { file.isEmpty ? "" : " in \(file)" }
 }
 
 /// A client's certificate and key, loaded into OpenSSL.
@@ -155,7 +119,7 @@ final class LoadedIdentity: @unchecked Sendable {
 
 extension ClientIdentity {
     /// Loads the certificate and key. Blocks.
-    func load() throws(ClientIdentityError) -> LoadedIdentity {
+    func load() throws(CertificateError) -> LoadedIdentity {
         defer { ERR_clear_error() }
         switch form {
         case .pem(let certificate, let key): return try loadPEM(certificate, key)
@@ -163,7 +127,7 @@ extension ClientIdentity {
         }
     }
 
-    private static func read(_ source: Source) throws(ClientIdentityError) -> Data {
+    private static func read(_ source: Source) throws(CertificateError) -> Data {
         switch source {
         case .data(let data): return data
         case .file(let file):
@@ -175,7 +139,7 @@ extension ClientIdentity {
         }
     }
 
-    private func askForPassphrase() throws(ClientIdentityError) -> String? {
+    private func askForPassphrase() throws(CertificateError) -> String? {
         do {
             return try passphrase?()
         } catch {
@@ -185,13 +149,8 @@ extension ClientIdentity {
 
     // MARK: PEM
 
-    private func loadPEM(_ certificate: Source, _ key: Source) throws(ClientIdentityError) -> LoadedIdentity {
-        let certificates: [Certificate]
-        do throws(CertificateError) {
-            certificates = try Certificate.certificates(in: Self.readCertificates(certificate), named: certificate.name)
-        } catch {
-            throw .certificate(error)
-        }
+    private func loadPEM(_ certificate: Source, _ key: Source) throws(CertificateError) -> LoadedIdentity {
+        let certificates = try Certificate.certificates(in: Self.read(certificate), named: certificate.name)
         let privateKey = try loadKey(Self.read(key), key.name)
         guard let first = certificates.first, X509_check_private_key(first.reference.pointer, privateKey) == 1 else {
             EVP_PKEY_free(privateKey)
@@ -200,16 +159,7 @@ extension ClientIdentity {
         return LoadedIdentity(certificates: certificates, owning: privateKey)
     }
 
-    private static func readCertificates(_ source: Source) throws(CertificateError) -> Data {
-        do throws(ClientIdentityError) {
-            return try read(source)
-        } catch {
-            guard case .unreadable(let file, let reason) = error else { throw .noCertificate(in: source.name) }
-            throw .unreadable(file: file, reason: reason)
-        }
-    }
-
-    private func loadKey(_ data: Data, _ file: String) throws(ClientIdentityError) -> OpaquePointer {
+    private func loadKey(_ data: Data, _ file: String) throws(CertificateError) -> OpaquePointer {
         let blocks = PEM.blocks(in: data)
         guard let block = blocks.first(where: { $0.label.hasSuffix("PRIVATE KEY") }) else {
             guard blocks.isEmpty, data.first == PEM.sequenceTag else { throw .noKey(file: file) }
@@ -256,7 +206,7 @@ extension ClientIdentity {
 
     // MARK: PKCS#12
 
-    private func loadPKCS12(_ source: Source) throws(ClientIdentityError) -> LoadedIdentity {
+    private func loadPKCS12(_ source: Source) throws(CertificateError) -> LoadedIdentity {
         let data = try Self.read(source)
         let parsed = data.withUnsafeBytes { bytes -> OpaquePointer? in
             var position = bytes.bindMemory(to: UInt8.self).baseAddress
@@ -284,7 +234,7 @@ extension ClientIdentity {
         }
         guard let certificate else {
             EVP_PKEY_free(key)
-            throw .certificate(.noCertificate(in: source.name))
+            throw .noCertificate(in: source.name)
         }
         let first = Certificate(X509Reference(owning: certificate))
         return LoadedIdentity(certificates: [first] + Certificate.certificates(inStack: others), owning: key)

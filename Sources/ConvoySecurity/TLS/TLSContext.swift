@@ -163,7 +163,7 @@ package final class TLSContext: Sendable {
             throw .authorities(error)
         }
         let identity: LoadedIdentity?
-        do throws(ClientIdentityError) {
+        do throws(CertificateError) {
             identity = try settings.identity?.load()
         } catch {
             throw .identity(error)

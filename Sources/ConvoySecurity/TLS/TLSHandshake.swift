@@ -280,7 +280,7 @@ public enum TLSConfigurationError: Error, Hashable, Sendable, SelfDescribingErro
     /// The revocation lists cannot be read.
     case revocationLists(CertificateError)
     /// The client's certificate or key cannot be read.
-    case identity(ClientIdentityError)
+    case identity(CertificateError)
     /// OpenSSL refuses a setting, or has no memory; with its error text.
     case refused(String)
 

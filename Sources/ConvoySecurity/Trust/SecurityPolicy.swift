@@ -100,10 +100,10 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     ///   - publicKeyPins: texts of the form "sha256/" and base64.
     ///   - backupPins: the pins of keys that are not yet in use.
     ///   - pinsExpire: when the pins expire; nil for never.
-    /// - Throws: `PublicKeyPinError` for a text that is not a pin.
+    /// - Throws: `SecurityTextError` for a text that is not a pin.
     public init(
         publicKeyPins: [String], backupPins: [String] = [], pinsExpire: Date? = nil
-    ) throws(PublicKeyPinError) {
+    ) throws(SecurityTextError) {
         self.init(pinningMode: .publicKey)
         for text in publicKeyPins { self.publicKeyPins.insert(try PublicKeyPin(text)) }
         for text in backupPins { self.backupPins.insert(try PublicKeyPin(text)) }
@@ -125,8 +125,8 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// - Parameters:
     ///   - policy: its own policies of hosts are dropped; nil removes that of the pattern.
     ///   - pattern: `api.example.com`, `*.example.com` or `**.example.com`; see ``HostPattern``.
-    /// - Throws: `HostPatternError`.
-    public mutating func setPolicy(_ policy: SecurityPolicy?, forHosts pattern: String) throws(HostPatternError) {
+    /// - Throws: `SecurityTextError`.
+    public mutating func setPolicy(_ policy: SecurityPolicy?, forHosts pattern: String) throws(SecurityTextError) {
         var policy = policy
         policy?.hostPolicies = [:]
         hostPolicies[try HostPattern(pattern)] = policy

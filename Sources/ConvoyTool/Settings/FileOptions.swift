@@ -72,7 +72,7 @@ struct FileOptions {
             let name = Printable.line(path)
             let data = try InputFile.contents(
                 of: path, called: "--checksum-file \(name)", limit: ChecksumFile.maximumLength)
-            do throws(ChecksumFileError) {
+            do throws(ChecksumError) {
                 return try ChecksumFile(parsing: data)
             } catch {
                 throw .usage("\(name): \(Printable.line(error.description))")

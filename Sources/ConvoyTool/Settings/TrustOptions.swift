@@ -33,7 +33,7 @@ struct TrustOptions {
         if !pins.isEmpty {
             policy.pinningMode = .publicKey
             for text in pins {
-                do throws(PublicKeyPinError) {
+                do throws(SecurityTextError) {
                     policy.publicKeyPins.insert(try PublicKeyPin(text))
                 } catch {
                     throw .usage("--pin: \(Printable.line(error.description))")
@@ -124,7 +124,7 @@ struct TrustOptions {
             let key = options.value("key").map { UserPath.url($0) }
             identity = ClientIdentity(certificate: certificate, key: key, passphrase: prompt.ask)
         }
-        do throws(ClientIdentityError) {
+        do throws(CertificateError) {
             _ = try identity.certificates()
         } catch {
             throw .usage("--cert: \(Printable.line(error.description))")

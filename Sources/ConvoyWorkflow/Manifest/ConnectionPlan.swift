@@ -169,7 +169,7 @@ struct ConnectionPlan: Sendable {
         }
         if let value = fields["pin"] {
             let pin: PublicKeyPin
-            do throws(PublicKeyPinError) {
+            do throws(SecurityTextError) {
                 pin = try PublicKeyPin(try pinText(value))
             } catch {
                 throw value.problem("pin: \(error)")
@@ -203,7 +203,7 @@ struct ConnectionPlan: Sendable {
             } else {
                 identity = ClientIdentity(certificate: file, key: key)
             }
-            do throws(ClientIdentityError) {
+            do throws(CertificateError) {
                 _ = try identity.certificates()
             } catch {
                 throw value.problem("cert: \(error)")
@@ -224,7 +224,7 @@ struct ConnectionPlan: Sendable {
         if case .string(let text) = value.json { text } else { "" }
     }
 
-    private func pinText(_ value: ManifestValue) throws(PublicKeyPinError) -> String {
+    private func pinText(_ value: ManifestValue) throws(SecurityTextError) -> String {
         if case .string(let text) = value.json { text } else { "" }
     }
 }

@@ -136,7 +136,7 @@ struct ChecksumFileTests {
     @Test func aDigestAloneIsThatOfAnyFile() throws {
         let (one, two) = (try Self.checksum(.sha256, of: "1"), try Self.checksum(.sha256, of: "2"))
         #expect(try ChecksumFile(parsing: "\(one.hexadecimal)\r\n").checksum(forFileNamed: "any") == one)
-        #expect(throws: ChecksumFileError.noChecksums) {
+        #expect(throws: ChecksumError.noChecksums) {
             try ChecksumFile(parsing: "\(one.hexadecimal)\n\(two.hexadecimal)\n")
         }
         let mixed = try ChecksumFile(parsing: "\(one.hexadecimal)\n\(two.hexadecimal)  named\n")
@@ -146,13 +146,13 @@ struct ChecksumFileTests {
 
     @Test(arguments: ["", "\n\n", "<html>404</html>", "SHA256 (a) = xyz", "- ", "\\", "(", ")("])
     func aFileWithoutChecksumsIsAnError(_ text: String) {
-        #expect(throws: ChecksumFileError.noChecksums) { try ChecksumFile(parsing: text) }
+        #expect(throws: ChecksumError.noChecksums) { try ChecksumFile(parsing: text) }
     }
 
     @Test func aFileThatIsTooLargeIsAnError() throws {
         let line = try "\(Self.digits(.sha256, of: "1"))  f\n"
         let filler = Data(count: ChecksumFile.maximumLength - line.utf8.count)
-        #expect(throws: ChecksumFileError.tooLarge(limit: 10 << 20)) {
+        #expect(throws: ChecksumError.fileTooLarge(limit: 10 << 20)) {
             try ChecksumFile(parsing: Data(line.utf8) + filler + [0])
         }
         #expect(try ChecksumFile(parsing: Data(line.utf8) + filler).entries.count == 1)

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", IPNetworkError.notAnAddress("")),
+        ("", SecurityTextError.notAnAddress("")),
         ("10/8", .notAnAddress("10")),
         ("10.0.0/8", .notAnAddress("10.0.0")),
         ("010.0.0.0/8", .notAnAddress("010.0.0.0")),
@@ -43,7 +43,7 @@ import Testing
         ("10.0.0.1/8", .hasBitsAfterLength("10.0.0.1/8")),
         ("fe80::1/64", .hasBitsAfterLength("fe80::1/64")),
     ])
-    func aMistakeIsAnErrorThatSaysWhich(_ text: String, _ expected: IPNetworkError) {
+    func aMistakeIsAnErrorThatSaysWhich(_ text: String, _ expected: SecurityTextError) {
         #expect(throws: expected) { try IPNetwork(text) }
         #expect(expected.description.hasSuffix("."))
     }

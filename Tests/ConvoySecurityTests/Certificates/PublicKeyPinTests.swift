@@ -21,7 +21,7 @@ import Testing
         let (short, curl) = (try PublicKeyPin("sha256/" + text), try PublicKeyPin("sha256//" + text))
         #expect(short.digest == digest && curl == short)
         #expect(try PublicKeyPin(short.description) == short)
-        #expect(throws: PublicKeyPinError.self) { try PublicKeyPin("sha256///" + text) }
+        #expect(throws: SecurityTextError.self) { try PublicKeyPin("sha256///" + text) }
     }
 
     @Test func `every hash is read back from its text`() throws {
@@ -47,8 +47,8 @@ import Testing
         "sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=;sha256/AAAA",
     ])
     func `a text that is none is an error with the text`(text: String) {
-        let error = #expect(throws: PublicKeyPinError.self) { try PublicKeyPin(text) }
-        #expect(error?.text == text && error?.description.contains("base64 of 32 bytes") == true)
+        let error = #expect(throws: SecurityTextError.self) { try PublicKeyPin(text) }
+        #expect(error == .notAPin(text) && error?.description.contains("base64 of 32 bytes") == true)
     }
 
     @Test func `it is coded as its text`() throws {

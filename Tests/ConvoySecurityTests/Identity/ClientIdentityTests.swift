@@ -53,7 +53,7 @@ import Testing
         let old = try run("ec", "-aes128", "-passout", "pass:secret")
         #expect(String(decoding: old, as: UTF8.self).contains("Proc-Type: 4,ENCRYPTED"))
         #expect(try ClientIdentity(certificatePEM: certificate, keyPEM: old) { "secret" }.certificates().count == 1)
-        #expect(throws: ClientIdentityError.wrongPassphrase(file: "")) {
+        #expect(throws: CertificateError.wrongPassphrase(file: "")) {
             try ClientIdentity(certificatePEM: certificate, keyPEM: old) { "wrong" }.certificates()
         }
     }
@@ -64,15 +64,15 @@ import Testing
         let file = try directory.write(certificate, to: "c")
         #expect(try ClientIdentity(certificate: file, key: key) { "sécret" }.certificates() == [Certificate(made)])
         for wrong in ["", "secret", "sécret ", String(repeating: "x", count: 5_000)] {
-            #expect(throws: ClientIdentityError.wrongPassphrase(file: key.path)) {
+            #expect(throws: CertificateError.wrongPassphrase(file: key.path)) {
                 try ClientIdentity(certificate: file, key: key) { wrong }.certificates()
             }
         }
-        #expect(throws: ClientIdentityError.wrongPassphrase(file: key.path)) {
+        #expect(throws: CertificateError.wrongPassphrase(file: key.path)) {
             try ClientIdentity(certificate: file, key: key).certificates()
         }
         struct Nobody: LocalizedError { var errorDescription: String? { "nobody is there" } }
-        #expect(throws: ClientIdentityError.noPassphrase(reason: "nobody is there")) {
+        #expect(throws: CertificateError.noPassphrase(reason: "nobody is there")) {
             try ClientIdentity(certificate: file, key: key) { throw Nobody() }.certificates()
         }
     }
@@ -95,31 +95,31 @@ import Testing
         #expect(try ClientIdentity(pkcs12Data: bytes) { "secret" }.certificates() == chain)
         #expect(try ClientIdentity(pkcs12Data: made.pkcs12(passphrase: "")).certificates() == chain)
         for wrong in ["", "Secret"] {
-            #expect(throws: ClientIdentityError.wrongPassphrase(file: file.path)) {
+            #expect(throws: CertificateError.wrongPassphrase(file: file.path)) {
                 try ClientIdentity(pkcs12: file) { wrong }.certificates()
             }
         }
-        #expect(throws: ClientIdentityError.wrongPassphrase(file: file.path)) {
+        #expect(throws: CertificateError.wrongPassphrase(file: file.path)) {
             try ClientIdentity(pkcs12: file).certificates()
         }
-        #expect(throws: ClientIdentityError.noPassphrase(reason: "\(CancellationError().localizedDescription)")) {
+        #expect(throws: CertificateError.noPassphrase(reason: "\(CancellationError().localizedDescription)")) {
             try ClientIdentity(pkcs12: file) { throw CancellationError() }.certificates()
         }
     }
 
     @Test func `a key of another certificate is refused`() throws {
         let other = try TestCertificate.selfSigned()
-        #expect(throws: ClientIdentityError.keyOfAnotherCertificate) {
+        #expect(throws: CertificateError.keyOfAnotherCertificate) {
             try ClientIdentity(certificatePEM: data(made.pem), keyPEM: data(other.privateKeyPEM)).certificates()
         }
         // The certificate of the key has to be the first.
-        #expect(throws: ClientIdentityError.keyOfAnotherCertificate) {
+        #expect(throws: CertificateError.keyOfAnotherCertificate) {
             try ClientIdentity(certificatePEM: data(other.pem + made.pem + made.privateKeyPEM)).certificates()
         }
         var profile = TestCertificate.Profile.client("x")
         profile.key = .rsa(bits: 1024)
         let rsa = try TestCertificate.selfSigned(profile)
-        #expect(throws: ClientIdentityError.keyOfAnotherCertificate) {
+        #expect(throws: CertificateError.keyOfAnotherCertificate) {
             try ClientIdentity(certificatePEM: data(made.pem), keyPEM: data(rsa.privateKeyPEM)).certificates()
         }
     }
@@ -128,22 +128,22 @@ import Testing
         let certificate = try directory.write(data(made.pem), to: "c.pem")
         let missing = directory.file("missing")
         let reason = "No such file or directory"
-        #expect(throws: ClientIdentityError.unreadable(file: missing.path, reason: reason)) {
+        #expect(throws: CertificateError.unreadable(file: missing.path, reason: reason)) {
             try ClientIdentity(certificate: certificate, key: missing).certificates()
         }
-        #expect(throws: ClientIdentityError.certificate(.unreadable(file: missing.path, reason: reason))) {
+        #expect(throws: CertificateError.unreadable(file: missing.path, reason: reason)) {
             try ClientIdentity(certificate: missing, key: certificate).certificates()
         }
-        #expect(throws: ClientIdentityError.unreadable(file: missing.path, reason: reason)) {
+        #expect(throws: CertificateError.unreadable(file: missing.path, reason: reason)) {
             try ClientIdentity(pkcs12: missing).certificates()
         }
-        #expect(throws: ClientIdentityError.noKey(file: certificate.path)) {
+        #expect(throws: CertificateError.noKey(file: certificate.path)) {
             try ClientIdentity(certificate: certificate).certificates()
         }
-        #expect(throws: ClientIdentityError.certificate(.noCertificate(in: ""))) {
+        #expect(throws: CertificateError.noCertificate(in: "")) {
             try ClientIdentity(certificatePEM: data(made.privateKeyPEM)).certificates()
         }
-        #expect(throws: ClientIdentityError.notPKCS12(file: certificate.path)) {
+        #expect(throws: CertificateError.notPKCS12(file: certificate.path)) {
             try ClientIdentity(pkcs12: certificate).certificates()
         }
     }

@@ -41,7 +41,7 @@ import Testing
         Array(repeating: "abcdefghi", count: 26).joined(separator: "."),
     ])
     func `a text that is none is an error`(text: String) {
-        let error = #expect(throws: HostPatternError.self) { try HostPattern(text) }
+        let error = #expect(throws: SecurityTextError.self) { try HostPattern(text) }
         #expect(error?.description.contains("pattern of hosts") == true)
     }
 

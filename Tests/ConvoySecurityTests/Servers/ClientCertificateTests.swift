@@ -81,7 +81,7 @@ import Testing
         #expect(try await load(url, ClientIdentity(pkcs12Data: store) { "x" }).status == 200)
         #expect(try await load(url, ClientIdentity(certificatePEM: chain, keyPEM: encrypted) { "x" }).status == 200)
         let connections = server.totalConnectionCount
-        let bad: [(ClientIdentity, ClientIdentityError)] = [
+        let bad: [(ClientIdentity, CertificateError)] = [
             (ClientIdentity(pkcs12Data: store) { "y" }, .wrongPassphrase(file: "")),
             (ClientIdentity(certificatePEM: chain, keyPEM: encrypted), .wrongPassphrase(file: "")),
             (ClientIdentity(certificatePEM: chain), .noKey(file: "")),
