@@ -10,7 +10,7 @@ import Testing
 @Suite struct CookieChurnTests {
     @Test("Two processes of eight threads set, read and remove: no read is wrong, and no update is lost")
     func churn() async throws {
-        let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 3
+        let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 1.5
         let directory = try TemporaryDirectory(prefix: "convoy-cookies")
         let file = directory.file("cookies.db")
         let program = try CookieFileTests.program()

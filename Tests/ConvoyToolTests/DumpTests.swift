@@ -1,5 +1,6 @@
 import Convoy
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -221,10 +222,9 @@ import Testing
         func note(_ value: any Sendable) { values.queue.async { [values] in values.all.append(value) } }
 
         func all() async -> [Any] {
-            // Events come a moment after what they tell of.
-            for _ in 0..<500 {
-                if values.queue.sync(execute: { values.all.contains { "\($0)".contains("finished") } }) { break }
-                try? await Task.sleep(for: .milliseconds(10))
+            // Events come a moment after what they report.
+            try? await waitUntil(timeout: 5) {
+                values.queue.sync { values.all.contains { "\($0)".contains("finished") } }
             }
             return values.queue.sync { values.all }
         }

@@ -9,7 +9,7 @@ import Testing
 @Suite struct SharedDirectoryTests {
     @Test("Two processes of eight threads store, read and remove: no body is torn, and the directory stays sound")
     func churn() async throws {
-        let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 4
+        let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()
         let results = try await withThrowingTaskGroup(of: ProcessRunner.Result.self) { group in
             for process in 1...2 {

@@ -19,8 +19,8 @@ import Testing
             for manner in FailingCallRun.manners[name] ?? [] {
                 // Of the many calls of one kind, the first ones, and then some.
                 for number in Array(0..<12) + Array(stride(from: 12, to: 1000, by: 9)) {
-                    // With the budget of every day, a third of those after the first.
-                    if number > 2, Int.random(in: 0..<3, using: &random) >= PropertyBudget.factor { continue }
+                    // With the budget of every day, a sixth of those after the first.
+                    if number > 2, Int.random(in: 0..<6, using: &random) >= PropertyBudget.factor { continue }
                     let failing = FailingCalls(name, number: number, manner)
                     if try await test.check(failing) { errors += 1 }
                     runs += 1

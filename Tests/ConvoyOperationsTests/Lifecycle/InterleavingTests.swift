@@ -53,7 +53,7 @@ import Testing
     {
         let queue = DispatchQueue(label: "completion")
         var seeds = SplitMix64.printingSeed()
-        for _ in 0..<PropertyBudget.rounds(4_000) {
+        for _ in 0..<PropertyBudget.rounds(1_200) {
             let seed = seeds.next()
             var choices = Choices(state: seed)
             var resource = SimulatedTransport.Resource(body: Self.body(0))

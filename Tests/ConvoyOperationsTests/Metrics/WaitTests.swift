@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What operations have waited for.
+/// What operations have waited for. Time is what is measured here, so each wait is made to last.
 @Suite struct WaitTests {
     let bench: MetricsBench
     var server: TestServer { bench.server }
@@ -140,8 +140,8 @@ import Testing
         let tokens = try TokenServer()
         let manager = HTTPRequestOperationManager(baseURL: tokens.server.url, completionQueue: testQueue)
         manager.collectsMetrics = true
-        manager.authenticator = Authenticator { _ in
-            try await Task.sleep(for: .seconds(0.3))
+        manager.authenticator = Authenticator { [delay] _ in
+            try await Task.sleep(for: .seconds(delay))
             return AccessToken("t1")
         }
         let operation = try manager.makeOperation(.get, "data")

@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `each operation finishes once, with all of its bytes or an error, whatever holds it up`() throws {
-        let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 1_000
+        let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 500
         var random = SplitMix64.printingSeed()
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 64

@@ -246,7 +246,7 @@ struct QueueStartRateTests {
 
     @Test func underRandomLoadNoRateIsBrokenNothingIsLostAndNoStartIsWasted() {
         var random = SplitMix64.printingSeed()
-        for _ in 0..<40 {
+        for _ in 0..<PropertyBudget.rounds(15) {
             let rates = Rates(&random)
             let clock = ManualClock()
             let queue = RequestOperationQueue(clock: clock)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// CONVOY_STRESS_SECONDS sets how long the test runs; 3 by default.
+/// CONVOY_STRESS_SECONDS sets how long the test runs, in seconds; 1 by default.
 @Suite(.serialized)
 struct QueueStressTests {
-    private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 3
+    private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 1
 
     /// Answers and acts slowly, so that much can happen before the queue gets the answers, and before a phase ends.
     private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {

@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test func `every operation finishes once and nothing is left`() throws {
-        let seconds = Double(ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"] ?? "") ?? 3
+        let seconds = Double(ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"] ?? "") ?? 1
         let server = try TestServer()
         server.route("GET", "/quick", .text("quick"))
         server.servePattern(count: 200_000, at: "/file", etag: "\"v1\"")

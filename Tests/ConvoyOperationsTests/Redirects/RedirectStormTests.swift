@@ -67,7 +67,7 @@ import Testing
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCountPerHost = Self.limit
         queue.maxConcurrentOperationCount = 12
-        let probes = (0..<3_000).map { number in
+        let probes = (0..<PropertyBudget.rounds(1_000)).map { number in
             let way = (0..<Int.random(in: 0...4, using: &random)).map { _ in
                 "\(Int.random(in: 0..<Self.hosts, using: &random))"
             }

@@ -18,7 +18,7 @@ import Testing
 
     @Test func `the bytes are right or the operation fails once`() throws {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
-        let count = Self.environment["CONVOY_RESUMES"].flatMap { Int($0) } ?? 2_000
+        let count = Self.environment["CONVOY_RESUMES"].flatMap { Int($0) } ?? 600
         let numbers = Self.environment["CONVOY_RESUME"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         print("resumes: \(numbers.count) cases, CONVOY_SEED=\(seed)")
         if !Nginx.isInstalled { print("resumes: no case over HTTP/2, which needs \(Nginx.installHint)") }

@@ -33,7 +33,7 @@ import Testing
             let elapsed = ContinuousClock.now - began
             isStuck = sender.isStuck()
             sent = sender.progress.sent
-            if elapsed > .seconds(4), isStuck || elapsed > .seconds(60) { break }
+            if elapsed > .seconds(2), isStuck || elapsed > .seconds(60) { break }
         }
         #expect(isStuck)
         print("\(count) lines; the kernel took \(sent) bytes; at most \(most) bytes were allocated")
@@ -47,11 +47,11 @@ import Testing
         let server = try TestServer()
         server.route("GET", "/x", .pattern(count: 40 << 20))
         let manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
-        let (bytes, _) = try await manager.bytes(.get, "x", timeout: .idle(1))
+        let (bytes, _) = try await manager.bytes(.get, "x", timeout: .idle(0.5))
         var (total, isRight) = (0, true)
         for try await chunk in bytes.chunks {
             // Longer than the transfer may be without a byte, once; then for a moment now and then.
-            if total == 0 { try await Task.sleep(for: .seconds(2)) }
+            if total == 0 { try await Task.sleep(for: .seconds(1)) }
             if total % (3 << 20) < chunk.count { try await Task.sleep(for: .milliseconds(5)) }
             isRight = isRight && chunk.withUnsafeBytes { PatternBytes.matches($0, offset: total) }
             total += chunk.count
@@ -72,7 +72,7 @@ import Testing
         let before = ProcessMeters.allocatedBytes
         let (bytes, response) = try await manager.bytes(.get, "forward/lines")
         #expect(response.value(forHTTPHeaderField: "X-Server-Protocol") == "HTTP/2.0")
-        try await waitUntil("full buffers") { sender.isStuck(for: 1) }
+        try await waitUntil("full buffers") { sender.isStuck() }
         let (sent, held) = (sender.progress.sent, growth(since: before))
         print("HTTP/2: \(sent) bytes were sent, \(held) bytes are allocated, of them \(bytes.operation.transferProgress)")
         #expect(bytes.operation.transferProgress.bytesReceived < 1 << 20)
@@ -82,7 +82,7 @@ import Testing
         // Another request over the same connection is not in its way, and the reader gets on.
         let small: String = try await manager.get("small")
         #expect(small == "hello world")
-        try await waitUntil("full buffers") { sender.isStuck(for: 1) }
+        try await waitUntil("full buffers") { sender.isStuck() }
         let (alsoSent, alsoHeld) = (sender.progress.sent, growth(since: before))
         print("HTTP/2, beside another request: \(alsoSent) bytes were sent, \(alsoHeld) bytes are allocated")
         if before > 0 { #expect(alsoHeld < 34 << 20) }

@@ -45,8 +45,8 @@ final class EndlessSender: Sendable {
     }
 
     /// Whether nothing more has been taken for a while: all buffers on the way are full.
-    func isStuck(for seconds: Double = 0.5) -> Bool {
-        progress.stuckSince.map { DispatchTime.now() > $0 + seconds } ?? false
+    func isStuck() -> Bool {
+        progress.stuckSince.map { DispatchTime.now() > $0 + 0.5 } ?? false
     }
 
     /// Ends it, when its client has gone.

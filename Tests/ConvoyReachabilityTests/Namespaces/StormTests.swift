@@ -70,7 +70,7 @@ final class StormTests: NetworkTestCase {
             let watch = NetworkWatch()
             let listeners = try (0..<3).map { _ in try listener(watch) }
             // New links have something to say for a few seconds.
-            let quiet: TimeInterval = 10
+            let quiet: TimeInterval = 4
             var (before, since) = (watch.counts, MonotonicClock.now)
             try eventually(timeout: 60, "\(quiet) quiet seconds") {
                 if watch.counts != before { (before, since) = (watch.counts, MonotonicClock.now) }

@@ -1,10 +1,11 @@
 import ConvoyOperations
-import ConvoyRealtime
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+
+@testable import ConvoyRealtime
 
 /// Records what a source has passed to its handlers, in order.
 final class EventRecorder: Sendable {
@@ -46,6 +47,9 @@ final class EventRecorder: Sendable {
 }
 
 extension EventSource {
+    /// Whether so much is undelivered that the transfer waits.
+    var waitsForRoom: Bool { feed.delivery.state.withLock { $0.room != nil } }
+
     /// A source for tests: it connects again at once, and calls its handlers on a queue of its own.
     static func test(_ url: URL, _ recorder: EventRecorder? = nil) -> EventSource {
         let source = EventSource(url: url)

@@ -64,8 +64,7 @@ import Testing
         }
         source.start()
         try await waitUntil { count.withLock { $0 } == 10 }
-        // The time in which a source that goes on reading would come to the end.
-        try await Task.sleep(for: .milliseconds(300))
+        try await waitUntil("a full backlog") { source.waitsForRoom }
         #expect(server.statistics.activeRequestCount == 1, "30 MB are more than all buffers of the connection")
         stops.signal()
         try await source.finished()

@@ -166,8 +166,8 @@ import Testing
         source.start()
         try await waitUntil { count.withLock { $0 } == 5_000 }
         let before = ProcessMeters.allocatedBytes
-        // The time in which a source that goes on reading would grow.
-        try await Task.sleep(for: .milliseconds(300))
+        // A source that continued to read would grow, and would not wait for room.
+        try await waitUntil("a full backlog") { source.waitsForRoom }
         // The server's own pieces are in this process, too.
         let grown = ProcessMeters.allocatedBytes - before
         #expect(grown < 4 << 20)
@@ -191,12 +191,9 @@ import Testing
             for try await _ in quick { count.withLock { $0 += 1 } }
         }
         try await waitUntil { count.withLock { $0 } > 500 }
-        var last = -1
-        try await waitUntil {
-            defer { last = count.withLock { $0 } }
-            try await Task.sleep(for: .milliseconds(50))
-            return last == count.withLock { $0 }
-        }
+        try await waitUntil("a full backlog") { source.waitsForRoom }
+        // The quick reader has what comes before the slow reader's room ended.
+        let last = count.withLock { $0 }
         #expect(last < 20_000)
         slow.withLock { $0 = nil }
         try await waitUntil { count.withLock { $0 } > last + 20_000 }

@@ -107,7 +107,7 @@ import Testing
         identifiers: Identifiers, resumes: Bool
     ) {
         var seeds = SplitMix64.printingSeed()
-        for round in 0..<1_500 {
+        for round in 0..<PropertyBudget.rounds(300) {
             var model = Model(seeds.fork(), identifiers, resumes: resumes)
             model.connect()
             for _ in 0..<60 {

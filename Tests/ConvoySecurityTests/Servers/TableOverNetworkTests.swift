@@ -6,7 +6,7 @@ import Testing
 /// The table of the evaluation once more, with handshakes.
 @Suite struct TableOverNetworkTests {
     /// All cells would take minutes: of each specimen a few, which differ from those of the next.
-    static let stride = PolicyCell.isWholeAsked ? 1 : 5
+    static let stride = PolicyCell.isWholeAsked ? 1 : 13
 
     @Test func `a server that is not trusted sees no byte of a request`() async throws {
         let made = try SpecimenAuthorities()
@@ -42,7 +42,7 @@ import Testing
             #expect(server.requests.count == expected.trusted, "\(specimen.name)")
             counts = (counts.trusted + expected.trusted, counts.refused + expected.refused)
         }
-        #expect(counts.trusted > 200 && counts.refused > 200, "\(counts)")
+        #expect(counts.trusted > 60 && counts.refused > 60, "\(counts)")
     }
 
     /// Whether the host leads to a server on 127.0.0.1.

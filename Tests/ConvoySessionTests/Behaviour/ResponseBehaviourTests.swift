@@ -128,15 +128,15 @@ import Testing
         server.route("/v1/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/v1/never", .text("x").stalls(afterBytes: 0))
         let api = api(way)
-        for (path, timeout) in [("drip", 0.3), ("never", .idle(0.2)), ("never", 0.3)] as [(String, RequestTimeout)] {
+        for (path, timeout) in [("drip", 0.15), ("never", .idle(0.1)), ("never", 0.15)] as [(String, RequestTimeout)] {
             let outcome = await api.outcome(way.form, .get, path, timeout: timeout)
             #expect(outcome.code == .timedOut && outcome.isTold)
         }
         #expect(await api.outcome(way.form, .get, "json", timeout: RequestTimeout(idle: 20, total: 20)).error == nil)
-        api.requestSerializer.timeoutInterval = 0.2
+        api.requestSerializer.timeoutInterval = 0.1
         let outcome = await api.outcome(way.form, .get, "never", timeout: .total(20))
         #expect(outcome.code == .timedOut && outcome.isTold)
-        #expect(outcome.error?.localizedDescription == "No data was transferred for 0.2 seconds.")
+        #expect(outcome.error?.localizedDescription == "No data was transferred for 0.1 seconds.")
     }
 
     @Test(arguments: Way.all) func `a connection that is lost, and one that is refused, are errors`(way: Way) async throws {

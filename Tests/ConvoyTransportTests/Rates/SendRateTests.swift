@@ -10,7 +10,7 @@ import Testing
 /// Real transfers under limits of sent bytes.
 @Suite struct SendRateTests {
     let server: TestServer
-    private static let size = 600_000
+    private static let size = 300_000
 
     init() throws {
         server = try TestServer()
