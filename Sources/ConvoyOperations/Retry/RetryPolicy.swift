@@ -97,26 +97,6 @@ public struct RetryPolicy: Sendable {
         var nothingWasSent: Bool
     }
 
-    /// Decides about an operation without a policy of its own, which has failed and is over: an attempt of something that
-    /// outlives the operation.
-    ///
-    /// - Parameter retryCount: how many retries there were before.
-    /// - Returns: nil for a failure that the policy does not cover.
-    package func evaluate(
-        _ operation: HTTPRequestOperation, retryCount: Int, elapsed: TimeInterval, random: Double = .random(in: 0...1)
-    ) -> RetryEvent? {
-        let request = operation.request
-        let failure = operation.error as? URLError
-        let retryAfter = operation.response?.value(forHTTPHeaderField: "Retry-After").flatMap(RetryAfter.seconds)
-        let facts = FailedAttempt(
-            host: request.url.flatMap { Target($0)?.authority }, method: request.httpMethod ?? "GET",
-            statusCode: failure == nil ? operation.statusCode : nil, error: failure, retryCount: retryCount,
-            countedRetries: retryCount, elapsed: elapsed, retryAfter: failure == nil ? retryAfter : nil, timeLeft: nil,
-            canSendBodyAgain: true,
-            nothingWasSent: operation.redirects.isEmpty && failure?.provesThatNothingWasSent(of: request) ?? false)
-        return evaluate(facts, random: random)
-    }
-
     /// Decides about a failure; nil for one that the policy does not cover.
     ///
     /// - Parameter random: from 0 to 1.

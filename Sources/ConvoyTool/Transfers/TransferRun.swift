@@ -177,7 +177,7 @@ final class ReportOrder: Sendable {
         let report: @Sendable () -> Void
     }
 
-    private struct Reports {
+    private struct PendingReports {
         var done: Set<ObjectIdentifier> = []
         var waiting: [ObjectIdentifier: Waiting] = [:]
         /// The waiting operations, by dependency.
@@ -186,7 +186,7 @@ final class ReportOrder: Sendable {
         var ready: [Waiting] = []
     }
 
-    private let reports = Mutex(Reports())
+    private let reports = Mutex(PendingReports())
 
     /// Notes a new operation, which may have the address of one that is gone.
     func begin(_ operation: Operation) {
