@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySerialization
 import ConvoySupport
 import Foundation
 import Synchronization
@@ -17,6 +18,19 @@ public struct ServerSentEvent: Sendable, Hashable {
         self.type = type
         self.data = data
         self.lastEventID = lastEventID
+    }
+
+    /// Decodes ``data``, for services whose events are JSON.
+    ///
+    /// ```swift
+    /// let price = try event.decoded(as: Price.self)
+    /// ```
+    ///
+    /// - Throws: `DecodingError`.
+    public func decoded<Value: Decodable>(
+        as type: Value.Type = Value.self, by decoder: JSONDecoder = JSONDecoder()
+    ) throws -> Value {
+        try decoder.decodeIndexed(type, from: Data(data.utf8))
     }
 }
 

@@ -133,7 +133,7 @@ actor Dashboard {
     /// Follows the events until the server ends them for good, or the task is cancelled.
     func follow(_ manager: HTTPRequestOperationManager) async throws {
         for try await event in try manager.events("prices") where event.type == "price" {
-            let price = try JSONDecoder().decode(Price.self, from: Data(event.data.utf8))
+            let price = try event.decoded(as: Price.self)
             prices[price.symbol] = price.value
         }
     }
