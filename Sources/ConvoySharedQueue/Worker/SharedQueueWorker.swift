@@ -120,6 +120,7 @@ public final class SharedQueueWorker: Sendable {
         /// What is under way is cancelled, and given back, unless it must not be sent twice.
         case now
 
+        /// `.drained` comes before `.now`, which stops more.
         public static func < (one: Stop, other: Stop) -> Bool { one.rawValue < other.rawValue }
     }
 

@@ -8,7 +8,7 @@ final class RequestLimits: Sendable {
         let continuation: CheckedContinuation<Void, any Error>
     }
 
-    private struct State {
+    private struct Slots {
         var running: [String: Int] = [:]
         var waiters: [String: [Waiter]] = [:]
         /// When the next one may begin, by host.
@@ -20,7 +20,7 @@ final class RequestLimits: Sendable {
 
     private let perHost: Int?
     private let interval: Duration?
-    private let state = Locked(State())
+    private let state = Locked(Slots())
 
     init(perHost: Int?, perSecond: Double?) {
         (self.perHost, interval) = (perHost, perSecond.map { .seconds(1 / $0) })
