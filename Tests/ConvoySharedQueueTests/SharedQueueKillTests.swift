@@ -9,10 +9,6 @@ import Testing
 
 @testable import ConvoySharedQueue
 
-#if Postgres
-import ConvoyPostgres
-#endif
-
 /// Workers in processes of their own that are killed, stopped and cut off.
 @Suite struct SharedQueueKillTests {
     let server: TestServer
@@ -97,14 +93,13 @@ import ConvoyPostgres
 
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }
 
-    #if Postgres
     @Test(
         "The database is stopped, killed and started again, and every entry ends",
-        .enabled(if: PostgresServer.isInstalled, "needs \(PostgresServer.installHint)"))
+        .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func databaseRestarts() async throws {
         let database = try PostgresServer(synchronizes: true)
         defer { database.stop() }
-        let queue = SharedQueue(store: .postgres(database.address))
+        let queue = SharedQueue(store: try StoreKind.postgres(database.address))
         server.route("GET", "/a", .text("").delayed(0.01))
         let requests = (0..<300).map { _ in SharedRequest(URLRequest(url: server.url("/a"))) }
         try await queue.enqueue(requests)
@@ -133,7 +128,7 @@ import ConvoyPostgres
 
     @Test(
         "A worker that is cut off from the database stops what it may not do any more, and its entries go to another",
-        .enabled(if: PostgresServer.isInstalled, "needs \(PostgresServer.installHint)"))
+        .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func cutOff() async throws {
         let test = try TestStore(.postgres), database = try #require(PostgresServer.shared)
         let relay = try FreezableRelay(to: database.port)
@@ -152,7 +147,7 @@ import ConvoyPostgres
         (settings.leaseDuration, settings.name) = (2, "cut off")
         let cut = SharedQueueWorker(
             queue: SharedQueue(
-                store: .postgres("postgresql://convoy@127.0.0.1:\(relay.port)/postgres", schema: test.schema)),
+                store: try StoreKind.postgres("postgresql://convoy@127.0.0.1:\(relay.port)/postgres", schema: test.schema)),
             manager: HTTPRequestOperationManager(completionQueue: .global()), settings: settings)
         async let first: Void = cut.run()
         _ = try await server.waitForRequests(count: 2)
@@ -178,8 +173,6 @@ import ConvoyPostgres
         other.stop()
         _ = try await (first, second)
     }
-    #endif
-
     @Test("A worker whose process stood still reports nothing for what it has lost", arguments: StoreKind.available)
     func standstill(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

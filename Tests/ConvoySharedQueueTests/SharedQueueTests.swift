@@ -252,6 +252,24 @@ import Testing
         await #expect(throws: SharedQueueError.self) { try await queue.enqueue(escaping) }
     }
 
+    @Test(
+        "What one machine cannot write is left to another worker's attempt", arguments: StoreKind.available)
+    func unwritable(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        server.route("GET", "/a", .text("contents"))
+        let place = test.directory.file("missing/file")
+        let id = try await queue.enqueue(SharedRequest(DownloadRequest(server.url("/a"), destination: place)))
+        let worker = worker(queue)
+        async let running: Void = worker.run()
+        try await waitUntil("the attempt to fail") { try await queue.entry(id).state == .retrying }
+        try FileManager.default.createDirectory(at: test.directory.file("missing"), withIntermediateDirectories: false)
+        try await queue.retry(SharedQueue.Filter(id: id))
+        try await waitUntil("the next one to succeed") { try await queue.entry(id).state == .done }
+        worker.stop()
+        try await running
+        #expect(try String(contentsOf: place, encoding: .utf8) == "contents")
+    }
+
     @Test("A row that this version cannot read costs its own entry only", arguments: StoreKind.available)
     func unreadable(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

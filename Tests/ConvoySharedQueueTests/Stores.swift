@@ -12,15 +12,34 @@ import ConvoyPostgres
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case sqlite, postgres
 
-    /// Those that are there; each test says by its arguments which ones it has run with.
-    static let available: [StoreKind] = {
+    /// Whether PostgreSQL is there, and what it needs otherwise.
+    static let hasPostgres: Bool = {
         #if Postgres
-        if PostgresServer.shared != nil { return allCases }
+        return PostgresServer.shared != nil
+        #else
+        return false
         #endif
-        return [.sqlite]
     }()
+    static let postgresReason: Comment = "needs the trait Postgres, and PostgreSQL. Debian, Ubuntu: apt-get install postgresql libpq-dev"
+
+    /// Those that are there. `StoresTests` says by its name when PostgreSQL is not.
+    static let available: [StoreKind] = hasPostgres ? allCases : [.sqlite]
+
+    /// A store in a database of PostgreSQL.
+    static func postgres(_ address: String, schema: String = "convoy") throws -> SharedQueueStore {
+        #if Postgres
+        return .postgres(address, schema: schema)
+        #else
+        throw ProcessError.notInstalled("\(postgresReason)")
+        #endif
+    }
 
     var testDescription: String { rawValue }
+}
+
+@Suite struct StoresTests {
+    @Test("PostgreSQL passes the suite as SQLite does", .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
+    func both() { #expect(StoreKind.available == StoreKind.allCases) }
 }
 
 /// A store of a test's own.
@@ -36,12 +55,8 @@ final class TestStore: Sendable {
         switch kind {
         case .sqlite: store = .sqlite(directory.file("queue.sqlite"))
         case .postgres:
-            #if Postgres
             guard let server = PostgresServer.shared else { throw ProcessError.notInstalled(PostgresServer.installHint) }
-            store = .postgres(server.address, schema: schema)
-            #else
-            throw ProcessError.notInstalled(PostgresServer.installHint)
-            #endif
+            store = try StoreKind.postgres(server.address, schema: schema)
         }
     }
 
@@ -49,11 +64,8 @@ final class TestStore: Sendable {
     func open() throws -> WorkStore { WorkStore(try store.open()) }
 
     deinit {
-        #if Postgres
-        if case let server? = PostgresServer.shared, store.name.hasPrefix("postgresql") {
-            _ = try? server.run("SET client_min_messages = error; DROP SCHEMA IF EXISTS \(schema) CASCADE")
-        }
-        #endif
+        guard store.name.hasPrefix("postgresql") else { return }
+        _ = try? PostgresServer.shared?.run("SET client_min_messages = error; DROP SCHEMA IF EXISTS \(schema) CASCADE")
     }
 }
 

@@ -24,6 +24,11 @@ enum QueueCommands {
         case ("work", 4):
             guard let server = URL(string: arguments[2]), let count = Int(arguments[3]) else { throw Usage() }
             try await work(home, server, count)
+        case ("get", 5):
+            guard let url = URL(string: arguments[2]), let count = Int(arguments[3]), let jobs = Int(arguments[4]) else {
+                throw Usage()
+            }
+            try await SharedCommands.getLocally(home, url, count, jobs)
         case ("full", 2): try await full(home)
         default: throw Usage()
         }

@@ -3,6 +3,7 @@ import ConvoyOperations
 import ConvoySharedQueue
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 #if Postgres
 import ConvoyPostgres
@@ -24,11 +25,47 @@ enum SharedCommands {
         case ("fill", 3):
             guard let count = Int(arguments[2]) else { throw Usage() }
             try fill(store, count)
-        case ("empty", 3):
-            guard let batch = Int(arguments[2]) else { throw Usage() }
-            try empty(store, batch)
+        case ("empty", 4):
+            guard let batch = Int(arguments[2]), let count = Int(arguments[3]) else { throw Usage() }
+            try empty(store, batch, count)
+        case ("get", 5):
+            guard let url = URL(string: arguments[2]), let count = Int(arguments[3]), let jobs = Int(arguments[4]) else {
+                throw Usage()
+            }
+            try await get(store, url, count, jobs)
         default: throw Usage()
         }
+    }
+
+    /// Carries out so many GETs by one worker, and prints the seconds without enqueuing.
+    private static func get(_ store: SharedQueueStore, _ url: URL, _ count: Int, _ jobs: Int) async throws {
+        let queue = SharedQueue(store: store)
+        for _ in 0..<max(1, count / 1000) {
+            try await queue.enqueue((0..<min(count, 1000)).map { _ in SharedRequest(URLRequest(url: url)) })
+        }
+        var settings = SharedQueueWorker.Settings()
+        settings.maximumConcurrentJobs = jobs
+        let manager = HTTPRequestOperationManager(completionQueue: .global())
+        let worker = SharedQueueWorker(queue: queue, manager: manager, settings: settings)
+        let start = MonotonicClock.now
+        async let running: Void = worker.run()
+        while worker.statistics.succeeded + worker.statistics.failed < count { try await Task.sleep(for: .milliseconds(2)) }
+        worker.stop()
+        try await running
+        say("\(Nanoseconds.seconds(from: start, to: MonotonicClock.now))")
+    }
+
+    /// The same by the queue of one process.
+    static func getLocally(_ directory: URL, _ url: URL, _ count: Int, _ jobs: Int) async throws {
+        let manager = HTTPRequestOperationManager(completionQueue: .global())
+        manager.operationQueue.maxConcurrentOperationCount = jobs
+        let queue = try DownloadQueue(directory: directory, manager: manager)
+        try await queue.enqueue((0..<count).map { _ in OutboxRequest(URLRequest(url: url)) })
+        let start = MonotonicClock.now
+        queue.start()
+        try await queue.waitUntilAllFinished()
+        say("\(Nanoseconds.seconds(from: start, to: MonotonicClock.now))")
+        await queue.close()
     }
 
     /// A path, or the address of a database; the schema is that of the environment.
@@ -74,13 +111,13 @@ enum SharedCommands {
         }
     }
 
-    /// Claims and reports, without doing anything, until nothing is ready any more.
-    private static func empty(_ store: SharedQueueStore, _ batch: Int) throws {
+    /// Claims and reports so many, without doing anything, or until nothing is ready any more.
+    private static func empty(_ store: SharedQueueStore, _ batch: Int, _ limit: Int) throws {
         let store = WorkStore(try store.open()), worker = UUID()
         try store.register(worker, name: "empty", jobs: batch, lasting: 3_600_000_000)
         let start = MonotonicClock.now
         var count = 0
-        while true {
+        while count < limit {
             let claimed = try store.claim(worker: worker, limit: batch, tags: nil).entries
             if claimed.isEmpty { break }
             _ = try store.report(

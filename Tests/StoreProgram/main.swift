@@ -27,9 +27,12 @@
 //     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests until there are COUNT, and runs all of the queue;
 //                                                    prints what it does
 //     StoreProgram queue DIRECTORY full              enqueues requests while the disk is full for it, and after that
+//     StoreProgram queue DIRECTORY get URL COUNT JOBS
+//                                                    carries out so many GETs; prints the seconds without enqueuing
+//     StoreProgram shared STORE get URL COUNT JOBS   the same by one worker
 //     StoreProgram shared STORE work JOBS LEASE      carries out entries until it is killed, or SIGTERM drains it
 //     StoreProgram shared STORE fill COUNT           enqueues entries that are never sent
-//     StoreProgram shared STORE empty BATCH          claims and reports them; prints how many, and the seconds
+//     StoreProgram shared STORE empty BATCH COUNT    claims and reports them; prints how many, and the seconds
 import ConvoyCookies
 import Foundation
 

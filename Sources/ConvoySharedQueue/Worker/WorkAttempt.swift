@@ -155,6 +155,9 @@ final class WorkAttempt: @unchecked Sendable {
         if case .missingSecrets = error as? SharedQueueError {
             // Another worker may have them.
             end = .failedForNow(delay: 60_000_000)
+        } else if Self.isLocal(error) {
+            // The disk of this machine is full, or its folder is not there: another worker may fare better.
+            end = .failedForNow(delay: 60_000_000)
         } else if operation.isCancelled {
             // By a handler of the program's.
             end = .failed
@@ -165,6 +168,19 @@ final class WorkAttempt: @unchecked Sendable {
             }
         }
         finish(end, operation) { ($0.error, $0.gate) = (text, gate) }
+    }
+
+    /// Whether a file of this machine was the reason.
+    private static func isLocal(_ error: any Error) -> Bool {
+        if error is FileWritingError { return true }
+        switch (error as? DownloadError)?.reason {
+        case .inUse, .notEnoughSpace: return true
+        default: break
+        }
+        let codes: Set<URLError.Code> = [
+            .cannotCreateFile, .cannotOpenFile, .cannotWriteToFile, .cannotCloseFile, .cannotMoveFile,
+        ]
+        return (error as? URLError).map { codes.contains($0.code) } ?? false
     }
 
     /// For how long all workers leave the host alone, in microseconds: as a queue's gate does.
