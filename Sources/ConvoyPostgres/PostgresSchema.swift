@@ -96,11 +96,16 @@ enum PostgresSchema {
     private static func version(
         _ connection: PostgresConnection, _ schema: String
     ) throws(SharedQueueError) -> (number: Int64, minimum: Int64)? {
-        let exists = try connection.query(
-            "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'version'", [.text(schema)])
-        guard !exists.isEmpty else { return nil }
-        let row = try connection.query("SELECT number, minimum FROM version", []).first
-        return row.flatMap { row in row.integer(0).flatMap { number in row.integer(1).map { (number, $0) } } }
+        let known = try connection.query(
+            """
+            SELECT has_schema_privilege(schemaname, 'USAGE') FROM pg_catalog.pg_tables
+            WHERE schemaname = $1 AND tablename = 'version'
+            """, [.text(schema)])
+        guard let row = known.first else { return nil }
+        // Without it, the path of the schema is passed over in silence.
+        guard row.integer(0) == 1 else { throw .denied("The role needs USAGE on the schema \(schema).") }
+        let version = try connection.query("SELECT number, minimum FROM version", []).first
+        return version.flatMap { row in row.integer(0).flatMap { number in row.integer(1).map { (number, $0) } } }
     }
 
     /// A number of this library's own, by which processes take turns.
