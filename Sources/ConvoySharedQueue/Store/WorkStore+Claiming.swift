@@ -42,11 +42,11 @@ extension WorkStore {
     package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
         guard limit > 0 else { return WorkClaim() }
         return try transaction { () throws(SharedQueueError) in
-            guard try !isPaused() else { return WorkClaim(isPaused: true) }
+            let (now, isPaused, hasHosts) = try circumstances()
+            guard !isPaused else { return WorkClaim(isPaused: true) }
             var lanes = try lanes(tags)
             guard !lanes.isEmpty else { return WorkClaim() }
-            let now = try now()
-            var hosts = try shares(of: Set(lanes.map(\.host)), now)
+            var hosts = hasHosts ? try shares(of: Set(lanes.map(\.host)), now) : [:]
             var claim = WorkClaim(), allowed = hosts.mapValues(\.allowance)
             if let first = hosts.values.compactMap({ $0.share.nextTime(after: now) }).min() { claim.wait = first - now }
             claim.isHeldBack = !allowed.isEmpty

@@ -8,7 +8,6 @@ extension WorkStore {
     /// The shares of hosts that have limits or a gate, by their hosts. Those with limits are locked until the transaction
     /// ends.
     func lockShares(of hosts: Set<String>, _ now: Int64) throws(SharedQueueError) -> [String: HostShare] {
-        guard try hasHosts() else { return [:] }
         var rows = WorkRowsText()
         for host in hosts.union([Self.everyHost]) { rows.append([.text(host)]) }
         let condition = "e.name IN (SELECT name FROM \(dialect.rows("$1", [("name", .text)])) AS r)"
@@ -35,11 +34,6 @@ extension WorkStore {
         found = try shares(condition, [rows.value], locks: true)
         found[Self.everyHost] = nil
         return found
-    }
-
-    /// Whether there is a row of a host at all.
-    private func hasHosts() throws(SharedQueueError) -> Bool {
-        try !database.query("SELECT 1 FROM host LIMIT 1", []).isEmpty
     }
 
     /// Reads shares. A host without limits of its own has the standard ones.

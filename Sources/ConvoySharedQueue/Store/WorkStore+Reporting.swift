@@ -12,9 +12,9 @@ extension WorkStore {
             var byID: [UUID: WorkReport] = [:]
             for report in reports { byID[report.id] = report }
             var entries = try lock(byID.keys)
-            let now = try now()
+            let (now, _, hasHosts) = try circumstances()
             // Hosts are locked after entries here and in claims.
-            var shares = try shares(of: entries, byID, now)
+            var shares = try shares(of: entries, byID, now, hasHosts)
             var late = Set(byID.keys)
             for index in entries.indices {
                 guard var report = byID[entries[index].id] else { continue }
@@ -44,8 +44,9 @@ extension WorkStore {
 
     /// The hosts that reports change.
     private func shares(
-        of entries: [Locked], _ reports: [UUID: WorkReport], _ now: Int64
+        of entries: [Locked], _ reports: [UUID: WorkReport], _ now: Int64, _ hasHosts: Bool
     ) throws(SharedQueueError) -> [String: HostShare] {
+        guard hasHosts || reports.values.contains(where: { $0.gate != nil }) else { return [:] }
         let gated = Set(entries.filter { reports[$0.id]?.gate != nil }.map(\.host))
         let all = Set(entries.map(\.host))
         var shares = try lockShares(of: all, now).filter { gated.contains($0.key) || $0.value.limits.retryShare != nil }

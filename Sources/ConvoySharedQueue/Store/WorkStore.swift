@@ -17,6 +17,14 @@ package final class WorkStore {
         try database.query("SELECT \(dialect.now)", []).first?.integer(0) ?? 0
     }
 
+    /// What a claim and a report need to know first, in one query.
+    func circumstances() throws(SharedQueueError) -> (now: Int64, isPaused: Bool, hasHosts: Bool) {
+        let row = try database.query(
+            "SELECT \(dialect.now), (SELECT paused FROM queue), (SELECT count(*) FROM (SELECT 1 FROM host LIMIT 1) AS h)", []
+        ).first
+        return (row?.integer(0) ?? 0, row?.integer(1) == 1, row?.integer(2) != 0)
+    }
+
     // MARK: Reading and writing standings
 
     /// An entry that is locked, with what others need to know of it.

@@ -38,6 +38,12 @@ final class WorkAttempt: @unchecked Sendable {
     /// Whether the worker may still do what changes something for others.
     var mayGoOn: Bool { state.withLock { $0.abandoned == nil } && core.hasLeases }
 
+    /// Whether its request may have been sent, if that must not happen twice; otherwise whether it runs.
+    var hasBegun: Bool {
+        let operation = state.withLock { $0.operation }
+        return operation.map { $0.isExecuting || $0.isFinished || !work.sendsAgain } ?? false
+    }
+
     func start() {
         if let mark = work.mark.flatMap(FileMark.init), mark.isThere {
             // An earlier attempt has put the file in its place, and could not report it.

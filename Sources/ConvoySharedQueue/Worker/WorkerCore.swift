@@ -133,6 +133,10 @@ final class WorkerCore: @unchecked Sendable {
         /// When time has to be looked after, and when to claim again though nothing was announced.
         var maintenance: MonotonicTime = 0
         var claim: MonotonicTime = 0
+        /// How many entries are claimed ahead of those that are carried out, so that these do not wait for the database; and
+        /// when that was last enough or too little.
+        var ahead = 0
+        var claimed: MonotonicTime = 0
         /// Whether the last claim found entries that their host did not allow yet.
         var isHeldBack = false
         /// When to try a lost connection again.
@@ -146,7 +150,7 @@ final class WorkerCore: @unchecked Sendable {
         defer { listener.withLock { $0 }?.interrupt() }
         while true {
             let stop = shared.withLock { $0.stop }
-            if stop == .now { abandonAll(because: .closed) }
+            if stop == .now { abandonAll(because: .closed) } else if stop != nil { giveBackWhatWaits() }
             if MonotonicClock.now >= standing.end { loseLeases(&standing) }
             do throws(SharedQueueError) {
                 if MonotonicClock.now >= standing.reconnection || store != nil {
@@ -280,12 +284,16 @@ final class WorkerCore: @unchecked Sendable {
         for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon(because: reason) }
     }
 
-    private func claim(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
-        let (room, hasWork) = shared.withLock { shared in
-            (2 * settings.maximumConcurrentJobs - shared.running.count, shared.hasWork)
+    /// Gives back what was claimed ahead and has not begun.
+    private func giveBackWhatWaits() {
+        for attempt in shared.withLock({ Array($0.running.values) }) where !attempt.hasBegun {
+            attempt.abandon(because: .closed)
         }
-        // Half of the room is enough reason to ask.
-        guard room >= settings.maximumConcurrentJobs / 2 + 1, hasWork || MonotonicClock.now >= standing.claim else { return }
+    }
+
+    private func claim(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
+        let room = room(standing)
+        guard isEnough(room, standing), shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim else { return }
         shared.withLock { $0.hasWork = false }
         let claim = try store.claim(worker: standing.worker, limit: room, tags: settings.tags)
         let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, core: self) }
@@ -295,6 +303,7 @@ final class WorkerCore: @unchecked Sendable {
             // There may be more.
             if attempts.count == room { shared.hasWork = true }
         }
+        adapt(&standing, isFull: attempts.count == room)
         standing.isHeldBack = claim.isHeldBack
         for attempt in attempts { attempt.start() }
         // What an announcement has not told of is found by looking.
@@ -303,10 +312,33 @@ final class WorkerCore: @unchecked Sendable {
         standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
     }
 
+    /// How many entries may be claimed.
+    private func room(_ standing: Standing) -> Int {
+        settings.maximumConcurrentJobs + ahead(standing) - shared.withLock { $0.running.count }
+    }
+
+    private func ahead(_ standing: Standing) -> Int { max(standing.ahead, settings.maximumConcurrentJobs) }
+
+    /// Half of what is claimed ahead is enough reason to ask.
+    private func isEnough(_ room: Int, _ standing: Standing) -> Bool { room >= ahead(standing) / 2 + 1 }
+
+    /// Claims more ahead where what was claimed is gone within some milliseconds, and less where it lasts.
+    private func adapt(_ standing: inout Standing, isFull: Bool) {
+        let now = MonotonicClock.now
+        let passed = now - min(now, standing.claimed)
+        standing.claimed = now
+        let jobs = settings.maximumConcurrentJobs
+        if isFull, passed < 30_000_000 {
+            standing.ahead = min(ahead(standing) * 2, max(jobs, min(8 * jobs, 400)))
+        } else if passed > 200_000_000 {
+            standing.ahead = max(jobs, ahead(standing) / 2)
+        }
+    }
+
     private func sleep(_ standing: Standing, isConnected: Bool) {
         let shared = self.shared.withLock { $0 }
         let hasReports = !shared.reports.isEmpty || !shared.released.isEmpty
-        let hasRoom = 2 * settings.maximumConcurrentJobs - shared.running.count >= settings.maximumConcurrentJobs / 2 + 1
+        let hasRoom = isEnough(room(standing), standing)
         if isConnected, hasReports || (shared.hasWork && hasRoom && shared.stop == nil) || shared.mustRenew { return }
         var end = min(standing.end, standing.renewed + Nanoseconds.clamping(seconds: settings.leaseDuration / 3))
         if isConnected {
