@@ -26,15 +26,23 @@ import Testing
             directory: test.directory.url, log: test.directory.file("log-\(UUID().uuidString)"))
     }
 
-    /// How long such a test goes on, in seconds, and with how many requests.
-    private static let scale = Double(ProcessInfo.processInfo.environment["CONVOY_BUDGET"] ?? "") ?? 1
+    /// How many requests there are, and how many workers are killed. `Tests/long shared-queue` takes more of both, and a
+    /// database of its own, which is stopped and killed as well.
+    private static func number(_ name: String, _ standard: Int) -> Int {
+        ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? standard
+    }
 
     @Test(
         "Workers that are killed lose nothing, send nothing twice under another key, and keep to limits",
         arguments: StoreKind.available)
     func kills(kind: StoreKind) async throws {
-        let count = Int(240 * Self.scale), workerCount = 4, limit = 6
-        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        let count = Self.number("CONVOY_SHARED_REQUESTS", 240), killCount = Self.number("CONVOY_SHARED_KILLS", 12)
+        let isLong = count > 1000, workerCount = isLong ? 8 : 4, limit = 6
+        let test = try TestStore(kind)
+        let database = isLong && kind == .postgres ? try PostgresServer(synchronizes: true) : nil
+        defer { database?.stop() }
+        let queue = SharedQueue(
+            store: try database.map { try StoreKind.postgres($0.address, schema: test.schema) } ?? test.store)
         let meter = Mutex((now: 0, most: 0))
         let seen = Mutex<[String: [String]]>([:])
         server.route("POST", "/work") { request in
@@ -60,18 +68,30 @@ import Testing
         var post = URLRequest(url: server.url("/work"))
         post.httpMethod = "POST"
         let requests = (0..<count).map { SharedRequest(OutboxRequest(post, body: .data(Data("\($0)".utf8)))) }
-        try await queue.enqueue(requests)
+        for first in stride(from: 0, to: count, by: 2000) {
+            try await queue.enqueue(Array(requests[first..<min(count, first + 2000)]))
+        }
 
-        let address = kind == .sqlite ? test.directory.file("queue.sqlite").path : postgresAddress
+        let address =
+            kind == .sqlite ? test.directory.file("queue.sqlite").path : database?.address ?? postgresAddress
+        // A stop, a kill and a stop of the database, at the second that it is time for them.
+        var restarts = database == nil ? [] : [(10, false), (25, true), (40, false)]
+        let begun = ContinuousClock.now
         var workers = try (0..<workerCount).map { _ in try start(test, address, jobs: 8, lease: 1.5) }
         var kills = 0, random = SplitMix64(seed: UInt64(count))
-        let end = ContinuousClock.now + .seconds(240)
+        let end = begun + .seconds(isLong ? 1800 : 240)
         while true {
             let counts = try await queue.counts()
             if counts.allSatisfy({ $0.key.isOver }) { break }
             try #require(ContinuousClock.now < end, "not ended: \(counts)")
-            try await Task.sleep(for: .milliseconds(150))
-            if kills < 12 {
+            try await Task.sleep(for: .milliseconds(isLong ? 1000 : 150))
+            if let (second, immediately) = restarts.first, ContinuousClock.now > begun + .seconds(second) {
+                restarts.removeFirst()
+                database?.halt(immediately: immediately)
+                try await Task.sleep(for: .milliseconds(500))
+                try database?.start()
+            }
+            if kills < killCount {
                 let victim = Int.random(in: 0..<workerCount, using: &random)
                 kill(workers[victim].id, SIGKILL)
                 workers[victim].stop(grace: 0)
@@ -87,8 +107,9 @@ import Testing
         #expect(all.values.allSatisfy { Set($0).count == 1 && $0[0] != "none" }, "each under its own key")
         // A failure of the server is one more; beyond that at most what was leased at a kill.
         let extra = all.reduce(0) { $0 + $1.value.count - ([1, 2, 3, 4].contains((Int($1.key) ?? 0) % 10) ? 2 : 1) }
-        #expect(extra <= kills * 16)
+        #expect(extra <= kills * 8 + 8 * workerCount * (database == nil ? 0 : 3))
         #expect(meter.withLock { $0.most } <= limit)
+        if isLong { print("\(kind): \(count) requests, \(kills) kills, \(extra) sent once more, in \(ContinuousClock.now - begun)") }
     }
 
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }

@@ -222,6 +222,22 @@ import Testing
         #expect(meter.withLock { $0.most } <= 3)
     }
 
+    @Test("A worker carries out no more at once than it is told, however much it claims ahead", arguments: StoreKind.available)
+    func jobs(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        let meter = Mutex((now: 0, most: 0))
+        server.route("GET", "/count") { _ in
+            meter.withLock { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
+            usleep(500)
+            meter.withLock { $0.now -= 1 }
+            return .text("")
+        }
+        try await queue.enqueue((0..<200).map { _ in get("/count") })
+        try await drain(queue, worker(queue, jobs: 3))
+        #expect(meter.withLock { $0.most } <= 3)
+        #expect(try await queue.counts() == [.done: 200])
+    }
+
     @Test("The trace of who enqueues goes on in the request", arguments: StoreKind.available)
     func trace(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
