@@ -165,7 +165,11 @@ let package = Package(
         .target(
             name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
-            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyWorkflow"],
+            name: "ConvoyTool",
+            dependencies: [
+                "CEpoll", "Convoy", "ConvoySharedQueue", "ConvoySupport", "ConvoyWorkflow",
+                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+            ],
             swiftSettings: swiftSettings),
 
         // Programs to read, which the tests run.
@@ -308,7 +312,10 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyToolTests",
-            dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyWorkflow"],
+            dependencies: [
+                "ConvoyTool", "Convoy", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyWorkflow", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ExampleTests",

@@ -64,6 +64,8 @@ enum Tool {
         case .send: return try SendCommand.run(options)
         case .importing: return try ImportCommand.run(options, display)
         case .events: return try EventsCommand.run(options)
+        case .work: return try WorkCommand.run(options)
+        case .queue: return try QueueCommand.run(options)
         case .completion:
             display.say(try Completion.script(options))
             return .success

@@ -1,9 +1,9 @@
 /// The commands of the program.
 enum Command: String, CaseIterable, Sendable {
-    case get, run, check, send, importing = "import", events, demo, help, completion, manual
+    case get, run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
 
     /// Those that send requests.
-    static let transferring: Set<Command> = [.get, .run, .send, .events]
+    static let transferring: Set<Command> = [.get, .run, .send, .events, .work]
     /// Those whose responses have an end, and go to files.
     static let fetching: Set<Command> = [.get, .run]
 
@@ -17,6 +17,8 @@ enum Command: String, CaseIterable, Sendable {
         case .send: "send one request by hand, and print the response"
         case .importing: "print a manifest from a curl command or a HAR file"
         case .events: "print the events of a stream as they come"
+        case .work: "carry out the requests of a queue that processes share"
+        case .queue: "add to such a queue, look into it, and change it"
         case .help: "print the help of a command or a topic: convoy help get files"
         case .completion: "print what makes a shell complete the command line"
         case .manual: "print the manual page: convoy manual | man -l -"
@@ -33,6 +35,8 @@ enum Command: String, CaseIterable, Sendable {
         case .send: " [OPTION]... METHOD URL [ITEM]..."
         case .importing: " curl COMMAND | har FILE"
         case .events: " [OPTION]... URL"
+        case .work: " --store PATH|URL [OPTION]..."
+        case .queue: " ACTION --store PATH|URL [OPTION]... [ARGUMENT]..."
         case .help: " [COMMAND [TOPIC]]"
         case .completion: " bash|zsh|fish"
         }
@@ -41,12 +45,14 @@ enum Command: String, CaseIterable, Sendable {
 
 /// What the options of a command are about. Each has a page of help.
 enum Topic: String, CaseIterable, Sendable {
-    case workflow, files, speed, requests, network, trust, output
+    case workflow, queue, entries, files, speed, requests, network, trust, output
 
     /// What its options are about, in a few words for the help.
     var title: String {
         switch self {
         case .workflow: "values, parts, reports"
+        case .queue: "the store, filters, workers"
+        case .entries: "what is added"
         case .files: "names, lists, checksums"
         case .speed: "jobs, rates, time limits"
         case .requests: "headers, cookies, logins"
@@ -58,7 +64,7 @@ enum Topic: String, CaseIterable, Sendable {
 
     /// The topics in which a command has options of its own.
     static func topics(of command: Command) -> [Topic] {
-        guard Command.transferring.contains(command) else { return [] }
+        guard Command.transferring.contains(command) || command == .queue else { return [] }
         let options = OptionTable.options(of: command)
         return allCases.filter { topic in options.contains { $0.topic == topic } }
     }

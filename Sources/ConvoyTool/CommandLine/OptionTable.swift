@@ -1,7 +1,7 @@
 /// All options of all commands. The parser, the help, the completions, the manual page and the configuration are made
 /// from this table.
 enum OptionTable {
-    static let all = workflow + files + speed + requests + network + trust + output
+    static let all = workflow + queue + entries + files + speed + requests + network + trust + output
 
     /// The options of a command, in the order of the help.
     static func options(of command: Command) -> [ToolOption] { all.filter { $0.commands.contains(command) } }
@@ -18,6 +18,10 @@ enum OptionTable {
     static func alternatives(to name: String) -> Set<String> {
         Set(alternatives.filter { $0.contains(name) }.joined()).subtracting([name])
     }
+
+    /// The commands with limits of jobs and rates.
+    private static let limited = Command.fetching.union([.work])
+    private static let withHeaders: Set<Command> = [.get, .send, .events, .work, .queue]
 
     private static let workflow: [ToolOption] = [
         .value(
@@ -149,17 +153,17 @@ enum OptionTable {
     ]
 
     private static let speed: [ToolOption] = [
-        .value("jobs", "j", "N", in: .speed, of: Command.fetching, "transfers at a time, 1 to 256 (default: 6)"),
+        .value("jobs", "j", "N", in: .speed, of: limited, "transfers at a time, 1 to 256 (default: 6)"),
         .value(
             "jobs-per-host", nil, "N", in: .speed, of: Command.fetching, "at a time from one host (default: no limit)",
             "1 to 256."),
         .value(
-            "limit-rate", nil, "RATE", in: .speed, of: Command.fetching, "bytes a second for all together: 500k, 2M",
+            "limit-rate", nil, "RATE", in: .speed, of: limited, "bytes a second for all together: 500k, 2M",
             "The letters k, M and G stand for powers of 1000, as in the rates that are printed; Ki, Mi and Gi for powers of 1024."
         ),
-        .value("limit-rate-each", nil, "RATE", in: .speed, of: Command.fetching, "bytes a second for each of them"),
+        .value("limit-rate-each", nil, "RATE", in: .speed, of: limited, "bytes a second for each of them"),
         .value(
-            "min-rate", nil, "RATE", in: .speed, of: Command.fetching, "give up one that is slower for half a minute",
+            "min-rate", nil, "RATE", in: .speed, of: limited, "give up one that is slower for half a minute",
             "Bytes a second, on the average of 30 s. Time in which --limit-rate holds a transfer back does not count."),
         .value(
             "wait", nil, "SECONDS", in: .speed, of: Command.fetching, "between two starts at one host: 2, or 2-5 at random",
@@ -187,10 +191,11 @@ enum OptionTable {
 
     private static let requests: [ToolOption] = [
         .value(
-            "header", "H", "'NAME: VALUE'", in: .requests, of: [.get, .send, .events], repeats: true, "send this header",
+            "header", "H", "'NAME: VALUE'", in: .requests, of: withHeaders, repeats: true, "send this header",
             "Values of the same name are joined. On a redirect to another origin only Accept and User-Agent are kept."),
         .value(
-            "user-agent", "A", "TEXT", in: .requests, of: [.get, .send, .events], "send this User-Agent; overrides --header"),
+            "user-agent", "A", "TEXT", in: .requests, of: withHeaders,
+            "send this User-Agent; overrides --header"),
         .value(
             "cookie-jar", nil, "FILE", completes: .file, in: .requests,
             "read cookies from FILE, and write them back",
@@ -276,7 +281,7 @@ enum OptionTable {
             "Of HEAD requests, after redirects."),
         .flag(
             "include", nil, in: .output, of: [.get], once: true, "print the head before the body, with --output -"),
-        .flag("quiet", "q", in: .output, "print only errors"),
+        .flag("quiet", "q", in: .output, of: Command.transferring.union([.queue]), "print only errors"),
         .flag(
             "verbose", "v", in: .output, "tell what is sent and received, on standard error",
             "Without passwords, cookies and tokens, and of bodies only the sizes; and what it waits for."),
@@ -287,10 +292,12 @@ enum OptionTable {
             "timing", nil, in: .output, of: Command.fetching, "tell how long names, connections, TLS and answers took",
             "In seconds from its start: the name found, connected, TLS agreed on, the first byte, all."),
         .value(
-            "har", nil, "FILE", completes: .file, in: .output, once: true, "write all requests to FILE as an HTTP Archive",
+            "har", nil, "FILE", completes: .file, in: .output, of: Command.transferring.subtracting([.work]), once: true,
+            "write all requests to FILE as an HTTP Archive",
             "HAR 1.2, as browsers show and save it, without passwords, cookies and tokens, and without the bodies."),
         .flag(
-            "json", nil, in: .output, "print a line of JSON for each on standard output",
+            "json", nil, in: .output, of: Command.transferring.union([.queue]),
+            "print a line of JSON for each on standard output",
             """
             With all other text on standard error. The keys are url, as it was given but for secrets, status, bytes, file, \
             sha256, seconds, error and errorCode; id with run, outcome with get, list and line for a URL of a list, and timing \

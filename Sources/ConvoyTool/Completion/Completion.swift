@@ -39,7 +39,8 @@ enum Completion {
         case .completion: Shell.allCases.map(\.rawValue)
         case .help: commands
         case .importing: ["curl", "har"]
-        case .get, .run, .check, .send, .events, .demo, .manual: nil
+        case .queue: QueueAction.allCases.map(\.rawValue)
+        case .get, .run, .check, .send, .events, .work, .demo, .manual: nil
         }
     }
 

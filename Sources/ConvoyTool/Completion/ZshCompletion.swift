@@ -68,7 +68,10 @@ enum ZshCompletion {
             lines.append("            '1: :_convoy_commands' '2: :{ _convoy_topics $line[1] }'")
         case .completion:
             lines.append("            '1:shell:(\(Completion.Shell.allCases.map(\.rawValue).joined(separator: " ")))'")
-        case .demo, .manual: break
+        case .queue:
+            let actions = QueueAction.allCases.map(\.rawValue).joined(separator: " ")
+            lines.append("            '1:action:(\(actions))' '*:URL or entry:_urls'")
+        case .work, .demo, .manual: break
         }
         return """
                 \(command.rawValue))

@@ -8,6 +8,8 @@ enum CommandPages {
         case .send: send
         case .importing: importing
         case .events: events
+        case .work: work
+        case .queue: queue
         case .demo: demo
         case .help: help
         case .completion: completion
@@ -78,6 +80,25 @@ enum CommandPages {
             type. It connects again when the connection is lost, and goes on after the last event. Ctrl-C ends it.
             """,
             options: ["type", "count", "last-id", "json", "user"])
+    }
+
+    private static var work: [String] {
+        transferring(
+            .work,
+            """
+            Carries out the entries of a queue that processes and machines share, until it is stopped: the first signal lets \
+            it end what runs, a second one gives that back.
+            """,
+            options: ["store", "tag", "jobs", "folder", "secrets-for", "until-empty"])
+    }
+
+    private static var queue: [String] {
+        [Help.usage(of: .queue), ""] + HelpLayout.rows(QueueAction.rows) + [""]
+            + TopicPages.rows(OptionTable.options(of: .queue).filter { ["store"].contains($0.name) })
+            + ["", "All options, by topic: convoy queue --help TOPIC"]
+            + HelpLayout.grid(Help.subjects(of: .queue))
+            + [""]
+            + exitStatus("0 it was done; 1 it could not be; 2 usage; 4 no connection to the database; 8 disk.")
     }
 
     private static func transferring(_ command: Command, _ text: String, options names: [String]) -> [String] {

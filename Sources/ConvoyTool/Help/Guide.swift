@@ -1,12 +1,13 @@
 /// What has a page of help, but is no topic of options: the formats of files.
 enum Guide: String, CaseIterable, Sendable {
-    case lists, manifest, config
+    case lists, manifest, service, config
 
     /// The commands whose help has it.
     var commands: Set<Command> {
         switch self {
         case .lists: [.get]
         case .manifest: [.run]
+        case .service: [.work]
         case .config: Command.transferring
         }
     }
@@ -16,6 +17,7 @@ enum Guide: String, CaseIterable, Sendable {
         switch self {
         case .lists: "the format of --input-file"
         case .manifest: "the format of manifests"
+        case .service: "a unit of systemd"
         case .config: "~/.config/convoy/config.json"
         }
     }
@@ -25,6 +27,7 @@ enum Guide: String, CaseIterable, Sendable {
         switch self {
         case .lists: "Usage: convoy get -i LIST"
         case .manifest: Help.usage(of: .run)
+        case .service: Help.usage(of: .work)
         case .config: "Usage: convoy get|run [--no-config] ..."
         }
     }
@@ -54,6 +57,7 @@ enum Guide: String, CaseIterable, Sendable {
         switch self {
         case .lists: Self.listParts
         case .manifest: Self.manifestParts
+        case .service: Self.serviceParts
         case .config: Self.configurationParts
         }
     }
@@ -105,6 +109,27 @@ extension Guide {
             """
             The keys are described in the article Workflows. A manifest in JSON whose requests are a list, with id, url, \
             method, headers, parameters, dependsOn and output, is run, too; its requests pass no values.
+            """),
+    ]
+
+    private static let serviceParts: [Part] = [
+        .text("As /etc/systemd/system/convoy.service, or with a @ in its name for several. SIGTERM drains a worker:"),
+        .example([
+            "[Service]",
+            "ExecStart=/usr/local/bin/convoy work --store postgresql://queue@db/jobs",
+            "Environment=PGPASSFILE=%d/pgpass",
+            "LoadCredential=pgpass:/etc/convoy/pgpass",
+            "DynamicUser=yes",
+            "Restart=always",
+            "TimeoutStopSec=90",
+            "",
+            "[Install]",
+            "WantedBy=multi-user.target",
+        ]),
+        .text(
+            """
+            After TimeoutStopSec systemd kills it; others get what it had when its leases have ended. With a file as the store, \
+            StateDirectory=convoy and --store /var/lib/convoy/queue.sqlite.
             """),
     ]
 

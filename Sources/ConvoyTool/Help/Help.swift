@@ -43,11 +43,7 @@ enum Help {
                 ("-h, --help", "print this help; that of a command: convoy get --help"),
                 ("    --version", "print the version"),
             ])
-            + [
-                "", "Examples:",
-                "  convoy get https://example.com/disk.iso",
-                "  convoy run smoke.yaml",
-            ]
+            + ["", "Example: convoy get https://example.com/disk.iso"]
     }
 
     private static func text(_ lines: [String]) -> String { lines.joined(separator: "\n") }

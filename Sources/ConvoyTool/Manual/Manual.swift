@@ -13,7 +13,9 @@ enum Manual {
         ManualTexts.addDescription(to: &page)
         addCommands(to: &page)
         addOptions(to: &page)
-        for (name, guide) in [("LISTS", Guide.lists), ("MANIFESTS", .manifest), ("CONFIGURATION", .config)] {
+        for (name, guide) in [
+            ("LISTS", Guide.lists), ("MANIFESTS", .manifest), ("SERVICES", .service), ("CONFIGURATION", .config),
+        ] {
             page.section(name)
             add(guide, to: &page)
         }
@@ -48,6 +50,8 @@ enum Manual {
         for command in Command.allCases {
             page.term(Roff.bold(command.rawValue), sentence(command.summary))
         }
+        page.subsection("Actions of queue")
+        for row in QueueAction.rows { page.term(Roff.bold("queue \(row.left)"), sentence(row.right)) }
         page.paragraph(styled: "\(Roff.bold("convoy --version")) prints the version.")
     }
 

@@ -30,6 +30,8 @@ final class Interruption: Sendable {
     private struct State {
         var status: ExitStatus?
         var cancel: (@Sendable () -> Void)?
+        /// What a second signal does; nil to end the program.
+        var again: (@Sendable () -> Void)?
     }
 
     private let state = Mutex(State())
@@ -59,6 +61,10 @@ final class Interruption: Sendable {
                     let now = MonotonicClock.now
                     if let first, first.number == number, now - first.time < Self.echoTime { continue }
                     first = first ?? (number, now)
+                    if status != nil, let again = state.withLock({ $0.again.take() }) {
+                        again()
+                        continue
+                    }
                     if status != nil || state.withLock({ $0.cancel == nil }) {
                         terminal.giveBack()
                         Self.end(by: number)
@@ -80,9 +86,11 @@ final class Interruption: Sendable {
 
     /// Sets the closure that an interruption calls, and calls it at once if there was one already. Replaces an earlier
     /// closure.
-    func onInterrupt(_ cancel: @escaping @Sendable () -> Void) {
+    ///
+    /// - Parameter again: what a second interruption calls; a third one ends the program. Nil lets the second one end it.
+    func onInterrupt(_ cancel: @escaping @Sendable () -> Void, again: (@Sendable () -> Void)? = nil) {
         let isOver = state.withLock { state in
-            state.cancel = cancel
+            (state.cancel, state.again) = (cancel, again)
             return state.status != nil
         }
         if isOver { cancel() }

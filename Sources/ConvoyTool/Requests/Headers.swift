@@ -42,7 +42,7 @@ struct Headers {
         }
     }
 
-    private static func parts(of text: String) -> (name: String, value: String) {
+    static func parts(of text: String) -> (name: String, value: String) {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         let value = parts.count > 1 ? String(parts[1]) : ""
         return (String(parts[0]).trimmingCharacters(in: .whitespaces), value.trimmingCharacters(in: [" ", "\t"]))

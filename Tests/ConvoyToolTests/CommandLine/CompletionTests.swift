@@ -25,7 +25,8 @@ import Testing
         (["get", "--progress", "p"], ["plain"]), (["run", "--tls-min", ""], ["1.2", "1.3"]),
         (["completion", ""], ["bash", "zsh", "fish"]), (["help", "ma"], ["manual"]), (["get", "--jobs", ""], []),
         (["help", "run", "m"], ["manifest"]), (["get", "--help", "f"], ["files"]), (["run", "--checksum"], []),
-        (["get", ""], []), (["demo", "--j"], []),
+        (["get", ""], []), (["demo", "--j"], []), (["queue", "re"], ["retry", "resume"]),
+        (["queue", "list", "--state", "f"], ["failed"]), (["work", "--help", "se"], ["service"]),
     ]
 
     @Test func `the program prints the scripts`() async throws {

@@ -52,7 +52,7 @@ import Testing
 
     @Test(arguments: cases) func `an option is in the help, with what it does`(_ element: Case) throws {
         let (option, command) = (element.option, element.command)
-        let words = Command.transferring.contains(command) ? [option.topic.rawValue] : []
+        let words = Topic.topics(of: command).isEmpty ? [] : [option.topic.rawValue]
         let page = try Help.page([command.rawValue] + words).replacing(/\n +/, with: " ")
         let names = option.letter == nil ? option.usage : option.usageWithLetter
         #expect(page.contains("\(names)  "))

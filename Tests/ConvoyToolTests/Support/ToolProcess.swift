@@ -157,6 +157,9 @@ final class ToolProcess: Sendable {
         }
     }
 
+    /// What it has written to its standard output so far.
+    func output() throws -> String { String(decoding: try Data(contentsOf: file("output")), as: UTF8.self) }
+
     /// The number of the process.
     var id: Int32 { process.processIdentifier }
 

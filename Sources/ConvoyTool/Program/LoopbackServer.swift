@@ -2,15 +2,18 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A small HTTP/1.1 server on the loopback interface, for the demo: each connection has a thread that reads one request after
-/// the other. The tests' server can do far more, and is no part of the tool.
+/// A small HTTP/1.1 server on the loopback interface, for the demo, for metrics and for the page of a queue: each connection
+/// has a thread that reads one request after the other. The tests' server can do far more, and is no part of the tool.
 final class LoopbackServer: Sendable {
     struct Request: Sendable {
         let method: String
+        /// With the query.
         let path: String
         /// By the names in lower case.
         let fields: [String: String]
         let body: Data
+        /// Whether no other request follows on the connection.
+        var isLast = false
     }
 
     struct Response: Sendable {
@@ -43,17 +46,28 @@ final class LoopbackServer: Sendable {
     private let handler: Handler
     private let state = Locked(ServerState())
 
+    private let recordsRequests: Bool
     private static let longestHead = 64 << 10
+    private static let mostConnections = 128
+    /// How long a connection waits for a request, and for a client that does not read, in seconds.
+    private static let patience = 60
     private static let stackSize = 512 << 10
 
+    /// - Parameters:
+    ///   - port: 0 for a free one.
+    ///   - recordsRequests: whether ``requests`` has them.
     /// - Throws: `POSIXError`, or what starting a thread throws.
-    init(_ handler: @escaping Handler) throws {
-        self.handler = handler
+    init(port wanted: UInt16 = 0, recordsRequests: Bool = true, _ handler: @escaping Handler) throws {
+        (self.handler, self.recordsRequests) = (handler, recordsRequests)
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard listener >= 0 else { throw Self.failure() }
         self.listener = listener
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = wanted.bigEndian
+        // A port whose last connections are still being closed can be taken again.
+        var isReused: Int32 = 1
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &isReused, socklen_t(MemoryLayout<Int32>.size))
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian  // 127.0.0.1
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let isListening = withUnsafeMutablePointer(to: &address) { pointer in
@@ -68,7 +82,7 @@ final class LoopbackServer: Sendable {
             throw failure
         }
         port = UInt16(bigEndian: address.sin_port)
-        try SystemThread.start(name: "convoy.demo", stackSize: Self.stackSize) { [self] in accept() }
+        try SystemThread.start(name: "convoy.loopback", stackSize: Self.stackSize) { [self] in accept() }
     }
 
     private static func failure() -> POSIXError { POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
@@ -97,12 +111,16 @@ final class LoopbackServer: Sendable {
             if client < 0, errno == EINTR || errno == ECONNABORTED { continue }
             guard client >= 0 else { return }
             let isWanted = state.withLock { state in
-                if !state.isStopped { state.sockets.insert(client) }
-                return !state.isStopped
+                let isWanted = !state.isStopped && state.sockets.count < Self.mostConnections
+                if isWanted { state.sockets.insert(client) }
+                return isWanted
             }
+            var time = timeval(tv_sec: Self.patience, tv_usec: 0)
+            setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+            setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
             do throws(SystemError) {
                 guard isWanted else { return finish(client) }
-                try SystemThread.start(name: "convoy.demo", stackSize: Self.stackSize) { [self] in serve(client) }
+                try SystemThread.start(name: "convoy.loopback", stackSize: Self.stackSize) { [self] in serve(client) }
             } catch {
                 finish(client)
             }
@@ -121,14 +139,14 @@ final class LoopbackServer: Sendable {
         var buffer = Data()
         while let request = read(from: client, &buffer) {
             state.withLock { state in
-                state.requests.append(request)
+                if recordsRequests { state.requests.append(request) }
                 state.active += 1
                 state.peak = max(state.peak, state.active)
             }
             defer { state.withLock { $0.active -= 1 } }
             let response = handler(request)
             if response.delay > 0 { Thread.sleep(forTimeInterval: response.delay) }
-            guard write(response, to: client) else { return }
+            guard write(response, to: client, hasBody: request.method != "HEAD"), !request.isLast else { return }
         }
     }
 
@@ -148,17 +166,22 @@ final class LoopbackServer: Sendable {
         for line in lines.dropFirst() {
             let parts = line.split(separator: ":", maxSplits: 1)
             guard parts.count == 2 else { return nil }
+            // Of two hosts or lengths, nothing says which one is meant.
+            if ["host", "content-length"].contains(parts[0].lowercased()), fields[parts[0].lowercased()] != nil {
+                return nil
+            }
             fields[parts[0].lowercased()] = parts[1].trimmingCharacters(in: .whitespaces)
         }
         let length = fields["content-length"].flatMap { Int($0) } ?? 0
-        guard 0...Self.longestHead ~= length else { return nil }
+        guard 0...Self.longestHead ~= length, fields["transfer-encoding"] == nil else { return nil }
         buffer = Data(buffer[range.upperBound...])
         while buffer.count < length {
             guard receive(from: client, &buffer) else { return nil }
         }
         let body = Data(buffer.prefix(length))
         buffer = Data(buffer.dropFirst(length))
-        return Request(method: String(words[0]), path: String(words[1]), fields: fields, body: body)
+        let isLast = words[2] == "HTTP/1.0" || fields["connection"]?.lowercased() == "close"
+        return Request(method: String(words[0]), path: String(words[1]), fields: fields, body: body, isLast: isLast)
     }
 
     private func receive(from client: Int32, _ buffer: inout Data) -> Bool {
@@ -169,10 +192,11 @@ final class LoopbackServer: Sendable {
         return true
     }
 
-    private func write(_ response: Response, to client: Int32) -> Bool {
+    private func write(_ response: Response, to client: Int32, hasBody: Bool) -> Bool {
         var head = "HTTP/1.1 \(response.status) \r\nContent-Length: \(response.body.count)\r\n"
         for (name, value) in response.fields { head += "\(name): \(value)\r\n" }
         guard send(Data((head + "\r\n").utf8), to: client) else { return false }
+        guard hasBody else { return true }
         guard let rate = response.bytesPerSecond else { return send(response.body, to: client) }
         // In blocks of 20 ms.
         let block = max(1, rate / 50)

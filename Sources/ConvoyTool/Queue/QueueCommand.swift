@@ -1,0 +1,160 @@
+import Convoy
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+/// `convoy queue`: adds to a shared queue, looks into it, and changes it.
+enum QueueCommand {
+    static func run(_ options: Options) throws(ToolError) -> ExitStatus {
+        let action = try QueueAction(options)
+        let display = try Display(options, printsBodies: false)
+        let queue = SharedQueue(store: try QueueStore.store(options))
+        let printer = QueuePrinter(display: display, printsJSON: options.has("json"))
+        switch action {
+        case .add: return try QueueAdd.run(options, queue, printer)
+        case .list: return try list(options, queue, printer)
+        case .show: return try show(options, queue, printer)
+        case .stats: return try stats(options, queue, printer)
+        case .retry, .cancel, .pause, .resume, .purge: return try change(action, options, queue, printer)
+        case .limit: return try QueueLimit.run(options, queue, printer)
+        case .serve: return try QueueServe.run(options, queue, display)
+        }
+    }
+
+    private static func list(
+        _ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter
+    ) throws(ToolError) -> ExitStatus {
+        let filter = try QueueFilter.filter(options, changes: false)
+        let limit = try options.integer("limit", in: 1...10_000) ?? 100
+        let place = try options.integer("behind", in: 0...Int.max).map(Int64.init)
+        let isNewest = options.has("newest")
+        try QueueCall.connect(queue, printer.display, options)
+        let entries = try QueueCall.result {
+            try await queue.entries(filter, behind: place, newestFirst: isNewest, limit: limit)
+        }
+        for entry in entries { printer.print(entry) }
+        if entries.count == limit, let last = entries.last {
+            printer.display.say("There may be more: --behind \(last.sequence)")
+        }
+        return .success
+    }
+
+    private static func show(
+        _ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter
+    ) throws(ToolError) -> ExitStatus {
+        let ids = try QueueFilter.ids(options.arguments.dropFirst(), options)
+        guard !ids.isEmpty else { throw options.usage("no id of an entry") }
+        try QueueCall.connect(queue, printer.display, options)
+        for (index, id) in ids.enumerated() {
+            if index > 0 { printer.display.say("") }
+            let all = try QueueCall.result {
+                (
+                    entry: try await queue.entry(id), edges: try await queue.dependencies(of: id),
+                    result: try await queue.result(of: id)
+                )
+            }
+            printer.print(all.entry, dependencies: all.edges.dependencies, dependents: all.edges.dependents, all.result)
+        }
+        return .success
+    }
+
+    private static func stats(
+        _ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter
+    ) throws(ToolError) -> ExitStatus {
+        let filter = try QueueFilter.filter(options, changes: false)
+        try QueueCall.connect(queue, printer.display, options)
+        printer.print(try QueueCall.result { try await QueueOverview(queue, filter) })
+        return .success
+    }
+
+    private static func change(
+        _ action: QueueAction, _ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter
+    ) throws(ToolError) -> ExitStatus {
+        let filter = try QueueFilter.filter(options, changes: true)
+        let hasFilter = filter != SharedQueue.Filter() || options.has("all") || options.has("older-than")
+        let age = try options.value("older-than").map { text throws(ToolError) in
+            guard let seconds = QueueTime.seconds(text) else {
+                throw options.usage("--older-than takes a time, as 90, 10m, 2h or 7d")
+            }
+            return seconds
+        }
+        if !hasFilter, action != .pause, action != .resume {
+            throw options.usage("queue \(action.rawValue) needs an id, a filter or --all")
+        }
+        try QueueCall.connect(queue, printer.display, options)
+        let count: Int? = try QueueCall.result {
+            switch action {
+            case .retry: return try await queue.retry(filter)
+            case .cancel: return try await queue.cancel(filter)
+            case .purge: return try await queue.purge(filter, olderThan: age ?? 0)
+            case .pause where hasFilter: return try await queue.pause(filter)
+            case .resume where hasFilter: return try await queue.resume(filter)
+            case .pause: try await queue.pause()
+            default: try await queue.resume()
+            }
+            return nil
+        }
+        printer.print(changed: count, by: action)
+        // One that was named, and could not be changed, is not what was asked for.
+        return filter.ids.map { Set($0).count > count ?? 0 } ?? false ? .failure : .success
+    }
+}
+
+/// `convoy queue limit`.
+enum QueueLimit {
+    static func run(_ options: Options, _ queue: SharedQueue, _ printer: QueuePrinter) throws(ToolError) -> ExitStatus {
+        let words = options.arguments.dropFirst()
+        guard let host = words.first, words.count == 1 else {
+            throw options.usage(words.isEmpty ? "no host; '*' stands for each that has no limits" : "one host at a time")
+        }
+        guard ["jobs", "rate", "retries"].contains(where: options.has) else {
+            throw options.usage("no limit: --jobs, --rate or --retries")
+        }
+        let (jobs, rate) = (try number("jobs", options), try number("rate", options))
+        let retries = try number("retries", options)
+        if let jobs, let number = jobs, number < 1 || number != number.rounded() {
+            throw options.usage("--jobs takes a whole number from 1, or none")
+        }
+        let name = host == "*" ? nil : host
+        try QueueCall.connect(queue, printer.display, options, makes: true)
+        let limits = try QueueCall.result {
+            var limits = try await queue.hosts().first { $0.name == host }?.limits ?? HostLimits()
+            if let jobs { limits.maximumConcurrentRequests = jobs.map { Int($0) } }
+            if let rate { limits.requestsPerSecond = rate }
+            if let retries { limits.retryShare = retries }
+            // A host without any limit has those of all others again.
+            try await queue.setLimits(limits == HostLimits() ? nil : limits, host: name)
+            return limits
+        }
+        printer.display.say("\(name.map { Printable.line($0) } ?? "each other host"): \(QueueText.limits(limits))")
+        return .success
+    }
+
+    /// The value of an option: nil if it is not given, and a nil in it for `none`.
+    private static func number(_ name: String, _ options: Options) throws(ToolError) -> Double?? {
+        guard let text = options.value(name) else { return nil }
+        if text == "none" { return .some(nil) }
+        guard let number = Double(text), number.isFinite, number >= 0, number <= 1e9 else {
+            throw options.usage("--\(name) takes a number, or none")
+        }
+        return number
+    }
+
+    /// Sets what `work` says of all hosts; what it does not say stays.
+    static func setForAll(_ options: Options, _ queue: SharedQueue) throws(ToolError) {
+        let jobs = try options.integer("per-host", in: 1...100_000)
+        let rate = try options.value("per-second").map { text throws(ToolError) in
+            guard let rate = Double(text), rate.isFinite, rate > 0, rate <= 1e9 else {
+                throw options.usage("--per-second takes a number of requests")
+            }
+            return rate
+        }
+        guard jobs != nil || rate != nil else { return }
+        try QueueCall.result {
+            var limits = try await queue.hosts().first { $0.name == "*" }?.limits ?? HostLimits()
+            if let jobs { limits.maximumConcurrentRequests = jobs }
+            if let rate { limits.requestsPerSecond = rate }
+            try await queue.setLimits(limits)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+/// Which entries a command is about, by its arguments and options.
+enum QueueFilter {
+    /// - Parameter changes: whether entries are changed: then the arguments are ids, and something must say which.
+    static func filter(_ options: Options, changes: Bool) throws(ToolError) -> SharedQueue.Filter {
+        var filter = SharedQueue.Filter()
+        let words = options.arguments.dropFirst()
+        if changes, !words.isEmpty { filter.ids = try ids(words, options) }
+        if !changes, let word = words.first { throw options.usage("unexpected argument '\(Printable.line(word))'") }
+        let states = options.all("state")
+        if !states.isEmpty {
+            filter.states = []
+            for text in states.flatMap({ $0.split(separator: ",") }) {
+                guard let state = WorkState(rawValue: String(text)) else {
+                    throw options.usage("--state takes \(WordChoice.text(QueueAction.states))")
+                }
+                filter.states?.insert(state)
+            }
+        }
+        (filter.tag, filter.group) = (options.value("tag"), options.value("group"))
+        filter.host = options.value("host")
+        return filter
+    }
+
+    static func ids(_ words: some Sequence<String>, _ options: Options) throws(ToolError) -> [UUID] {
+        var ids: [UUID] = []
+        for word in words {
+            guard let id = UUID(uuidString: word) else {
+                throw options.usage("'\(Printable.line(word))' is no id of an entry, as list prints it")
+            }
+            ids.append(id)
+        }
+        return ids
+    }
+}
+
+extension UUID {
+    /// As ids are printed.
+    var text: String { uuidString.lowercased() }
+}

@@ -1,0 +1,94 @@
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+/// The metrics of a queue and of a worker in the text format of Prometheus, version 0.0.4.
+enum QueueMetrics {
+    static let type = "text/plain; version=0.0.4; charset=utf-8"
+
+    static func text(_ overview: QueueOverview?, _ statistics: SharedQueueWorker.Statistics?) -> String {
+        var text = ""
+        func add(_ name: String, _ type: String, _ help: String, _ samples: [(labels: String, value: Int)]) {
+            text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+            for sample in samples { text += "\(name)\(sample.labels) \(sample.value)\n" }
+        }
+        if let statistics {
+            add(
+                "convoy_worker_claimed_total", "counter", "Entries that this worker has claimed.", [("", statistics.claimed)]
+            )
+            add(
+                "convoy_worker_attempts_total", "counter", "Attempts of this worker that have ended, by their outcome.",
+                [
+                    ("{outcome=\"succeeded\"}", statistics.succeeded),
+                    ("{outcome=\"failed_for_now\"}", statistics.failedForNow),
+                    ("{outcome=\"failed\"}", statistics.failed), ("{outcome=\"abandoned\"}", statistics.abandoned),
+                ])
+            add("convoy_worker_running", "gauge", "Entries that this worker has under way.", [("", statistics.running)])
+            add(
+                "convoy_worker_connected", "gauge", "Whether this worker reaches the database.",
+                [("", statistics.isConnected ? 1 : 0)])
+        }
+        add("convoy_queue_up", "gauge", "Whether the database has answered.", [("", overview == nil ? 0 : 1)])
+        guard let overview else { return text }
+        add(
+            "convoy_queue_entries", "gauge", "Entries by their state.",
+            WorkState.allCases.map { ("{state=\"\($0.rawValue)\"}", overview.counts[$0] ?? 0) })
+        add("convoy_queue_workers", "gauge", "Workers that are alive.", [("", overview.workers.count)])
+        add("convoy_queue_paused", "gauge", "Whether the whole queue is paused.", [("", overview.isPaused ? 1 : 0)])
+        return text
+    }
+
+    /// The answer to a request for metrics.
+    static func response(_ queue: SharedQueue, _ statistics: SharedQueueWorker.Statistics?) -> LoopbackServer.Response {
+        let overview = try? QueueCall.result { try await QueueOverview(queue) }
+        return LoopbackServer.Response(
+            fields: ["Content-Type": type, "Cache-Control": "no-store"],
+            body: Data(text(overview, statistics).utf8))
+    }
+
+    /// Serves the metrics of a worker. The server ends with the program.
+    static func serve(
+        _ options: Options, _ queue: SharedQueue,
+        _ statistics: @escaping @Sendable () -> SharedQueueWorker.Statistics
+    ) throws(ToolError) -> LoopbackServer? {
+        guard let text = options.value("metrics") else { return nil }
+        let digits = text.hasPrefix("127.0.0.1:") ? String(text.dropFirst("127.0.0.1:".count)) : text
+        guard let port = UInt16(digits) else {
+            throw options.usage("--metrics takes a port of this machine: 9187, or 127.0.0.1:9187")
+        }
+        return try LoopbackAddress.serve(port) { request in
+            guard LoopbackAddress.isLoopback(request) else { return .refusal(403, "The host is another one.") }
+            guard request.method == "GET" || request.method == "HEAD" else { return .refusal(405, "Only GET.") }
+            guard request.path == "/metrics" else { return .refusal(404, "The metrics are at /metrics.") }
+            return response(queue, statistics())
+        }
+    }
+}
+
+/// Servers that only this machine reaches.
+enum LoopbackAddress {
+    static func serve(
+        _ port: UInt16, _ handler: @escaping LoopbackServer.Handler
+    ) throws(ToolError) -> LoopbackServer {
+        do {
+            return try LoopbackServer(port: port, recordsRequests: false, handler)
+        } catch {
+            throw .failure("cannot listen on 127.0.0.1:\(port): \(ErrorText.line(for: error))")
+        }
+    }
+
+    /// Whether a request was sent to a name of this machine: a page of another site, whose name leads here, may not ask.
+    static func isLoopback(_ request: LoopbackServer.Request) -> Bool {
+        guard let host = request.fields["host"], let target = Target("http://\(host)") else { return false }
+        return ["127.0.0.1", "localhost", "[::1]"].contains(target.host)
+    }
+}
+
+extension LoopbackServer.Response {
+    /// A refusal with a line of text.
+    static func refusal(_ status: Int, _ text: String) -> Self {
+        Self(
+            status: status, fields: ["Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"],
+            body: Data("\(text)\n".utf8))
+    }
+}

@@ -1,0 +1,81 @@
+import ConvoySharedQueue
+import Foundation
+
+/// A queue as a whole at a moment.
+struct QueueOverview: Sendable {
+    var counts: [WorkState: Int] = [:]
+    var countsByHost: [String: [WorkState: Int]] = [:]
+    var hosts: [SharedQueue.Host] = []
+    var workers: [SharedQueue.Worker] = []
+    var isPaused = false
+
+    init() {}
+
+    /// - Parameter filter: which entries ``counts`` counts.
+    init(_ queue: SharedQueue, _ filter: SharedQueue.Filter = SharedQueue.Filter()) async throws(SharedQueueError) {
+        counts = try await queue.counts(filter)
+        countsByHost = try await queue.countsByHost()
+        hosts = try await queue.hosts()
+        workers = try await queue.workers()
+        isPaused = try await queue.isPaused()
+    }
+
+    /// The hosts with entries or limits, those with most entries first.
+    var hostRows: [(name: String, counts: [WorkState: Int], host: SharedQueue.Host?)] {
+        let known = Dictionary(hosts.map { ($0.name, $0) }) { $1 }
+        let names = Set(countsByHost.keys).union(known.keys)
+        return names.map { ($0, countsByHost[$0] ?? [:], known[$0]) }.sorted { one, other in
+            let (first, second) = (one.counts.values.reduce(0, +), other.counts.values.reduce(0, +))
+            return first != second ? first > second : one.name < other.name
+        }
+    }
+}
+
+/// What is printed of a queue, as words.
+enum QueueText {
+    static func limits(_ limits: HostLimits) -> String {
+        var parts: [String] = []
+        if let jobs = limits.maximumConcurrentRequests { parts.append("\(jobs) at a time") }
+        if let rate = limits.requestsPerSecond { parts.append("\(number(rate)) a second") }
+        if let share = limits.retryShare { parts.append("\(number(share)) retries for each first attempt") }
+        return parts.isEmpty ? "no limits of its own" : parts.joined(separator: ", ")
+    }
+
+    static func number(_ value: Double) -> String {
+        value == value.rounded() && abs(value) < 1e15 ? String(Int64(value)) : String(value)
+    }
+
+    static func count(_ number: Int) -> String { number == 1 ? "1 entry" : "\(number) entries" }
+
+    /// How long ago a time is: "12 s", "5 min", "3 h", "4 d". A time to come is negative.
+    static func age(_ date: Date, _ now: Date) -> String {
+        let seconds = now.timeIntervalSince(date)
+        let size = abs(seconds)
+        let sign = seconds < 0 ? "-" : ""
+        return switch size {
+        case ..<100: "\(sign)\(Int(size)) s"
+        case ..<10_800: "\(sign)\(Int(size / 60)) min"
+        case ..<172_800: "\(sign)\(Int(size / 3600)) h"
+        default: "\(sign)\(Int(min(size, 1e12) / 86_400)) d"
+        }
+    }
+
+    /// What is to be said of an entry beside its request: why it failed, what it has brought, or what it waits for.
+    static func remark(_ entry: SharedQueue.Entry, _ now: Date) -> String {
+        var parts: [String] = []
+        switch entry.state {
+        case .waiting, .retrying: parts.append("due in \(age(now, entry.notBefore))")
+        default: break
+        }
+        if let error = entry.errorDescription, entry.state != .done || entry.statusCode == nil {
+            parts.append(error)
+        } else if let status = entry.statusCode {
+            parts.append("status \(status)")
+        }
+        if entry.state == .done, let size = entry.size { parts.append(Amounts.bytes(size)) }
+        if entry.attempts > 1 || entry.state == .retrying || entry.state == .failed {
+            parts.append("attempt \(entry.attempts) of \(entry.maximumAttempts)")
+        }
+        return parts.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,101 @@
+/// What the page of a queue loads.
+enum QueuePageFiles {
+    static let style = """
+        :root { --ink: #1c2024; --faint: #5c656e; --line: #dfe3e8; --ground: #ffffff; --field: #f4f6f8; --link: #0b57d0;
+            --good: #17693a; --bad: #b3261e; --busy: #0b57d0; --wait: #7a5300; }
+        @media (prefers-color-scheme: dark) {
+            :root { --ink: #e4e7ea; --faint: #9aa4ae; --line: #343a41; --ground: #16191c; --field: #21262b; --link: #8ab4f8;
+                --good: #6dd58c; --bad: #f2857c; --busy: #8ab4f8; --wait: #e3b341; }
+        }
+        * { box-sizing: border-box; }
+        body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
+        main { max-width: 1560px; margin: 0 auto; padding: 12px 20px 40px; }
+        a { color: var(--link); text-decoration: none; }
+        a:hover { text-decoration: underline; }
+        header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 16px; }
+        header form { margin-left: auto; display: flex; gap: 12px; align-items: baseline; }
+        h1 { font-size: 22px; margin: 8px 0; }
+        h2 { font-size: 16px; margin: 24px 0 8px; }
+        .name { color: var(--faint); margin: 0; overflow-wrap: anywhere; }
+        .states { display: grid; grid-template-columns: repeat(5, 1fr); gap: 8px; margin: 12px 0; }
+        .states a { padding: 8px 12px; border: 1px solid var(--line); border-radius: 8px; color: var(--faint);
+            background: var(--field); }
+        .states b { display: block; font-size: 20px; color: var(--ink); font-variant-numeric: tabular-nums; }
+        .states a[aria-current] { border-color: var(--link); box-shadow: inset 0 0 0 1px var(--link); }
+        .states .failed b { color: var(--bad); }
+        .states .done b { color: var(--good); }
+        .wide { overflow-x: auto; }
+        table { border-collapse: collapse; width: 100%; }
+        th { text-align: left; font-weight: 600; font-size: 13px; color: var(--faint); }
+        th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+        .number { text-align: right; font-variant-numeric: tabular-nums; }
+        .wide td, .wide th { white-space: nowrap; }
+        .request, .remark, dd { overflow-wrap: anywhere; }
+        .request { width: 42%; }
+        .time, .change { white-space: nowrap; color: var(--faint); }
+        .change { text-align: right; padding-right: 0; }
+        .tag, .filter { display: inline-block; padding: 0 8px; border: 1px solid var(--line); border-radius: 10px; font-size: 13px;
+            font-weight: 400; background: var(--field); overflow-wrap: anywhere; }
+        .state { font-size: 13px; font-weight: 600; color: var(--faint); }
+        .state.done { color: var(--good); }
+        .state.failed { color: var(--bad); }
+        .state.leased { color: var(--busy); }
+        .state.retrying, .state.waiting, .state.held, .state.paused { color: var(--wait); }
+        button { font: inherit; font-size: 13px; padding: 3px 10px; margin-left: 6px; border: 1px solid var(--line); border-radius: 6px;
+            background: var(--field); color: var(--ink); cursor: pointer; }
+        button:hover { border-color: var(--link); }
+        .many { margin: 0 0 8px; }
+        .many:empty { display: none; }
+        .many button:first-child { margin-left: 0; }
+        .pages { display: flex; gap: 20px; }
+        .none, .problem { color: var(--faint); }
+        .problem { color: var(--bad); }
+        dl { display: grid; grid-template-columns: max-content 1fr; gap: 6px 20px; }
+        dt { color: var(--faint); }
+        dd { margin: 0; }
+        pre { padding: 12px; background: var(--field); border: 1px solid var(--line); border-radius: 8px; overflow-x: auto; }
+        @media (min-width: 1100px) {
+            .states { grid-template-columns: repeat(10, 1fr); }
+        }
+        @media (max-width: 760px) {
+            main { padding: 8px 12px 32px; }
+            .states { grid-template-columns: repeat(auto-fill, minmax(96px, 1fr)); }
+            .states a { padding: 6px 8px; }
+            .entries thead { display: none; }
+            .entries, .entries tbody { display: block; }
+            .entries tr { display: grid; grid-template-columns: 1fr auto; padding: 8px 0; border-bottom: 1px solid var(--line); }
+            .entries td { border: 0; padding: 1px 0; }
+            .entries .request, .entries .remark { grid-column: 1 / 3; width: auto; }
+            .entries .time { grid-column: 1; }
+            .entries .change { grid-column: 2; }
+        }
+
+        """
+
+    /// Loads the page again every few seconds, and puts its contents into place, unless it is hidden or in use.
+    static let script = """
+        "use strict";
+        let isLoading = false;
+        async function refresh() {
+            const main = document.querySelector("main");
+            const isInUse = main.contains(document.activeElement) || !getSelection().isCollapsed;
+            if (document.hidden || isLoading || isInUse) return;
+            isLoading = true;
+            try {
+                const response = await fetch(location.href, { credentials: "same-origin", redirect: "error" });
+                if (!response.ok) return;
+                const text = await response.text();
+                const next = new DOMParser().parseFromString(text, "text/html").querySelector("main");
+                const scroll = [...main.querySelectorAll(".wide")].map((part) => part.scrollLeft);
+                if (next && !main.contains(document.activeElement)) main.replaceChildren(...next.childNodes);
+                main.querySelectorAll(".wide").forEach((part, index) => { part.scrollLeft = scroll[index] || 0; });
+            } catch {
+                // The page stays as it is until the program answers again.
+            } finally {
+                isLoading = false;
+            }
+        }
+        setInterval(refresh, 3000);
+
+        """
+}

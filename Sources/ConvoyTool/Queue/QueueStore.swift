@@ -1,0 +1,133 @@
+import ConvoySharedQueue
+import ConvoySupport
+import Dispatch
+import Foundation
+import Synchronization
+
+#if Postgres
+import ConvoyPostgres
+#endif
+
+/// The store that `--store` names.
+enum QueueStore {
+    static func store(_ options: Options) throws(ToolError) -> SharedQueueStore {
+        guard let text = options.value("store"), !text.isEmpty else {
+            throw options.usage("no --store: a file, or postgresql://USER@HOST/NAME")
+        }
+        let scheme = text.range(of: "://").map { text[..<$0.lowerBound].lowercased() }
+        switch scheme {
+        case "postgres", "postgresql": return try postgres(text, options)
+        case "sqlite", nil:
+            guard !options.has("schema") else { throw options.usage("--schema is for PostgreSQL") }
+            return .sqlite(UserPath.url(path(of: text)))
+        default: throw options.usage("--store takes a file, or postgresql://USER@HOST/NAME")
+        }
+    }
+
+    /// Makes sure that the file of a store is there, or can be made.
+    ///
+    /// - Parameter makes: whether it is made if it is not there.
+    static func check(_ options: Options, makes: Bool) throws(ToolError) {
+        let text = options.value("store") ?? ""
+        guard !text.contains("://") || text.lowercased().hasPrefix("sqlite://") else { return }
+        let path = path(of: text)
+        if !makes, access(path, F_OK) != 0 {
+            throw .disk("there is no queue \(Printable.line(path)); queue add makes one")
+        }
+        let directory = PathText.directory(of: path)
+        if access(directory.isEmpty ? "." : directory, F_OK) != 0 {
+            throw .disk("there is no directory \(Printable.line(directory))")
+        }
+    }
+
+    private static func path(of text: String) -> String {
+        text.lowercased().hasPrefix("sqlite://") ? String(text.dropFirst("sqlite://".count)) : text
+    }
+
+    private static func postgres(_ address: String, _ options: Options) throws(ToolError) -> SharedQueueStore {
+        #if Postgres
+        let schema = options.value("schema") ?? "convoy"
+        let isName = schema.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") }
+        guard isName, (1...63).contains(schema.utf8.count) else {
+            throw options.usage("--schema takes letters, digits and underscores, at most 63")
+        }
+        return .postgres(address, schema: schema)
+        #else
+        throw options.usage("this convoy was built without PostgreSQL: swift build --product convoy --traits Postgres")
+        #endif
+    }
+}
+
+/// Calls of a shared queue on a thread that may wait.
+enum QueueCall {
+    /// Waits for the result. Not for a thread of Swift's pool.
+    static func result<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) throws(ToolError) -> Value {
+        let isOver = DispatchSemaphore(value: 0)
+        let result = Mutex<Result<Value, any Error>?>(nil)
+        Task {
+            let ended: Result<Value, any Error>
+            do { ended = .success(try await body()) } catch { ended = .failure(error) }
+            result.withLock { $0 = ended }
+            isOver.signal()
+        }
+        isOver.wait()
+        switch result.withLock({ $0 }) {
+        case .success(let value): return value
+        case .failure(let error): throw toolError(error)
+        case nil: throw .failure("cancelled")
+        }
+    }
+
+    /// Connects to the database, and says so if that takes long: a database that cannot be reached is tried for 30 seconds.
+    ///
+    /// - Parameter makes: whether a file is made that is not there.
+    static func connect(
+        _ queue: SharedQueue, _ display: Display, _ options: Options, makes: Bool = false
+    ) throws(ToolError) {
+        try QueueStore.check(options, makes: makes)
+        let timer = DispatchSource.makeTimerSource()
+        timer.setEventHandler { display.complain("waiting for the database") }
+        timer.schedule(deadline: .now() + 3)
+        timer.resume()
+        defer { timer.cancel() }
+        _ = try result { try await queue.isPaused() }
+    }
+
+    static func toolError(_ error: any Error) -> ToolError {
+        guard let error = error as? SharedQueueError else { return .failure(ErrorText.line(for: error)) }
+        let line = Printable.line(Shown.text(error.description))
+        return switch error {
+        case .unavailable: ToolError(text: line, status: .failed(.connection))
+        case .diskFull: .disk(line)
+        case .unsuitableRequest, .secretInURL, .bodyTooLong, .unreadableBody, .unknownDependency, .dependencyCycle:
+            .usage(line)
+        default: .failure(line)
+        }
+    }
+}
+
+/// Times of options.
+enum QueueTime {
+    /// The seconds of a text such as `90`, `10m`, `2h` or `7d`; nil for anything else.
+    static func seconds(_ text: String) -> TimeInterval? {
+        let factors: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        let factor = text.last.flatMap { factors[$0] }
+        let digits = factor == nil ? text[...] : text.dropLast()
+        guard !digits.isEmpty, digits.utf8.allSatisfy({ ASCII.isDigit($0) || $0 == UInt8(ascii: ".") }),
+            let number = Double(digits), number * (factor ?? 1) <= 1e10
+        else { return nil }
+        return number * (factor ?? 1)
+    }
+
+    /// The time that an option says, from now on or by ISO 8601.
+    static func date(_ name: String, _ options: Options) throws(ToolError) -> Date? {
+        guard let text = options.value(name) else { return nil }
+        if let seconds = seconds(text) { return Date(timeIntervalSinceNow: seconds) }
+        if let date = try? Date(text, strategy: .iso8601) { return date }
+        throw options.usage("--\(name) takes a time from now on, as 90, 10m, 2h or 7d, or one as 2026-12-01T09:00:00Z")
+    }
+
+    static func text(_ date: Date) -> String { date.formatted(.iso8601) }
+}

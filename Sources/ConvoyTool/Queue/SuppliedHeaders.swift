@@ -1,0 +1,48 @@
+import Convoy
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// The header fields that a worker adds to what is stored: secrets to the servers of `--secrets-for` only, others where a
+/// request does not have them.
+struct SuppliedHeaders: Sendable {
+    private var secrets: [(name: String, value: String)] = []
+    private var others: [(name: String, value: String)] = []
+    private let servers: Set<Target>
+    /// The URLs of `--secrets-for`.
+    let urls: [URL]
+
+    init(_ options: Options) throws(ToolError) {
+        urls = try options.all("secrets-for").map { text throws(ToolError) in try DownloadURL.parse(text) }
+        servers = Set(urls.compactMap { Target($0) })
+        for text in options.all("header") {
+            do throws(ToolError) { try Headers.check(text) } catch { throw options.usage(error.text) }
+            let (name, value) = Headers.parts(of: text)
+            if Self.isSecret(name, value) { secrets.append((name, value)) } else { others.append((name, value)) }
+        }
+        if let agent = options.value("user-agent") { others.append(("User-Agent", agent)) }
+        guard urls.isEmpty else { return }
+        if options.has("user") { throw options.usage("--user needs --secrets-for URL: a queue has URLs of many servers") }
+        if let name = secrets.first?.name {
+            throw options.usage("\(Printable.line(name)) needs --secrets-for URL: a queue has URLs of many servers")
+        }
+    }
+
+    /// Whether a field is not stored, and sent to the servers of `--secrets-for` only.
+    static func isSecret(_ name: String, _ value: String) -> Bool { SecretClassifier.standard.shown(name, value) != value }
+
+    func apply(to operation: HTTPRequestOperation) {
+        let isForServer = operation.request.url.flatMap { Target($0) }.map(servers.contains) ?? false
+        let (secrets, others) = (isForServer ? secrets : [], others)
+        guard !secrets.isEmpty || !others.isEmpty else { return }
+        let prepare = operation.prepare
+        operation.prepare = { request in
+            try prepare?(&request)
+            for field in others where request.value(forHTTPHeaderField: field.name) == nil {
+                request.setValue(field.value, forHTTPHeaderField: field.name)
+            }
+            for field in secrets { request.setValue(field.value, forHTTPHeaderField: field.name) }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import Convoy
+import ConvoySharedQueue
+import Dispatch
+import Foundation
+
+/// Shows what a worker does: a line for each attempt, and on a terminal one that changes.
+final class WorkBoard: Sendable {
+    private let display: Display
+    private let printsJSON: Bool
+    /// Lines are written here, so that a reader that does not read stops no transfer.
+    private let queue = DispatchQueue(label: "convoy.work")
+
+    init(_ display: Display, printsJSON: Bool) { (self.display, self.printsJSON) = (display, printsJSON) }
+
+    /// Says how an attempt ends, when it has.
+    func watch(_ operation: HTTPRequestOperation, _ entry: SharedQueueWorker.ClaimedEntry) {
+        let method = operation.request.httpMethod ?? "GET"
+        let url = operation.request.url?.absoluteString ?? ""
+        let end = { @Sendable [self] (operation: HTTPRequestOperation, error: (any Error)?) in
+            let (status, bytes) = (operation.statusCode, operation.transferProgress.bytesReceived)
+            queue.async { [self] in printEnd(of: entry, method, url, status, bytes, error) }
+        }
+        operation.setCompletionHandler(success: { operation, _ in end(operation, nil) }, failure: { end($0, $1) })
+    }
+
+    private func printEnd(
+        of entry: SharedQueueWorker.ClaimedEntry, _ method: String, _ url: String, _ status: Int?, _ bytes: Int64,
+        _ error: (any Error)?
+    ) {
+        let text = error.map { ErrorText.line(for: $0) }
+        if printsJSON {
+            var line = JSONLine()
+            line.add("id", entry.id.text)
+            line.add("attempt", Int64(entry.attempt))
+            line.add("tag", entry.tag)
+            line.add("method", method)
+            line.add("url", Shown.url(url))
+            line.add("status", status.map(Int64.init))
+            line.add("bytes", bytes)
+            line.add("error", text)
+            return display.emit(line.text)
+        }
+        let request = Printable.line("\(method) \(Shown.url(url))")
+        if let text {
+            display.complain("\(request): \(text) (attempt \(entry.attempt), \(entry.id.text))", isMarked: true)
+        } else {
+            display.say("\(request): \(status.map { "\($0), " } ?? "")\(Amounts.bytes(bytes))")
+        }
+    }
+
+    /// Says that the worker is about to stop.
+    func showStop() {
+        queue.async { [display] in
+            display.say("stopping when what was claimed has ended; once more gives that back")
+        }
+    }
+
+    /// Draws the line that changes.
+    func show(_ statistics: SharedQueueWorker.Statistics, isStopping: Bool) {
+        guard display.isLive else { return }
+        var parts = ["\(statistics.running) running", "\(statistics.succeeded) succeeded"]
+        if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be tried again") }
+        if statistics.failed > 0 { parts.append("\(statistics.failed) failed") }
+        if !statistics.isConnected { parts.append("no connection to the database") }
+        if isStopping { parts.append("stopping") }
+        display.show([Printable.cut(parts.joined(separator: ", "), to: display.size.columns - 1)])
+    }
+
+    /// Waits until all lines are written, and says what was done.
+    func finish(_ statistics: SharedQueueWorker.Statistics) {
+        queue.sync {}
+        display.clear()
+        guard !printsJSON else { return }
+        var parts = ["\(statistics.succeeded) succeeded"]
+        if statistics.failedForNow > 0 { parts.append("\(statistics.failedForNow) to be tried again") }
+        if statistics.failed > 0 { parts.append("\(statistics.failed) failed") }
+        if statistics.abandoned > 0 { parts.append("\(statistics.abandoned) given back") }
+        display.say(parts.joined(separator: ", "))
+    }
+}

@@ -1,0 +1,189 @@
+import ConvoySharedQueue
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// `convoy queue`, on each store.
+@Suite struct QueueCommandTests {
+    @Test(arguments: QueueGround.Store.available)
+    func `what is added is carried out in the order of its dependencies, and shown`(_ store: QueueGround.Store) async throws
+    {
+        let ground = try QueueGround(store), bench = ground.bench
+        bench.server.route("GET", "/first", .text("hello\u{1B}[2J"))
+        bench.server.route("POST", "/second", .text("thanks"))
+        let first = try await ground.add(bench.url("/first"), "--keep-body", "--tag", "code", "--priority", "low")
+        let second = try await ground.add(bench.url("/second"), "--data", "body", "--after", first.text, "--group", "both")
+        let listed = try await ground.queue("list").outputLines
+        #expect(
+            listed == [
+                "\(first.text) ready     GET \(bench.url("/first")) [code]",
+                "\(second.text) held      POST \(bench.url("/second"))",
+            ])
+        let done = try await ground.work("--until-empty")
+        #expect(done.status == 0, "\(done.errors)")
+        #expect(done.outputLines.last == "2 succeeded")
+        #expect(bench.server.requests.map(\.path) == ["/first", "/second"])
+        #expect(bench.server.requests.last?.body == Data("body".utf8))
+        #expect(bench.server.requests.last?.headers["Idempotency-Key"] != nil)
+        let shown = try await ground.queue("show", first.text)
+        #expect(shown.output.contains("state:        done\n") && shown.output.contains("needed by:    \(second.text)\n"))
+        #expect(shown.output.contains("hello?[2J") && !shown.output.contains("\u{1B}"))
+        let object = try #require(try await ground.queue("show", "--json", second.text).objects().first)
+        #expect(object["dependencies"] as? String == first.text && object["group"] as? String == "both")
+        #expect(object["status"] as? Double == 200 && object["attempts"] as? Double == 1)
+        let stats = try await ground.queue("stats")
+        #expect(stats.output == "done      2\n", "\(stats.output)")
+        #expect(try await ground.queue("purge", "--all", "--older-than", "1d").output == "0 entries removed\n")
+        #expect(try await ground.queue("purge", "--tag", "code").output == "1 entry removed\n")
+        #expect(try await ground.queue("list").outputLines.count == 1)
+    }
+
+    @Test(arguments: QueueGround.Store.available)
+    func `what fails says why, and is tried again, paused and cancelled`(_ store: QueueGround.Store) async throws {
+        let ground = try QueueGround(store), bench = ground.bench
+        bench.server.route("/flaky", inTurn: [.status(404), .text("at last")])
+        let id = try await ground.add(bench.url("/flaky"))
+        let failed = try await ground.work("--until-empty")
+        #expect(failed.status == 1 && failed.errors.contains("404") && failed.errors.contains(id.text), "\(failed.errors)")
+        let listed = try await ground.queue("list", "--state", "failed", "--json").objects()
+        #expect(listed.count == 1 && (listed[0]["error"] as? String)?.contains("404") == true)
+        #expect(listed[0]["status"] as? Double == 404)
+        #expect(try await ground.queue("retry", "--state", "failed").output == "1 entry to be tried again\n")
+        #expect(try await ground.queue("pause", id.text).output == "1 entry paused\n")
+        #expect(try await ground.queue("pause", id.text).status == 1)
+        #expect(try await ground.work("--until-empty").outputLines == ["0 succeeded"])
+        #expect(try await ground.queue("resume", id.text).output == "1 entry resumed\n")
+        #expect(try await ground.work("--until-empty").status == 0)
+        let other = try await ground.add(bench.url("/flaky"))
+        #expect(try await ground.queue("cancel", other.text).output == "1 entry cancelled\n")
+        #expect(try await ground.queue("pause").output == "the queue is paused\n")
+        #expect(try await ground.queue("stats").output.hasPrefix("The queue is paused.\n"))
+        #expect(try await ground.queue("resume", "--json").output == "{\"action\":\"resume\",\"count\":null}\n")
+    }
+
+    @Test func `the same work is there once, and pages have a limit`() async throws {
+        let ground = try QueueGround(), url = ground.bench.url("/x")
+        let id = try await ground.add(url, "--unique", "k")
+        #expect(
+            try await ground.queue("add", url, "--unique", "k", "--json").output
+                == "{\"id\":\"\(id.text)\",\"isNew\":false}\n")
+        try await ground.fill(5, tag: "many")
+        let page = try await ground.queue("list", "--tag", "many", "--limit", "2", "--newest")
+        #expect(page.outputLines.count == 3 && page.output.contains("/none/4 [many]"), "\(page.output)")
+        let place = try #require(page.outputLines.last?.split(separator: " ").last.map(String.init))
+        let next = try await ground.queue("list", "--tag", "many", "--limit", "3", "--newest", "--behind", place)
+        #expect(next.output.contains("/none/2") && next.output.contains("/none/0") && !next.output.contains("/none/3"))
+    }
+
+    @Test func `limits are set one by one, and taken away`() async throws {
+        let ground = try QueueGround()
+        #expect(try await ground.queue("limit", "*", "--jobs", "4").output == "each other host: 4 at a time\n")
+        #expect(try await ground.queue("limit", "example.com", "--rate", "0.5").output == "example.com: 0.5 a second\n")
+        #expect(
+            try await ground.queue("limit", "example.com", "--jobs", "2", "--retries", "0.1").output
+                == "example.com: 2 at a time, 0.5 a second, 0.1 retries for each first attempt\n")
+        #expect(try await ground.queue("limit", "*", "--jobs", "none").output == "each other host: no limits of its own\n")
+        #expect(try await ground.queue.hosts().map(\.name) == ["example.com"])
+    }
+
+    @Test func `secrets are masked, refused or named, and not stored`() async throws {
+        let ground = try QueueGround()
+        let login = try await ground.queue("add", "https://ada:hunter2@example.com/")
+        #expect(login.status == 2 && login.errors.contains("would be stored") && !login.errors.contains("hunter2"))
+        let query = try await ground.queue("add", "https://example.com/?api_key=hunter2")
+        #expect(query.status == 2 && query.errors.contains("***") && !query.errors.contains("hunter2"), "\(query.errors)")
+        let header = try await ground.queue("add", ground.bench.url("/in"), "-H", "Authorization: Bearer hunter2")
+        #expect(header.status == 0)
+        #expect(
+            header.errors
+                == "convoy: secrets are not stored: a worker must have Authorization, by -H and --secrets-for\n")
+        for name in ground.bench.scratch.names {
+            #expect(try ground.bench.scratch.data(name).range(of: Data("hunter2".utf8)) == nil, "\(name)")
+        }
+    }
+
+    private static let mistakes: [(words: [String], line: String)] = [
+        (["queue"], "no action: \(actions)"), (["queue", "fly"], "unknown action 'fly': it must be \(actions)"),
+        (["queue", "list"], "no --store: a file, or postgresql://USER@HOST/NAME"),
+        (["queue", "list", "--store", "mysql://x"], "--store takes a file, or postgresql://USER@HOST/NAME"),
+        (["queue", "list", "--store", "q", "--schema", "x"], "--schema is for PostgreSQL"),
+        (["queue", "list", "--store", "q", "--keep-body"], "queue list has no --keep-body"),
+        (["queue", "list", "--store", "q", "x"], "unexpected argument 'x'"),
+        (
+            ["queue", "list", "--store", "q", "--state", "lost"],
+            "--state takes waiting, held, ready, leased, retrying, done, failed, cancelled or paused"
+        ),
+        (["queue", "list", "--store", "q", "--limit", "0"], "--limit takes a whole number from 1 to 10000"),
+        (["queue", "show", "--store", "q"], "no id of an entry"),
+        (["queue", "show", "--store", "q", "x"], "'x' is no id of an entry, as list prints it"),
+        (["queue", "retry", "--store", "q"], "queue retry needs an id, a filter or --all"),
+        (["queue", "purge", "--store", "q"], "queue purge needs an id, a filter or --all"),
+        (["queue", "purge", "--store", "q", "--older-than", "x"], "--older-than takes a time, as 90, 10m, 2h or 7d"),
+        (["queue", "add", "--store", "q"], "no URL"),
+        (["queue", "add", "--store", "q", "-o", "f", "a.test", "b.test"], "--output is for one URL"),
+        (
+            ["queue", "add", "--store", "q", "-o", "f", "--keep-body", "a.test"],
+            "--output and --keep-body contradict each other"
+        ),
+        (["queue", "add", "--store", "q", "-o", "f", "--data", "x", "a.test"], "a download is a GET without a body"),
+        (
+            ["queue", "add", "--store", "q", "--data", "x", "--body", "f", "a.test"],
+            "--data and --body contradict each other"
+        ),
+        (["queue", "add", "--store", "q", "--folder", "x", "a.test"], "--folder takes NAME=PATH"),
+        (["queue", "add", "--store", "q", "--method", "a b", "a.test"], "--method takes a method, as PUT"),
+        (
+            ["queue", "add", "--store", "q", "--deadline", "soon", "a.test"],
+            "--deadline takes a time from now on, as 90, 10m, 2h or 7d, or one as 2026-12-01T09:00:00Z"
+        ),
+        (["queue", "limit", "--store", "q"], "no host; '*' stands for each that has no limits"),
+        (["queue", "limit", "--store", "q", "*"], "no limit: --jobs, --rate or --retries"),
+        (["queue", "limit", "--store", "q", "*", "--jobs", "0"], "--jobs takes a whole number from 1, or none"),
+        (["work", "--store", "q", "x"], "unexpected argument 'x'"),
+        (["work", "--store", "q", "--lease", "0"], "--lease takes from 1 to 86400 seconds"),
+        (["work", "--store", "q", "--folder", "x"], "--folder takes NAME=DIR"),
+        (["work", "--store", "q", "--per-second", "0"], "--per-second takes a number of requests"),
+        (
+            ["work", "--store", "q", "--metrics", "0.0.0.0:1"],
+            "--metrics takes a port of this machine: 9187, or 127.0.0.1:9187"
+        ),
+        (["work", "--store", "q", "-u", "a:b"], "--user needs --secrets-for URL: a queue has URLs of many servers"),
+        (["work", "--store", "q", "-H", "Cookie: a=b"], "Cookie needs --secrets-for URL: a queue has URLs of many servers"),
+    ]
+
+    private static let actions = "add, list, show, stats, retry, cancel, pause, resume, purge, limit or serve"
+
+    @Test(arguments: mistakes) func `a mistake is one line, with status 2`(_ words: [String], _ line: String) async throws {
+        let scratch = try Scratch()
+        let result = try await ToolProcess.run(words, in: scratch.url)
+        #expect(result.status == 2 && result.output.isEmpty)
+        #expect(result.errors == "convoy: \(line); try 'convoy \(words[0]) --help'\n")
+    }
+
+    @Test func `a store that cannot be is an error, and an entry that is not there`() async throws {
+        let ground = try QueueGround()
+        let missing = try await ToolProcess.run(
+            ["queue", "add", "--store", "nowhere/queue.sqlite", "a.test"], in: ground.bench.scratch.url)
+        #expect(missing.status == 8 && missing.errors == "convoy: there is no directory nowhere\n")
+        // A name that is mistyped makes no queue.
+        let typo = try await ToolProcess.run(["queue", "list", "--store", "typo"], in: ground.bench.scratch.url)
+        #expect(typo.status == 8 && typo.errors == "convoy: there is no queue typo; queue add makes one\n")
+        #expect(ground.bench.scratch.names.isEmpty)
+        _ = try await ground.add(ground.bench.url("/x"))
+        let id = UUID()
+        let unknown = try await ground.queue("show", id.text)
+        #expect(unknown.status == 1 && unknown.errors == "convoy: No entry is called \(id.text).\n")
+        #if !Postgres
+        let other = try await ToolProcess.run(["queue", "list", "--store", "postgresql://x"], in: ground.bench.scratch.url)
+        #expect(other.status == 2 && other.errors.contains("--traits Postgres"))
+        #endif
+    }
+
+    @Test func `times are seconds, minutes, hours and days`() {
+        #expect(["90", "1.5m", "2h", "7d", "3s"].map(QueueTime.seconds) == [90, 90, 7200, 604_800, 3])
+        #expect(["", "m", "-1", "1w", "1e3", "x", "9999999999d"].allSatisfy { QueueTime.seconds($0) == nil })
+    }
+}

@@ -1,0 +1,167 @@
+import Convoy
+import ConvoySharedQueue
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTool
+
+/// A browser without cookies of its own that looks at the page of a queue.
+struct QueuePage {
+    let port: UInt16
+    var token = ""
+    let manager = HTTPRequestOperationManager(baseURL: nil)
+
+    struct Answer: Sendable {
+        var status: Int
+        var text: String
+        var fields: [String: String]
+    }
+
+    func get(_ path: String, host: String? = nil, cookie: String? = nil) async throws -> Answer {
+        try await send("GET", path, host: host, cookie: cookie, body: nil, fields: [:])
+    }
+
+    func post(
+        _ path: String, _ form: String, cookie: String? = nil, host: String? = nil, fields: [String: String] = [:]
+    ) async throws -> Answer {
+        try await send("POST", path, host: host, cookie: cookie, body: form, fields: fields)
+    }
+
+    private func send(
+        _ method: String, _ path: String, host: String?, cookie: String?, body: String?, fields: [String: String]
+    ) async throws -> Answer {
+        var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)\(path)")))
+        request.httpMethod = method
+        request.httpBody = body.map { Data($0.utf8) }
+        if let host { request.setValue(host, forHTTPHeaderField: "Host") }
+        if let cookie { request.setValue("convoy-\(port)=\(cookie)", forHTTPHeaderField: "Cookie") }
+        for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
+        let operation = HTTPRequestOperation(request: request)
+        operation.redirectHandler = { _, _, _ in nil }
+        await withCheckedContinuation { continuation in
+            operation.completionQueue = .global()
+            operation.setCompletionHandler(
+                success: { _, _ in continuation.resume() }, failure: { _, _ in continuation.resume() })
+            operation.start()
+        }
+        let all = operation.response?.allHeaderFields ?? [:]
+        return Answer(
+            status: try #require(operation.statusCode),
+            text: String(decoding: operation.responseData ?? Data(), as: UTF8.self),
+            fields: Dictionary(all.map { ("\($0.key)".lowercased(), "\($0.value)") }) { $1 })
+    }
+}
+
+/// `convoy queue serve`.
+@Suite struct QueuePageTests {
+    let ground: QueueGround
+    let process: ToolProcess
+    let page: QueuePage
+
+    init() async throws {
+        ground = try QueueGround()
+        // A page makes no queue.
+        _ = try await ground.queue.isPaused()
+        process = try ground.start("queue", "serve", "--json")
+        try await process.waitForOutput("\n")
+        let line = try process.output()
+        let match = try #require(line.firstMatch(of: /http:\/\/127\.0\.0\.1:([0-9]+)\/\?token=([0-9a-f]{64})"/))
+        page = QueuePage(port: try #require(UInt16(match.1)), token: String(match.2))
+    }
+
+    private func end() async throws {
+        process.send(signal: SIGINT)
+        #expect(try await process.finished().status == -SIGINT)
+    }
+
+    @Test func `nothing is shown or changed without the token, or on another host`() async throws {
+        let id = try await ground.add(ground.bench.url("/x"))
+        let wrong = String(repeating: "0", count: 64)
+        for path in ["/", "/?token=\(wrong)", "/?token=", "/entry?id=\(id.text)", "/style.css"] {
+            #expect(try await page.get(path).status == 403, "\(path)")
+            #expect(try await page.get(path, cookie: wrong).status == 403, "\(path)")
+        }
+        #expect(try await page.get("/?token=\(page.token)", host: "evil.example:\(page.port)").status == 403)
+        #expect(try await page.get("/metrics", host: "evil.example").status == 403)
+        let form = "cancel=\(id.text)"
+        #expect(try await page.post("/entries", form).status == 403)
+        // A form of another site has the cookie at the most.
+        #expect(try await page.post("/entries", form, cookie: page.token).status == 403)
+        #expect(try await page.post("/entries", "\(form)&token=\(wrong)", cookie: page.token).status == 403)
+        #expect(try await page.post("/entries", "\(form)&token=\(page.token)").status == 403)
+        let whole = "\(form)&token=\(page.token)"
+        #expect(try await page.post("/entries", whole, cookie: page.token, host: "evil.example").status == 403)
+        let foreign = ["Origin": "http://evil.example"]
+        #expect(try await page.post("/entries", whole, cookie: page.token, fields: foreign).status == 403)
+        #expect(try await page.get("/entries?cancel=\(id.text)&token=\(page.token)").status == 303)
+        #expect(try await ground.queue.entry(id).state == .ready)
+        #expect(try await page.post("/entries", whole, cookie: page.token).status == 303)
+        #expect(try await ground.queue.entry(id).state == .cancelled)
+        try await end()
+    }
+
+    @Test func `the token leaves the address, and the page allows no foreign code`() async throws {
+        let first = try await page.get("/?token=\(page.token)&state=failed")
+        #expect(first.status == 303 && first.fields["location"] == "/?state=failed")
+        let cookie = try #require(first.fields["set-cookie"])
+        #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"))
+        let shown = try await page.get("/", cookie: page.token)
+        #expect(shown.status == 200 && shown.text.contains("There are none here."))
+        #expect(shown.fields["content-security-policy"]?.contains("default-src 'none'") == true)
+        #expect(shown.fields["cache-control"] == "no-store" && shown.fields["x-content-type-options"] == "nosniff")
+        for (path, type) in [("/style.css", "text/css; charset=utf-8"), ("/page.js", "text/javascript; charset=utf-8")] {
+            #expect(try await page.get(path, cookie: page.token).fields["content-type"] == type)
+        }
+        #expect(try await page.get("/metrics").text.contains("convoy_queue_entries{state=\"ready\"} 0\n"))
+        #expect(try await page.get("/other", cookie: page.token).status == 404)
+        try await end()
+    }
+
+    @Test func `values are text and never HTML, wherever they come from`() async throws {
+        let evil = "<script>alert('1')</script>\"&"
+        ground.bench.server.route("/bad", .text(evil).status(404, reason: "<script>"))
+        var request = SharedRequest(URLRequest(url: try #require(URL(string: ground.bench.url("/bad?q='<script>\"")))))
+        (request.tag, request.group, request.uniqueKey) = (evil, evil, evil)
+        request.responseBody = .entry()
+        request.maximumAttempts = 1
+        let id = try await ground.queue.enqueue(request)
+        #expect(try await ground.work("--until-empty").status == 1)
+        for path in [
+            "/", "/entry?id=\(id.text)", "/?tag=%3Cscript%3E", "/?host=%22%3E%3Cscript%3E", "/?x=%22%3E%3Cscript%3E",
+        ] {
+            let text = try await page.get(path, cookie: page.token).text
+            #expect(text.contains("<main>"), "\(path)")
+            #expect(text.components(separatedBy: "<script").count == 2 && !text.contains("<script>"), "\(path)")
+        }
+        let text = try await page.get("/", cookie: page.token).text
+        #expect(text.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;"))
+        #expect(HTML.text("a\u{202E}\u{7}b") == "a??b")
+        try await end()
+    }
+
+    @Test func `thousands of rows come in pages, which lead from one to the next`() async throws {
+        try await ground.fill(2_500, tag: "bulk")
+        try await ground.queue.cancel(SharedQueue.Filter())
+        var seen: Set<Substring> = [], path: String? = "/?state=cancelled", count = 0
+        while let next = path {
+            let text = try await page.get(next, cookie: page.token).text
+            let rows = text.matches(of: /href="\/entry\?id=([0-9a-f-]{36})"/).map(\.1)
+            #expect(rows.count <= 100 && seen.isDisjoint(with: rows))
+            seen.formUnion(rows)
+            count += 1
+            path = text.firstMatch(of: /rel="next" href="([^"]+)"/).map { String($0.1).replacing("&amp;", with: "&") }
+        }
+        #expect(seen.count == 2_500 && count == 25)
+        let form = "token=\(page.token)&retry=all"
+        let answer = try await page.post("/entries?state=cancelled&tag=bulk", form, cookie: page.token)
+        #expect(answer.status == 303 && answer.fields["location"] == "/?state=cancelled&tag=bulk")
+        #expect(try await ground.queue.counts()[.ready] == 2_500)
+        #expect(try await page.post("/pause", "token=\(page.token)", cookie: page.token).status == 303)
+        #expect(try await ground.queue.isPaused())
+        #expect(try await page.get("/", cookie: page.token).text.contains("<strong>Paused</strong>"))
+        try await end()
+    }
+}
