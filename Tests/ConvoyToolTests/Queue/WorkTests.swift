@@ -19,10 +19,10 @@ import Testing
         try await worker.waitForOutput("stopping when")
         bench.gate.open()
         let result = try await worker.finished()
-        // It had claimed one more than it carries out at a time.
-        #expect(result.status == 0 && result.outputLines.last == "2 succeeded", "\(result)")
-        #expect(try await ground.queue.counts() == [.done: 2, .ready: 2])
-        #expect(bench.server.requests.count == 2)
+        // It may have claimed one more than it carries out at a time.
+        let done = bench.server.requests.count
+        #expect(result.status == 0 && result.outputLines.last == "\(done) succeeded" && done < 4, "\(result)")
+        #expect(try await ground.queue.counts() == [.done: done, .ready: 4 - done])
     }
 
     @Test func `a second signal gives back what runs`() async throws {
