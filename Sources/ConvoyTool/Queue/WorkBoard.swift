@@ -2,6 +2,7 @@ import Convoy
 import ConvoySharedQueue
 import Dispatch
 import Foundation
+import FoundationNetworking
 
 /// Shows what a worker does: a line for each attempt, and on a terminal one that changes.
 final class WorkBoard: Sendable {
@@ -40,6 +41,8 @@ final class WorkBoard: Sendable {
             line.add("error", text)
             return display.emit(line.text)
         }
+        // It was given back, or cancelled in the queue.
+        if (error as? URLError)?.code == .cancelled { return }
         let request = Printable.line("\(method) \(Shown.url(url))")
         if let text {
             display.complain("\(request): \(text) (attempt \(entry.attempt), \(entry.id.text))", isMarked: true)
@@ -51,7 +54,7 @@ final class WorkBoard: Sendable {
     /// Says that the worker is about to stop.
     func showStop() {
         queue.async { [display] in
-            display.say("stopping when what was claimed has ended; once more gives that back")
+            display.say("stopping when what runs has ended; once more gives that back")
         }
     }
 
