@@ -1,11 +1,10 @@
 /// Where an entry of a ``SharedQueue`` is.
 ///
-/// The states, the events and the transitions between them are one table, ``WorkState/transitions``. Both stores and the
-/// tests use it.
+/// The states, the events and the transitions between them are one table. Both stores and the tests use it.
 public enum WorkState: String, Sendable, Hashable, CaseIterable {
     /// Its time has not come yet.
     case waiting
-    /// A dependency has not ended, or has failed under ``FailedDependencyPolicy/hold``.
+    /// A dependency has not ended, or has failed under `FailedDependencyPolicy.hold`.
     case held
     /// A worker can claim it.
     case ready

@@ -139,6 +139,7 @@ extension SharedQueue {
     /// The entries that a filter means, in the order in which they were enqueued.
     ///
     /// - Parameters:
+    ///   - filter: which entries.
     ///   - place: the ``Entry/sequence`` behind which to go on; nil for the first ones.
     ///   - newestFirst: whether the order is the other way round.
     ///   - limit: how many at most; from 1 to 10,000.
