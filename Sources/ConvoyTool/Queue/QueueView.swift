@@ -17,7 +17,9 @@ struct QueueView: Sendable {
 
     init(_ queue: SharedQueue, _ query: QueueQuery) async throws(SharedQueueError) {
         (name, self.query) = (queue.store.name, query)
-        overview = try await QueueOverview(queue)
+        var filter = query.filter
+        filter.states = nil
+        overview = try await QueueOverview(queue, filter)
         let place = query["behind"].flatMap { Int64($0) }
         let entries = try await queue.entries(query.filter, behind: place, newestFirst: true, limit: Self.rowCount + 1)
         hasMore = entries.count > Self.rowCount

@@ -155,6 +155,8 @@ struct QueuePage {
             path = text.firstMatch(of: /rel="next" href="([^"]+)"/).map { String($0.1).replacing("&amp;", with: "&") }
         }
         #expect(seen.count == 2_500 && count == 25)
+        #expect(try await page.get("/?tag=bulk", cookie: page.token).text.contains("<b>2500</b> all"))
+        #expect(try await page.get("/?tag=none", cookie: page.token).text.contains("<b>0</b> all"))
         let form = "token=\(page.token)&retry=all"
         let answer = try await page.post("/entries?state=cancelled&tag=bulk", form, cookie: page.token)
         #expect(answer.status == 303 && answer.fields["location"] == "/?state=cancelled&tag=bulk")
