@@ -26,9 +26,9 @@ enum PostgresSchema {
                     priority smallint NOT NULL, attempts integer NOT NULL, attempt_limit bigint NOT NULL,
                     sends_again smallint NOT NULL, lease bigint NOT NULL, worker uuid, status integer, size bigint,
                     error text, kept bigint, expires bigint, changed bigint NOT NULL, enqueued bigint NOT NULL, batch text,
-                    unique_key text
+                    unique_key text, begun smallint NOT NULL
                 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
-                CREATE INDEX entry_ready ON entry (lane, place) WHERE state = 2;
+                CREATE INDEX entry_ready ON entry (lane, place, sequence) WHERE state = 2;
                 CREATE INDEX entry_due ON entry (due) WHERE state IN (0, 4);
                 CREATE INDEX entry_worker ON entry (worker) WHERE state = 3;
                 CREATE INDEX entry_leased_host ON entry (host) WHERE state = 3;

@@ -108,7 +108,8 @@ import Testing
         _ = try await queue.counts()
         for _ in 0..<3 {
             try server.run(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'convoy' AND pid <> pg_backend_pid()")
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'convoy' AND pid <> pg_backend_pid()"
+            )
             #expect(try await queue.counts().isEmpty)
         }
     }

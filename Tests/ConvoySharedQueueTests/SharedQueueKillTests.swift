@@ -37,7 +37,7 @@ import Testing
         arguments: StoreKind.available)
     func kills(kind: StoreKind) async throws {
         let count = Self.number("CONVOY_SHARED_REQUESTS", 240), killCount = Self.number("CONVOY_SHARED_KILLS", 12)
-        let isLong = count > 1000, workerCount = isLong ? 8 : 4, limit = 6
+        let isLong = count > 1000, workerCount = isLong ? 8 : 4, limit = 6, period = isLong ? 100 : 10
         let test = try TestStore(kind)
         let database = isLong && kind == .postgres ? try PostgresServer(synchronizes: true) : nil
         defer { database?.stop() }
@@ -53,9 +53,9 @@ import Testing
                 seen[request.text, default: []].append(request.headers["Idempotency-Key"] ?? "none")
                 return seen[request.text]?.count ?? 1
             }
-            // Of each ten, some fail at first in some way.
+            // Of each ten, or of each hundred, some fail at first in some way.
             guard attempt == 1, let number = Int(request.text) else { return .text("done") }
-            switch number % 10 {
+            switch number % period {
             case 1: return .status(500)
             case 2: return .status(503, headers: ["Retry-After": "0"])
             case 3: return .text("cut").failing(.reset(afterBytes: 1))
@@ -106,10 +106,12 @@ import Testing
         #expect(all.count == count, "each was seen")
         #expect(all.values.allSatisfy { Set($0).count == 1 && $0[0] != "none" }, "each under its own key")
         // A failure of the server is one more; beyond that at most what was leased at a kill.
-        let extra = all.reduce(0) { $0 + $1.value.count - ([1, 2, 3, 4].contains((Int($1.key) ?? 0) % 10) ? 2 : 1) }
+        let extra = all.reduce(0) { $0 + $1.value.count - ([1, 2, 3, 4].contains((Int($1.key) ?? 0) % period) ? 2 : 1) }
         #expect(extra <= kills * 8 + 8 * workerCount * (database == nil ? 0 : 3))
         #expect(meter.withLock { $0.most } <= limit)
-        if isLong { print("\(kind): \(count) requests, \(kills) kills, \(extra) sent once more, in \(ContinuousClock.now - begun)") }
+        if isLong {
+            print("\(kind): \(count) requests, \(kills) kills, \(extra) sent once more, in \(ContinuousClock.now - begun)")
+        }
     }
 
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }

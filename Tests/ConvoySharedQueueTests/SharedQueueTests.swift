@@ -222,7 +222,44 @@ import Testing
         #expect(meter.withLock { $0.most } <= 3)
     }
 
-    @Test("A worker carries out no more at once than it is told, however much it claims ahead", arguments: StoreKind.available)
+    @Test("A POST without a key is sent once, and what of it was claimed ahead goes on", arguments: StoreKind.available)
+    func once(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        let gate = TestServer.Gate()
+        server.route("POST", "/once", .text("late").held(by: gate))
+        var post = URLRequest(url: server.url("/once"))
+        post.httpMethod = "POST"
+        let requests = (0..<4).map { _ in SharedRequest(post) }
+        try await queue.enqueue(requests)
+        let worker = worker(queue, jobs: 2)
+        async let running: Void = worker.run()
+        _ = try await server.waitForRequests(count: 2)
+        worker.stop(.now)
+        try await running
+        gate.open()
+        let states = try await queue.counts()
+        #expect(states == [.failed: 2, .ready: 2])
+        let errors = try await queue.entries().compactMap(\.errorDescription)
+        #expect(errors.count == 2)
+        #expect(errors.allSatisfy { $0.hasPrefix(WorkStanding.unknownOutcome) })
+        #expect(server.requests.allSatisfy { $0.headers["Idempotency-Key"] == nil })
+    }
+
+    @Test(
+        "Limits of a host hold whether its port is named or not",
+        arguments: [
+            ("a.example:80", "a.example"), ("a.example:443", "a.example"), ("https://A.example", "a.example"),
+            ("a.example:81", "a.example:81"),
+        ])
+    func hostNames(given: String, name: String) async throws {
+        let test = try TestStore(.sqlite), queue = SharedQueue(store: test.store)
+        try await queue.setLimits(HostLimits(maximumConcurrentRequests: 1), host: given)
+        #expect(try await queue.hosts().map(\.name) == [name])
+        await #expect(throws: SharedQueueError.self) { try await queue.setLimits(nil, host: "a b") }
+    }
+
+    @Test(
+        "A worker carries out no more at once than it is told, however much it claims ahead", arguments: StoreKind.available)
     func jobs(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let meter = Mutex((now: 0, most: 0))

@@ -20,7 +20,8 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
         return false
         #endif
     }()
-    static let postgresReason: Comment = "needs the trait Postgres, and PostgreSQL. Debian, Ubuntu: apt-get install postgresql libpq-dev"
+    static let postgresReason: Comment =
+        "needs the trait Postgres, and PostgreSQL. Debian, Ubuntu: apt-get install postgresql libpq-dev"
 
     /// Those that are there. `StoresTests` says by its name when PostgreSQL is not.
     static let available: [StoreKind] = hasPostgres ? allCases : [.sqlite]

@@ -65,6 +65,12 @@ import Testing
     @Test("What must not be sent twice fails when its worker has ended")
     func unknownOutcome() {
         let (standing, _) = leased { $0.sendsAgain = false }
+        #expect(!standing.apply(.begin(lease: 7), now: 2))
+        let unsent = standing.standing
+        #expect(standing.apply(.expire, now: 2))
+        #expect(standing.state == .ready, "nothing of it was sent")
+        standing.standing = unsent
+        #expect(standing.apply(.begin(lease: 1), now: 2))
         #expect(!standing.apply(.pause, now: 2))
         #expect(standing.apply(.expire, now: 2))
         #expect(standing.state == .failed)
@@ -133,6 +139,7 @@ import Testing
                     case .becomeDue: .becomeDue
                     case .dependencyChange: .dependencies(open: -1, failed: 0)
                     case .claim: .claim(worker: worker)
+                    case .begin: .begin(lease: 1)
                     case .succeed: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .succeeded))
                     case .failForNow: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .failedForNow(delay: 0)))
                     case .failForGood: .report(WorkReport(id: UUID(), worker: worker, lease: 1, end: .failed))
@@ -255,7 +262,7 @@ private struct WorkModel {
         let id = Int.random(in: 0..<count, using: &random)
         let worker = workers[Int.random(in: 0..<workers.count, using: &random)]
         now += Int64.random(in: 0...3, using: &random)
-        switch Int.random(in: 0..<20, using: &random) {
+        switch Int.random(in: 0..<21, using: &random) {
         case 0..<6:
             if apply(.claim(worker: worker), to: id), let lease = entries[id]?.lease {
                 believed[worker, default: [:]][id] = lease
@@ -270,13 +277,17 @@ private struct WorkModel {
             let isAccepted = apply(.report(report), to: claimed)
             #expect(isAccepted == holds)
             believed[worker]?[claimed] = nil
-        case 12: if entries[id]?.state == .leased { _ = apply(.expire, to: id) }
-        case 13: _ = apply(.becomeDue, to: id)
-        case 14: _ = apply(.passDeadline, to: id)
-        case 15: _ = apply(.pause, to: id)
-        case 16: _ = apply(.resume, to: id)
-        case 17: _ = apply(.retry, to: id)
-        case 18:
+        case 12:
+            if let (claimed, lease) = believed[worker]?.randomElement(using: &random) {
+                _ = apply(.begin(lease: lease), to: claimed)
+            }
+        case 13: if entries[id]?.state == .leased { _ = apply(.expire, to: id) }
+        case 14: _ = apply(.becomeDue, to: id)
+        case 15: _ = apply(.passDeadline, to: id)
+        case 16: _ = apply(.pause, to: id)
+        case 17: _ = apply(.resume, to: id)
+        case 18: _ = apply(.retry, to: id)
+        case 19:
             if Int.random(in: 0..<4, using: &random) == 0 { _ = apply(.cancel, to: id) }
         default:
             if let (claimed, lease) = believed[worker]?.randomElement(using: &random) {

@@ -196,6 +196,8 @@ import Testing
         try store.enqueue([item, once])
         let dead = try store.worker(lasting: -1), alive = try store.worker()
         let work = try store.claim(worker: dead, limit: 2, tags: nil).entries
+        #expect(try store.begin(once.id, lease: work[1].lease))
+        #expect(try !store.begin(once.id, lease: work[1].lease + 1))
         try store.maintain()
         #expect(try store.state(item.id) == .ready)
         #expect(try store.state(once.id) == .failed)
@@ -207,6 +209,20 @@ import Testing
         #expect(try store.renew(alive, lasting: 1_000_000) == [item.id: again[0].lease])
         try store.release([item.id: again[0].lease], worker: alive)
         #expect(try store.standing(item.id)?.attempts == 1)
+    }
+
+    @Test(
+        "A worker that counts as dead claims nothing, as nothing of it would ever be taken back",
+        arguments: StoreKind.available)
+    func deadClaim(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.enqueue([.plain()])
+        let dead = try store.worker(lasting: -1)
+        try store.maintain()
+        let claim = try store.claim(worker: dead, limit: 1, tags: nil)
+        #expect(claim.isUnknown)
+        #expect(claim.entries.isEmpty)
+        #expect(try store.counts() == [.ready: 1])
     }
 
     @Test("Times come: not before, next attempts, deadlines, and the end of what is kept", arguments: StoreKind.available)
@@ -273,5 +289,31 @@ import Testing
         #expect(hosts.count == 1300)
         try store.enqueue((0..<30).map { .plain(host: "h\($0)", tag: "t\($0 % 3)") })
         #expect(try store.claim(worker: worker, limit: 99, tags: ["t1", "", "none"]).entries.count == 10)
+    }
+
+    @Test("SQLite searches no entries by their state but to list them, and never all")
+    func plans() throws {
+        let test = try TestStore(.sqlite), store = try test.open()
+        let database = try #require(store.database as? SQLiteWorkDatabase)
+        try store.setLimits(HostLimits(maximumConcurrentRequests: 9, requestsPerSecond: 100), host: WorkStore.everyHost)
+        let first = WorkItem.plain()
+        try store.enqueue([first, .plain(needs: [first.id]), .plain { $0.uniqueKey = "k" }])
+        let worker = try store.worker()
+        let work = try store.claim(worker: worker, limit: 9, tags: nil).entries
+        _ = try store.claim(worker: worker, limit: 9, tags: ["a"])
+        _ = try store.renew(worker, lasting: 1_000_000)
+        _ = try store.report(work.map { WorkReport($0, by: worker, .succeeded) })
+        try store.maintain()
+        let statements = database.translations.values
+        #expect(statements.count > 15)
+        for statement in statements where statement.contains("entry AS e") {
+            let parameters = (1...9).filter { statement.contains("?\($0)") }.count
+            let plan = try database.query(
+                "EXPLAIN QUERY PLAN \(statement)", Array(repeating: .text("[]"), count: parameters)
+            )
+            .compactMap { $0.text(3) }
+            let bad = plan.filter { $0.contains("entry_state") || $0 == "SCAN e" || $0.hasPrefix("SCAN e ") }
+            #expect(bad.isEmpty, "\(statement): \(plan)")
+        }
     }
 }

@@ -85,7 +85,8 @@ public struct HostLimits: Sendable, Hashable {
     public var maximumConcurrentRequests: Int? {
         didSet { maximumConcurrentRequests = maximumConcurrentRequests.map { max(1, $0) } }
     }
-    /// How many requests begin in a second; nil for no limit. May be a fraction. Negative and NaN count as 0.
+    /// How many requests begin in a second; nil for no limit. May be a fraction. Negative and NaN count as 0. After a pause those
+    /// of a second may begin at once.
     public var requestsPerSecond: Double? {
         didSet { requestsPerSecond = requestsPerSecond.map { $0 > 0 ? min($0, 1e9) : 0 } }
     }

@@ -22,6 +22,8 @@ package struct WorkStanding: Sendable, Equatable {
     package var maximumAttempts = 1
     /// Whether it may be sent again where it is unknown whether it has arrived.
     package var sendsAgain = true
+    /// Whether the request of the current attempt may have been sent. Only of those that are not sent again.
+    package var hasBegun = false
     /// The number of the last lease, by which a worker that has lost it is recognized.
     package var lease: Int64 = 0
     /// Who has leased it.
@@ -47,6 +49,8 @@ package struct WorkStanding: Sendable, Equatable {
         /// Dependencies have changed by these numbers.
         case dependencies(open: Int, failed: Int)
         case claim(worker: UUID)
+        /// Its request is about to be sent.
+        case begin(lease: Int64)
         case report(WorkReport)
         case release(worker: UUID, lease: Int64)
         case expire
@@ -110,6 +114,10 @@ package struct WorkStanding: Sendable, Equatable {
             self.worker = worker
             lease += 1
             attempts += 1
+            hasBegun = false
+        case .begin(let lease):
+            guard state == .leased, self.lease == lease else { return false }
+            hasBegun = true
         case .report(let report):
             guard state == .leased, lease == report.lease, worker == report.worker else { return false }
             conclude(report, now)
@@ -118,7 +126,7 @@ package struct WorkStanding: Sendable, Equatable {
             attempts -= 1
             state = .ready
         case .expire:
-            if !sendsAgain {
+            if !sendsAgain, hasBegun {
                 fail(Self.unknownOutcome)
             } else if attempts >= maximumAttempts {
                 fail("Its worker has ended, or was cut off, in the last of \(attempts) attempts.")
@@ -137,7 +145,7 @@ package struct WorkStanding: Sendable, Equatable {
             place(now)
         case .pause:
             // Nobody would know whether it has arrived.
-            if state == .leased, !sendsAgain { return false }
+            if state == .leased, !sendsAgain, hasBegun { return false }
             state = .paused
         }
         return true
@@ -194,6 +202,7 @@ extension WorkStanding.Change {
         case .becomeDue: .becomeDue
         case .dependencies: .dependencyChange
         case .claim: .claim
+        case .begin: .begin
         case .report(let report):
             switch report.end {
             case .succeeded: .succeed

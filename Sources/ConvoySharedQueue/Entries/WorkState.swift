@@ -31,6 +31,8 @@ extension WorkState {
         /// A dependency has ended, or runs again.
         case dependencyChange
         case claim
+        /// Its request is about to be sent.
+        case begin
         /// A worker reports the end of an attempt.
         case succeed, failForNow, failForGood
         /// A worker gives it back without an attempt.
@@ -64,6 +66,7 @@ extension WorkState {
         add(.becomeDue, [.waiting, .retrying], [.ready])
         add(.dependencyChange, [.held], places)
         add(.claim, [.ready], [.leased])
+        add(.begin, [.leased], [.leased])
         add(.succeed, [.leased], [.done])
         add(.failForNow, [.leased], [.retrying, .failed])
         add(.failForGood, [.leased], [.failed])

@@ -123,11 +123,15 @@ public final class SharedQueue: Sendable {
     @discardableResult
     public func cancel(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.cancel, filter) }
 
-    /// Tries entries again that have failed, were cancelled or wait for their next attempt; or lets those run that are held by
-    /// a dependency that has failed. They get all of their attempts anew, and keep their `Idempotency-Key`. Returns how many it
-    /// were.
+    /// Tries entries again that have failed or wait for their next attempt. Those that were cancelled or paused, wait for their
+    /// time, or are held by a dependency that has failed, too, if the filter names them or their states. They get all of their
+    /// attempts anew, and keep their `Idempotency-Key`. Returns how many it were.
     @discardableResult
-    public func retry(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.retry, filter) }
+    public func retry(_ filter: Filter) async throws(SharedQueueError) -> Int {
+        var filter = filter
+        if filter.ids == nil, filter.states == nil { filter.states = [.failed, .retrying] }
+        return try await apply(.retry, filter)
+    }
 
     /// Pauses entries. What a worker has under way of them is stopped, unless it must not be sent twice. Returns how many it
     /// were.
@@ -179,11 +183,11 @@ public final class SharedQueue: Sendable {
     }
 
     private static func authority(_ host: String) throws(SharedQueueError) -> String {
-        // 443 is left out as the port of https, and 80 as that of http.
-        guard let target = Target(host) ?? Target("https://\(host)") ?? Target("http://\(host)") else {
+        guard let target = Target(host) ?? Target("https://\(host)") else {
             throw .unsuitableRequest("\(host.debugDescription) is no host.")
         }
-        return target.authority
+        // Requests name neither 443, the port of https, nor 80, that of http.
+        return target.port == 80 ? target.host : target.authority
     }
 
     /// Closes the connection after the calls that were made. Later ones fail with ``SharedQueueError/closed``.

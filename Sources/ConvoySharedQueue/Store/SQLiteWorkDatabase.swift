@@ -5,7 +5,8 @@ import Foundation
 /// The shared queue of one machine, in a file that processes share.
 final class SQLiteWorkDatabase: WorkDatabase {
     private let database: Database
-    private var translations: [String: String] = [:]
+    /// The statements that were used, in SQLite's form.
+    private(set) var translations: [String: String] = [:]
     var dialect: WorkDialect { Self.dialect }
     var isBroken: Bool { !database.isCurrent }
 
@@ -31,8 +32,8 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 policy INTEGER NOT NULL, forgiven INTEGER NOT NULL, priority INTEGER NOT NULL, attempts INTEGER NOT NULL,
                 attempt_limit INTEGER NOT NULL, sends_again INTEGER NOT NULL, lease INTEGER NOT NULL, worker TEXT,
                 status INTEGER, size INTEGER, error TEXT, kept INTEGER, expires INTEGER, changed INTEGER NOT NULL,
-                enqueued INTEGER NOT NULL, batch TEXT, unique_key TEXT);
-            CREATE INDEX entry_ready ON entry (lane, place) WHERE state = 2;
+                enqueued INTEGER NOT NULL, batch TEXT, unique_key TEXT, begun INTEGER NOT NULL);
+            CREATE INDEX entry_ready ON entry (lane, place, sequence) WHERE state = 2;
             CREATE INDEX entry_due ON entry (due) WHERE state IN (0, 4);
             CREATE INDEX entry_worker ON entry (worker) WHERE state = 3;
             CREATE INDEX entry_leased_host ON entry (host) WHERE state = 3;
@@ -58,6 +59,18 @@ final class SQLiteWorkDatabase: WorkDatabase {
                 WITHOUT ROWID;
             CREATE TABLE queue (id INTEGER PRIMARY KEY CHECK (id = 0), paused INTEGER NOT NULL);
             INSERT INTO queue VALUES (0, 0);
+            -- What ANALYZE would find in a large queue, so that a young one is not searched by state.
+            ANALYZE;
+            DELETE FROM sqlite_stat1;
+            INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+                ('entry', 'sqlite_autoindex_entry_1', '1000000 1'), ('entry', 'entry_state', '1000000 250000 1'),
+                ('entry', 'entry_ready', '500000 5000 2 1'), ('entry', 'entry_due', '1000 2'),
+                ('entry', 'entry_worker', '1000 10'), ('entry', 'entry_leased_host', '1000 10'),
+                ('entry', 'entry_deadline', '1000 2'), ('entry', 'entry_expires', '1000000 2'),
+                ('entry', 'entry_batch', '100000 100 1'), ('entry', 'entry_key', '100000 1'),
+                ('dependency', 'dependency', '100000 2 1'), ('dependency', 'dependency_needed', '100000 2'),
+                ('request', 'request', '1000000 1'), ('result', 'result', '1000000 1');
+            ANALYZE sqlite_schema;
             """
         ])
 
@@ -110,18 +123,18 @@ final class SQLiteWorkDatabase: WorkDatabase {
     }
 
     func pick(_ lanes: [WorkLane], limit: Int) throws(SharedQueueError) -> [WorkRow] {
-        var found: [(place: Int64, row: WorkRow)] = []
+        var found: [(place: Int64, sequence: Int64, row: WorkRow)] = []
         for lane in lanes {
             for row in try query(
                 """
-                SELECT \(WorkStore.standingColumns), e.place FROM entry AS e WHERE e.state = 2 AND e.lane = $1
-                ORDER BY e.place LIMIT $2
+                SELECT \(WorkStore.standingColumns), e.place, e.sequence FROM entry AS e WHERE e.state = 2 AND e.lane = $1
+                ORDER BY e.place, e.sequence LIMIT $2
                 """, [.text(lane.name), .integer(Int64(lane.count))])
             {
-                found.append((row.integer(20) ?? 0, row))
+                found.append((row.integer(21) ?? 0, row.integer(22) ?? 0, row))
             }
         }
-        return found.sorted { $0.place < $1.place }.prefix(limit).map(\.row)
+        return found.sorted { ($0.place, $0.sequence) < ($1.place, $1.sequence) }.prefix(limit).map(\.row)
     }
 
     /// Other connections see it by the database's version.

@@ -26,6 +26,8 @@ package struct WorkClaim: Sendable {
     /// After how many microseconds another claim may bring something that this one could not; nil if that is unknown.
     package var wait: Int64?
     package var isPaused = false
+    /// Whether the worker counts as dead, and has to register anew.
+    package var isUnknown = false
     /// Whether entries were ready that their host did not allow: there may be room for them when others have ended.
     package var isHeldBack = false
 }
@@ -41,18 +43,20 @@ extension WorkStore {
     ///   - tags: only entries of these tags; nil for all.
     package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
         guard limit > 0 else { return WorkClaim() }
+        // Most of the time there is nothing, which is seen without a transaction.
+        let seen = try look(tags, locks: false)
+        guard !seen.lanes.isEmpty else { return seen.claim }
         return try transaction { () throws(SharedQueueError) in
-            let (now, isPaused, hasHosts) = try circumstances()
-            guard !isPaused else { return WorkClaim(isPaused: true) }
-            var lanes = try lanes(tags)
-            guard !lanes.isEmpty else { return WorkClaim() }
-            var hosts = hasHosts ? try shares(of: Set(lanes.map(\.host)), now) : [:]
-            var claim = WorkClaim(), allowed = hosts.mapValues(\.allowance)
-            if let first = hosts.values.compactMap({ $0.share.nextTime(after: now) }).min() { claim.wait = first - now }
-            claim.isHeldBack = !allowed.isEmpty
-            lanes.removeAll { allowed[$0.host] == 0 }
+            // One that counts as dead gets nothing that would never be taken back.
+            let known = try database.query(
+                "SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forShare)", [.id(worker)])
+            guard !known.isEmpty else { return WorkClaim(isUnknown: true) }
+            var (claim, lanes, shares, now) = try look(seen.lanes, locks: true)
+            claim.wait = [claim.wait, seen.claim.wait].compactMap(\.self).min()
+            claim.isHeldBack = claim.isHeldBack || seen.claim.isHeldBack
             guard !lanes.isEmpty else { return claim }
             let count = lanes.count == 1 ? limit : max(1, 2 * limit / lanes.count)
+            var allowed = shares.mapValues(\.allowance)
             for index in lanes.indices { lanes[index].count = min(count, limit, allowed[lanes[index].host] ?? .max) }
             var picked: [Locked] = []
             for row in try database.pick(lanes, limit: limit) {
@@ -65,14 +69,34 @@ extension WorkStore {
             }
             guard !picked.isEmpty else { return claim }
             try apply(.claim(worker: worker), to: picked, now)
-            for (host, state) in hosts where state.share.limits.requestsPerSecond != nil {
+            for (host, state) in shares where state.share.limits.requestsPerSecond != nil {
                 let count = picked.count { $0.host == host }
-                hosts[host]?.share.take(count)
+                shares[host]?.share.take(count)
             }
-            try write(hosts.mapValues(\.share).filter { $0.value.limits.requestsPerSecond != nil })
+            try write(shares.mapValues(\.share).filter { $0.value.limits.requestsPerSecond != nil })
             claim.entries = try requests(of: picked)
             return claim
         }
+    }
+
+    /// What a claim finds: the lanes from which it may take something, and what their hosts allow.
+    private typealias Found = (
+        claim: WorkClaim, lanes: [WorkLane], shares: [String: (share: HostShare, allowance: Int)], now: Int64
+    )
+
+    private func look(_ tags: [String]?, locks: Bool) throws(SharedQueueError) -> Found {
+        let lanes = try lanes(tags)
+        return try lanes.isEmpty ? (WorkClaim(), [], [:], 0) : look(lanes, locks: locks)
+    }
+
+    private func look(_ lanes: [WorkLane], locks: Bool) throws(SharedQueueError) -> Found {
+        let (now, isPaused, hasHosts) = try circumstances()
+        guard !isPaused else { return (WorkClaim(isPaused: true), [], [:], now) }
+        let shares = hasHosts ? try allowances(of: Set(lanes.map(\.host)), now, locks: locks) : [:]
+        var claim = WorkClaim()
+        if let first = shares.values.compactMap({ $0.share.nextTime(after: now) }).min() { claim.wait = first - now }
+        claim.isHeldBack = !shares.isEmpty
+        return (claim, lanes.filter { shares[$0.host]?.allowance != 0 }, shares, now)
     }
 
     /// Where entries are ready: the first lanes behind those of the last call.
@@ -115,11 +139,11 @@ extension WorkStore {
         ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
     }
 
-    /// What the hosts allow that have limits or a gate. Rows of hosts with limits are locked.
-    private func shares(
-        of hosts: Set<String>, _ now: Int64
+    /// What the hosts allow that have limits or a gate. Rows of hosts with limits are locked, if asked for.
+    private func allowances(
+        of hosts: Set<String>, _ now: Int64, locks: Bool
     ) throws(SharedQueueError) -> [String: (share: HostShare, allowance: Int)] {
-        let shares = try lockShares(of: hosts, now)
+        let shares = try shares(of: hosts, now, locks: locks)
         guard !shares.isEmpty else { return [:] }
         var leased: [String: Int] = [:]
         let counted = shares.filter { $0.value.limits.maximumConcurrentRequests != nil }

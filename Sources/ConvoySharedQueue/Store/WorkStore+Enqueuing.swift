@@ -155,13 +155,13 @@ extension WorkStore {
 
     private func insert(_ items: [WorkItem], _ now: Int64) throws(SharedQueueError) {
         var entries = WorkRowsText(), requests = WorkRowsText(), edges = WorkRowsText(), hasEdges = false
-        for (index, item) in items.enumerated() {
+        for item in items {
             let standing = item.standing
             let step = Int64(max(-8, min(8, item.priority))) * Self.priorityStep
             entries.append([
                 .id(item.id), .integer(item.kind.rawValue), .text(item.host), .text(item.tag),
                 .text(WorkLane(tag: item.tag, host: item.host).name), .text(item.batch), .text(item.uniqueKey),
-                .integer(Int64(item.priority)), .integer(now + Int64(index) - step), .integer(now),
+                .integer(Int64(item.priority)), .integer(now - step), .integer(now),
                 .integer(standing.state.code), .integer(Int64(standing.openDependencies)),
                 .integer(Int64(standing.failedDependencies)), .integer(Int64(standing.policy.rawValue)),
                 .integer(standing.due), .integer(standing.deadline), .integer(Int64(standing.maximumAttempts)),
@@ -191,9 +191,9 @@ extension WorkStore {
                 """
                 INSERT INTO entry (id, kind, host, tag, lane, batch, unique_key, priority, place, enqueued, state, open, failed,
                     policy, forgiven, due, deadline, attempts, attempt_limit, sends_again, lease, error, kept, expires,
-                    changed)
+                    changed, begun)
                 SELECT id, kind, host, tag, lane, batch, key, priority, place, enqueued, state, open, failed, policy, 0, due,
-                    deadline, 0, attempts, again, 0, error, kept, expires, enqueued
+                    deadline, 0, attempts, again, 0, error, kept, expires, enqueued, 0
                 FROM \(rows) AS r
                 """, [entries.value])
         } catch {

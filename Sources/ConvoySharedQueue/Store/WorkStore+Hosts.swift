@@ -5,14 +5,20 @@ extension WorkStore {
     /// The name under which the limits of hosts are kept that have none of their own.
     package static let everyHost = "*"
 
-    /// The shares of hosts that have limits or a gate, by their hosts. Those with limits are locked until the transaction
-    /// ends.
-    func lockShares(of hosts: Set<String>, _ now: Int64) throws(SharedQueueError) -> [String: HostShare] {
+    /// The shares of hosts that have limits or a gate, by their hosts. Those with limits are made and locked until the
+    /// transaction ends, if asked for.
+    func shares(of hosts: Set<String>, _ now: Int64, locks: Bool) throws(SharedQueueError) -> [String: HostShare] {
         var rows = WorkRowsText()
         for host in hosts.union([Self.everyHost]) { rows.append([.text(host)]) }
         let condition = "e.name IN (SELECT name FROM \(dialect.rows("$1", [("name", .text)])) AS r)"
         var found = try shares(condition, [rows.value], locks: false)
         let standard = found.removeValue(forKey: Self.everyHost)?.limits
+        if !locks {
+            if let standard, standard.isLimited {
+                for host in hosts where found[host] == nil { found[host] = HostShare(limits: standard, now: now) }
+            }
+            return found
+        }
         if let standard, standard.isLimited {
             var missing = WorkRowsText(), isMissing = false
             for host in hosts where found[host] == nil {

@@ -61,10 +61,10 @@ extension WorkStore {
         ).compactMap { row in
             guard let entry = Locked(row) else { return nil }
             return WorkRecord(
-                sequence: row.integer(20) ?? 0, id: entry.id,
-                kind: row.integer(21).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain, method: row.text(27) ?? "",
-                url: row.text(28) ?? "", host: entry.host, tag: row.text(22) ?? "", batch: row.text(23),
-                uniqueKey: row.text(24), priority: row.int(25) ?? 0, enqueued: row.integer(26) ?? 0,
+                sequence: row.integer(21) ?? 0, id: entry.id,
+                kind: row.integer(22).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain, method: row.text(28) ?? "",
+                url: row.text(29) ?? "", host: entry.host, tag: row.text(23) ?? "", batch: row.text(24),
+                uniqueKey: row.text(25), priority: row.int(26) ?? 0, enqueued: row.integer(27) ?? 0,
                 standing: entry.standing)
         }
     }

@@ -49,7 +49,9 @@ extension WorkStore {
         guard hasHosts || reports.values.contains(where: { $0.gate != nil }) else { return [:] }
         let gated = Set(entries.filter { reports[$0.id]?.gate != nil }.map(\.host))
         let all = Set(entries.map(\.host))
-        var shares = try lockShares(of: all, now).filter { gated.contains($0.key) || $0.value.limits.retryShare != nil }
+        var shares = try shares(of: all, now, locks: true).filter {
+            gated.contains($0.key) || $0.value.limits.retryShare != nil
+        }
         for host in gated where shares[host] == nil { shares[host] = HostShare(limits: HostLimits(), now: now) }
         return shares
     }
@@ -71,6 +73,13 @@ extension WorkStore {
             WHERE TRUE ON CONFLICT (id) DO UPDATE SET head = excluded.head, digest = excluded.digest,
                 body = excluded.body, place = excluded.place
             """, [rows.value])
+    }
+
+    /// Stores that the request of an entry is about to be sent. Returns false if the lease is not held any more.
+    package func begin(_ id: UUID, lease: Int64) throws(SharedQueueError) -> Bool {
+        try transaction { () throws(SharedQueueError) in
+            try apply(.begin(lease: lease), to: try lock([id]), try now()) == 1
+        }
     }
 
     /// Stores a text with an entry that the next attempt gets. Returns false if the lease is not held any more.
@@ -122,15 +131,20 @@ extension WorkStore {
             _ = try database.query(
                 "UPDATE worker SET seen = $2, until = $3 WHERE id = $1",
                 [.id(worker), .integer(now), .integer(now + lasting)])
-            var leases: [UUID: Int64] = [:]
-            for row in try database.query(
-                "SELECT e.id, e.lease FROM entry AS e WHERE e.state = \(WorkState.leased.code) AND e.worker = $1",
-                [.id(worker)])
-            {
-                if let id = row.id(0) { leases[id] = row.integer(1) }
-            }
-            return leases
+            return try leases(of: worker)
         }
+    }
+
+    /// The leases of a worker; nil if it counts as dead.
+    package func leases(of worker: UUID) throws(SharedQueueError) -> [UUID: Int64]? {
+        guard try !database.query("SELECT e.id FROM worker AS e WHERE e.id = $1", [.id(worker)]).isEmpty else { return nil }
+        var leases: [UUID: Int64] = [:]
+        for row in try database.query(
+            "SELECT e.id, e.lease FROM entry AS e WHERE e.state = \(WorkState.leased.code) AND e.worker = $1", [.id(worker)])
+        {
+            if let id = row.id(0) { leases[id] = row.integer(1) }
+        }
+        return leases
     }
 
     /// Removes a worker, which has no leases any more.

@@ -49,6 +49,7 @@ package final class WorkStore {
             (standing.lease, standing.worker) = (row.integer(11) ?? 0, row.id(12))
             (standing.statusCode, standing.size, standing.error) = (row.int(13), row.integer(14), row.text(15))
             (standing.kept, standing.expires, standing.changed) = (row.integer(16), row.integer(17), row.integer(19) ?? 0)
+            standing.hasBegun = row.integer(20) == 1
             (self.old, self.standing) = (standing, standing)
         }
     }
@@ -56,7 +57,7 @@ package final class WorkStore {
     /// The columns that ``Locked`` reads, of the table `e`.
     package static let standingColumns = """
         e.id, e.state, e.open, e.failed, e.policy, e.forgiven, e.due, e.deadline, e.attempts, e.attempt_limit, \
-        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed
+        e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun
         """
 
     /// Reads entries, and locks them in the order of their identifiers until the transaction ends.
@@ -91,7 +92,7 @@ package final class WorkStore {
                 .integer(Int64(new.failedDependencies)), .integer(new.ignoresFailures ? 1 : 0), .integer(new.due),
                 .integer(new.deadline), .integer(Int64(new.attempts)), .integer(new.lease), .id(new.worker),
                 .integer(new.statusCode.map(Int64.init)), .integer(new.size), .text(new.error), .integer(new.expires),
-                .integer(new.changed),
+                .integer(new.changed), .integer(new.hasBegun ? 1 : 0),
             ])
         }
         let table = dialect.rows(
@@ -100,12 +101,13 @@ package final class WorkStore {
                 ("id", .id), ("state", .integer), ("open", .integer), ("failed", .integer), ("forgiven", .integer),
                 ("due", .integer), ("deadline", .integer), ("attempts", .integer), ("lease", .integer), ("worker", .id),
                 ("status", .integer), ("size", .integer), ("error", .text), ("expires", .integer), ("changed", .integer),
+                ("begun", .integer),
             ])
         _ = try database.query(
             """
             UPDATE entry AS e SET state = r.state, open = r.open, failed = r.failed, forgiven = r.forgiven, due = r.due,
                 deadline = r.deadline, attempts = r.attempts, lease = r.lease, worker = r.worker, status = r.status,
-                size = r.size, error = r.error, expires = r.expires, changed = r.changed
+                size = r.size, error = r.error, expires = r.expires, changed = r.changed, begun = r.begun
             FROM \(table) AS r WHERE e.id = r.id
             """, [rows.value])
         if becomesReady { try database.announce(.work) }

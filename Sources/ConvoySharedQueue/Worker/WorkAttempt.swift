@@ -24,6 +24,8 @@ final class WorkAttempt: @unchecked Sendable {
     private struct State {
         var operation: HTTPRequestOperation?
         var abandoned: Reason?
+        /// Whether it is stored that the request is about to be sent.
+        var hasBegun = false
         var payload: WorkPayload?
         /// Where the body of the response becomes a file.
         var file: URL?
@@ -114,15 +116,35 @@ final class WorkAttempt: @unchecked Sendable {
             operation,
             SharedQueueWorker.ClaimedEntry(id: work.id, tag: work.tag.isEmpty ? nil : work.tag, attempt: work.attempts))
         stored.requireWithheld(in: operation) { SharedQueueError.missingSecrets($0) }
+        if !work.sendsAgain { noteBeginning(of: operation) }
         return operation
+    }
+
+    /// What must not be sent twice says that it is about to be sent. Without the database it is not sent.
+    private func noteBeginning(of operation: HTTPRequestOperation) {
+        let prepare = operation.prepare
+        operation.prepare = { [self] request in
+            try prepare?(&request)
+            let isHeld = core.ask { [work] store throws(SharedQueueError) in
+                try store.begin(work.id, lease: work.lease)
+            }
+            if isHeld != false { state.withLock { $0.hasBegun = true } }
+            guard isHeld == true, mayGoOn else { throw SharedQueueError.unavailable("The request was not sent.") }
+        }
     }
 
     /// A download is whole, and gets its name next. No file gets its name once the lease is lost. What is stored here tells
     /// the next attempt that it is this file, if this one cannot report it. Blocks.
     private func willCommit(_ partialFile: String, as place: URL) throws {
         guard mayGoOn else { throw SharedQueueError.closed }
-        let isHeld = FileMark(partialFile, as: place).map { core.note($0.text, of: work) } ?? true
-        guard isHeld, mayGoOn else { throw SharedQueueError.closed }
+        if let mark = FileMark(partialFile, as: place) {
+            // Without the database the next attempt finds a file that it does not know.
+            let isHeld = core.ask { [work] store throws(SharedQueueError) in
+                try store.mark(work.id, lease: work.lease, mark.text)
+            }
+            if isHeld == false { throw SharedQueueError.closed }
+        }
+        guard mayGoOn else { throw SharedQueueError.closed }
     }
 
     /// The file that a response becomes; nil for none.
@@ -161,6 +183,8 @@ final class WorkAttempt: @unchecked Sendable {
         if case .missingSecrets = error as? SharedQueueError {
             // Another worker may have them.
             end = .failedForNow(delay: 60_000_000)
+        } else if case .unavailable = error as? SharedQueueError {
+            end = .failedForNow(delay: 1_000_000)
         } else if Self.isLocal(error) {
             // The disk of this machine is full, or its folder is not there: another worker may fare better.
             end = .failedForNow(delay: 60_000_000)
@@ -207,8 +231,9 @@ final class WorkAttempt: @unchecked Sendable {
 
     /// Gives an entry back whose attempt was given up. One that must not be sent twice has failed if it may have arrived.
     private func giveBack(_ operation: HTTPRequestOperation) {
-        let hasBegun = operation.transferProgress.bytesSent > 0 || operation.statusCode != nil
-        if !work.sendsAgain, hasBegun { return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome } }
+        if !work.sendsAgain, state.withLock({ $0.hasBegun }) {
+            return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome }
+        }
         core.end(self, with: nil)
     }
 
@@ -283,11 +308,11 @@ final class WorkAttempt: @unchecked Sendable {
         response.allHeaderFields.map { name, value in
             let (name, value) = ("\(name)", "\(value)")
             return "\(name): \(SecretClassifier.standard.shown(name, value))"
-        }.sorted().joined(separator: "\n")
+        }.sorted().joined(separator: "\n").unicodeScalars.prefix(16_384).reduce(into: "") { $0.unicodeScalars.append($1) }
     }
 
     private static func text(of error: any Error, _ secrets: SecretClassifier) -> String {
-        String(Redaction.text("\(error)", secrets).prefix(1000))
+        String(String.UnicodeScalarView(Redaction.text("\(error)", secrets).unicodeScalars.prefix(1000)))
     }
 }
 

@@ -24,7 +24,8 @@ final class WorkerCore: @unchecked Sendable {
         var released: [UUID: Int64] = [:]
         var stop: SharedQueueWorker.Stop?
         var hasWork = true
-        var mustRenew = false
+        /// Whether leases may have been taken away.
+        var mustCompare = false
         var isRunning = false
         /// Whether announcements of others arrive.
         var isListening = false
@@ -104,20 +105,21 @@ final class WorkerCore: @unchecked Sendable {
     /// Whether the leases have not run out, by the clock of this machine.
     var hasLeases: Bool { shared.withLock { MonotonicClock.now < $0.leaseEnd } }
 
-    /// Stores what tells the next attempt of an entry that its file is in its place. Blocks, for a few seconds if the database
-    /// cannot be reached: then it is not stored, and the next attempt finds a file that it does not know.
+    /// Does something with the store by another connection than the loop's, for a few seconds at most. Blocks.
     ///
-    /// - Returns: false if the lease is lost.
-    func note(_ mark: String, of work: ClaimedWork) -> Bool {
-        let done = DispatchSemaphore(value: 0), isHeld = Locked(true)
+    /// - Returns: nil if the database cannot be reached.
+    func ask<Answer: Sendable>(
+        _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Answer
+    ) -> Answer? {
+        let done = DispatchSemaphore(value: 0), answer = Locked<Answer?>(nil)
         queue.thread.submit(patience: 2) { store throws(SharedQueueError) in
-            let result = try store.mark(work.id, lease: work.lease, mark)
-            isHeld.withLock { $0 = result }
+            let result = try body(store)
+            answer.withLock { $0 = result }
         } completion: {
             done.signal()
         }
         _ = done.wait(timeout: .now() + 5)
-        return isHeld.withLock { $0 }
+        return answer.withLock { $0 }
     }
 
     // MARK: The loop
@@ -193,12 +195,14 @@ final class WorkerCore: @unchecked Sendable {
     private func turn(_ store: WorkStore, _ standing: inout Standing, isStopping: Bool) throws(SharedQueueError) {
         try report(store, &standing)
         let third = Nanoseconds.clamping(seconds: settings.leaseDuration / 3)
-        let mustRenew = shared.withLock { shared in
-            defer { shared.mustRenew = false }
-            return shared.mustRenew
+        let mustCompare = shared.withLock { shared in
+            defer { shared.mustCompare = false }
+            return shared.mustCompare
         }
-        if mustRenew || !standing.isRegistered || MonotonicClock.now >= standing.renewed + third {
+        if !standing.isRegistered || MonotonicClock.now >= standing.renewed + third {
             try renew(store, &standing)
+        } else if mustCompare, let leases = try store.leases(of: standing.worker) {
+            for attempt in compare(leases).lost { attempt.abandon(because: .leaseLost) }
         }
         if MonotonicClock.now >= standing.maintenance {
             let wait = try store.maintain()
@@ -293,9 +297,12 @@ final class WorkerCore: @unchecked Sendable {
 
     private func claim(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
         let room = room(standing)
-        guard isEnough(room, standing), shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim else { return }
+        guard isEnough(room, standing), shared.withLock({ $0.hasWork }) || MonotonicClock.now >= standing.claim else {
+            return
+        }
         shared.withLock { $0.hasWork = false }
         let claim = try store.claim(worker: standing.worker, limit: room, tags: settings.tags)
+        if claim.isUnknown { return loseLeases(&standing) }
         let attempts = claim.entries.map { WorkAttempt($0, worker: standing.worker, core: self) }
         shared.withLock { shared in
             for attempt in attempts { shared.running[attempt.work.id] = attempt }
@@ -339,7 +346,7 @@ final class WorkerCore: @unchecked Sendable {
         let shared = self.shared.withLock { $0 }
         let hasReports = !shared.reports.isEmpty || !shared.released.isEmpty
         let hasRoom = isEnough(room(standing), standing)
-        if isConnected, hasReports || (shared.hasWork && hasRoom && shared.stop == nil) || shared.mustRenew { return }
+        if isConnected, hasReports || (shared.hasWork && hasRoom && shared.stop == nil) || shared.mustCompare { return }
         var end = min(standing.end, standing.renewed + Nanoseconds.clamping(seconds: settings.leaseDuration / 3))
         if isConnected {
             end = min(end, standing.maintenance)
@@ -379,7 +386,7 @@ final class WorkerCore: @unchecked Sendable {
         guard !announcements.isEmpty else { return }
         shared.withLock { shared in
             if announcements.contains(.work) { shared.hasWork = true }
-            if announcements.contains(.control) { shared.mustRenew = true }
+            if announcements.contains(.control) { shared.mustCompare = true }
         }
         signal.interrupt()
     }
