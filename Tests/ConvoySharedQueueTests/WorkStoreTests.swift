@@ -225,6 +225,16 @@ import Testing
         #expect(try store.counts() == [.ready: 1])
     }
 
+    @Test("What a worker does not know that it has is taken back when it ends", arguments: StoreKind.available)
+    func unregistering(kind: StoreKind) throws {
+        let test = try TestStore(kind), store = try test.open()
+        try store.enqueue([.plain(), .plain { $0.standing.sendsAgain = false }])
+        let worker = try store.worker()
+        #expect(try store.claim(worker: worker, limit: 2, tags: nil).entries.count == 2)
+        try store.unregister(worker)
+        #expect(try store.counts() == [.ready: 2])
+    }
+
     @Test("Times come: not before, next attempts, deadlines, and the end of what is kept", arguments: StoreKind.available)
     func times(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()

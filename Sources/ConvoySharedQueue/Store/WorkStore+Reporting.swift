@@ -147,8 +147,19 @@ extension WorkStore {
         return leases
     }
 
-    /// Removes a worker, which has no leases any more.
+    /// Removes a worker. What it still has, because the answer to a claim was lost, is taken back.
     package func unregister(_ worker: UUID) throws(SharedQueueError) {
+        try transaction { () throws(SharedQueueError) in try remove(worker, try now()) }
+    }
+
+    private func remove(_ worker: UUID, _ now: Int64) throws(SharedQueueError) {
+        let entries = try database.query(
+            """
+            SELECT \(Self.standingColumns) FROM entry AS e
+            WHERE e.state = \(WorkState.leased.code) AND e.worker = $1 ORDER BY e.id\(dialect.forUpdate)
+            """, [.id(worker)]
+        ).compactMap(Locked.init)
+        try apply(.expire, to: entries, now)
         _ = try database.query("DELETE FROM worker WHERE id = $1", [.id(worker)])
     }
 
@@ -208,15 +219,7 @@ extension WorkStore {
         try transaction { () throws(SharedQueueError) in
             let now = try now()
             for row in try database.query("\(dead)\(dialect.forUpdateSkippingLocked)", []) {
-                guard let worker = row.id(0) else { continue }
-                let entries = try database.query(
-                    """
-                    SELECT \(Self.standingColumns) FROM entry AS e
-                    WHERE e.state = \(WorkState.leased.code) AND e.worker = $1 ORDER BY e.id\(dialect.forUpdate)
-                    """, [.id(worker)]
-                ).compactMap(Locked.init)
-                try apply(.expire, to: entries, now)
-                try unregister(worker)
+                if let worker = row.id(0) { try remove(worker, now) }
             }
         }
     }
