@@ -237,7 +237,8 @@ extension SharedQueueError {
             case .damaged, .foreign: .foreign(text)
             case .newer: .newerVersion(text)
             case .unsafe, .readOnly: .denied(text)
-            case .cannotOpen, .io, .replaced: .unavailable(text)
+            case .io, .replaced: .unavailable(text)
+            case .cannotOpen: .failed(text)
             case .other: error.isUniqueViolation ? .duplicateKey(text) : .failed(text)
             }
     }

@@ -312,7 +312,8 @@ final class WorkAttempt: @unchecked Sendable {
     }
 
     private static func text(of error: any Error, _ secrets: SecretClassifier) -> String {
-        String(String.UnicodeScalarView(Redaction.text("\(error)", secrets).unicodeScalars.prefix(1000)))
+        let reason = Redaction.text(ErrorDescription.reason(error), secrets)
+        return String(String.UnicodeScalarView(reason.unicodeScalars.prefix(1000)))
     }
 }
 
