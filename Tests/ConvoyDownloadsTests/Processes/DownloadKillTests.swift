@@ -33,11 +33,14 @@ import Testing
             let counter = try TemporaryDirectory(prefix: "convoy-kill")
             let (file, counts) = (directory.file("file"), counter.file("counter"))
             let options = ["--segments", "\(test.segments)", "--counter", counts.path]
+            server.forgetRequests()
             let process = try DownloadProgram.start(server.url("/file"), file, options, log: counter.file("log"))
+            // How long a program takes to begin depends on what else the machine does.
+            try await waitUntil("its first request") { !server.requests.isEmpty || !process.isRunning }
             // From before the first byte to about the last, evenly.
             let duration = Double(size) / Double(rate)
             let share = (Double(round) + Double.random(in: 0..<1, using: &random)) / Double(count)
-            let moment = 0.02 + share * (duration * 1.05 + 0.08)
+            let moment = share * (duration * 1.05 + 0.05)
             await Self.kill(process, after: moment)
             process.stop()
             if process.exitStatus == 128 + SIGKILL { killed += 1 }
