@@ -144,23 +144,11 @@ package final class Database: @unchecked Sendable {
                     return sqlite3_result_null(context)
                 }
                 let digits = UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(text)))
-                guard let bytes = Database.bytes(ofHexadecimal: digits) else { return sqlite3_result_null(context) }
+                guard let bytes = ASCII.bytes(ofHexadecimal: digits) else { return sqlite3_result_null(context) }
                 if bytes.isEmpty { return sqlite3_result_zeroblob(context, 0) }
                 bytes.withUnsafeBytes { sqlite3_result_blob64(context, $0.baseAddress, UInt64($0.count), copies) }
             }, nil, nil, nil)
         guard result == SQLITE_OK else { throw error(result) }
-    }
-
-    private static func bytes(ofHexadecimal digits: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
-        guard digits.count.isMultiple(of: 2) else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(digits.count / 2)
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = ASCII.hexadecimalValue(digits[index]), let low = ASCII.hexadecimalValue(digits[index + 1])
-            else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return bytes
     }
 
     // MARK: Transactions

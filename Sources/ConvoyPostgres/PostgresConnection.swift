@@ -101,7 +101,7 @@ final class PostgresConnection {
         case .integer(let number): String(number)
         case .real(let number): "\(number)"
         case .text(let text): text.contains("\0") ? text.replacingOccurrences(of: "\0", with: "\u{FFFD}") : text
-        case .bytes(let bytes): "\\x" + bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        case .bytes(let bytes): "\\x" + Data(bytes).hexadecimalString
         }
     }
 
@@ -228,16 +228,7 @@ final class PostgresConnection {
         case 700, 701, 1700: return Double(text).map { .real($0) } ?? .null
         case 17:
             // `\x` and pairs of hexadecimal digits.
-            var decoded: [UInt8] = []
-            decoded.reserveCapacity(bytes.count / 2)
-            var index = 2
-            while index + 1 < bytes.count {
-                guard let high = ASCII.hexadecimalValue(bytes[index]), let low = ASCII.hexadecimalValue(bytes[index + 1])
-                else { return .null }
-                decoded.append(high << 4 | low)
-                index += 2
-            }
-            return .bytes(decoded)
+            return .bytes(ASCII.bytes(ofHexadecimal: bytes.dropFirst(2)))
         default: return .text(text)
         }
     }

@@ -230,7 +230,7 @@ import Testing
         let worker = try store.worker(lasting: 1)
         let work = try #require(try store.claim(worker: worker, limit: 1, tags: nil).entries.first)
         try Data("theirs".utf8).write(to: file)
-        try store.mark(id, lease: work.lease, try #require(FileMark(file.path, as: file)).text)
+        try store.mark(id, lease: work.lease, try #require(FinishedFile(file.path, as: file)).mark)
         try eventually {
             try store.maintain(); return try store.state(id) == .ready
         }

@@ -122,7 +122,7 @@ import Testing
         #expect(server.requests("POST", "/done").count == 1)
     }
 
-    @Test("A download gets its file, and one whose lease is lost leaves none", arguments: StoreKind.available)
+    @Test("A download gets its file, and its result says where", arguments: StoreKind.available)
     func download(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/file", .pattern(count: 300_000))

@@ -242,21 +242,21 @@ struct QueueStatus: Sendable, Equatable {
 }
 
 /// The file of a download, by which it is recognized after its name has changed.
-struct FinishedFile: Sendable, Equatable {
-    var url: URL
+package struct FinishedFile: Sendable, Equatable, Codable {
+    package var url: URL
     /// The number of its inode, and its length in bytes.
-    var number: Int64
-    var length: Int64
+    package var number: Int64
+    package var length: Int64
 
     /// Whether the file is at its place.
-    var isThere: Bool {
+    package var isThere: Bool {
         var information = stat()
         guard stat(url.path, &information) == 0 else { return false }
         return Int64(bitPattern: UInt64(information.st_ino)) == number && Int64(information.st_size) == length
     }
 
     /// - Parameter path: where the file is now.
-    init?(_ path: String, as url: URL) {
+    package init?(_ path: String, as url: URL) {
         var information = stat()
         guard stat(path, &information) == 0 else { return nil }
         self.init(

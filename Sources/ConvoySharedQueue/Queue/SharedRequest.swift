@@ -38,7 +38,7 @@ public struct SharedRequest: Sendable, Identifiable {
     /// Which of the entries that could start comes first. Each step (`.high` is 4, `.veryHigh` is 8) counts like 15 minutes of
     /// waiting: so an entry of a low priority is not overtaken for ever.
     public var priority: Operation.QueuePriority
-    /// By which workers choose; at most 200 characters, without control characters. Not for secrets.
+    /// By which workers choose; at most 800 bytes, without control characters. Not for secrets.
     public var tag: String?
     /// The group that it belongs to: see ``SharedQueue/enqueue(_:group:completion:)``.
     public var group: String?
@@ -72,7 +72,6 @@ public struct SharedRequest: Sendable, Identifiable {
     /// A request that sends, with its `Idempotency-Key`.
     public init(_ request: OutboxRequest) {
         self.init(request, .outbox)
-        maximumAttempts = 25
     }
 
     /// A plain request, such as a GET. It has no `Idempotency-Key`: a POST is not sent again where it is unknown whether it

@@ -178,31 +178,6 @@ final class SQLiteWorkListener: WorkListener, @unchecked Sendable {
     func interrupt() { interruption.interrupt() }
 }
 
-/// Something that a thread waits for, until another one interrupts it.
-package final class Interruption: @unchecked Sendable {
-    private let condition = NSCondition()
-    private var isInterrupted = false
-
-    package init() {}
-
-    /// Waits; returns whether it was interrupted.
-    package func wait(milliseconds: Int) -> Bool {
-        condition.lock()
-        defer { condition.unlock() }
-        let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1000)
-        while !isInterrupted, condition.wait(until: end) {}
-        defer { isInterrupted = false }
-        return isInterrupted
-    }
-
-    package func interrupt() {
-        condition.lock()
-        isInterrupted = true
-        condition.signal()
-        condition.unlock()
-    }
-}
-
 extension DatabaseValue {
     fileprivate init(_ value: WorkValue) {
         switch value {

@@ -116,32 +116,27 @@ final class StoreThread: @unchecked Sendable {
     }
 }
 
-/// Where the entries of a ``SharedQueue`` are kept: a file of SQLite, for one machine, or a database of PostgreSQL, for many
-/// (`ConvoyPostgres`).
-public struct SharedQueueStore: Sendable {
-    /// How it is shown, without secrets.
-    public let name: String
-    package let open: @Sendable () throws(SharedQueueError) -> any WorkDatabase
-    let listen: @Sendable () throws(SharedQueueError) -> any WorkListener
+/// Something that a thread waits for, until another one interrupts it.
+package final class Interruption: @unchecked Sendable {
+    private let condition = NSCondition()
+    private var isInterrupted = false
 
-    package init(
-        name: String, open: @escaping @Sendable () throws(SharedQueueError) -> any WorkDatabase,
-        listen: @escaping @Sendable () throws(SharedQueueError) -> any WorkListener
-    ) {
-        (self.name, self.open, self.listen) = (name, open, listen)
+    package init() {}
+
+    /// Waits; returns whether it was interrupted.
+    package func wait(milliseconds: Int) -> Bool {
+        condition.lock()
+        defer { condition.unlock() }
+        let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1000)
+        while !isInterrupted, condition.wait(until: end) {}
+        defer { isInterrupted = false }
+        return isInterrupted
     }
 
-    /// A file on this machine, which its processes share. It is made with the mode 0600 if it is not there; its directory must
-    /// be. Not for a file system of the network.
-    public static func sqlite(_ file: URL) -> SharedQueueStore {
-        let path = file.path
-        return SharedQueueStore(
-            name: path, open: { () throws(SharedQueueError) in try SQLiteWorkDatabase(path: path) },
-            listen: { () throws(SharedQueueError) in try SQLiteWorkListener(path: path) })
+    package func interrupt() {
+        condition.lock()
+        isInterrupted = true
+        condition.signal()
+        condition.unlock()
     }
-}
-
-extension SharedQueueStore: CustomStringConvertible {
-    /// The name.
-    public var description: String { name }
 }

@@ -34,7 +34,7 @@ package protocol WorkListener: AnyObject, Sendable {
 }
 
 /// What processes tell each other.
-package enum WorkAnnouncement: String, Sendable, CaseIterable {
+package enum WorkAnnouncement: String, Sendable {
     /// Entries have become ready.
     case work
     /// Leased entries were cancelled or paused, or the queue was.
@@ -174,20 +174,22 @@ package struct WorkRowsText {
                 case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
                 // No database stores this character in a text.
                 case 0: text += "\u{FFFD}".utf8
-                case ..<0x20: text += "\\u00".utf8 + Self.hexadecimal(byte)
+                case ..<0x20:
+                    text += "\\u00".utf8
+                    appendHexadecimal(byte)
                 default: text.append(byte)
                 }
             }
             text.append(UInt8(ascii: "\""))
         case .bytes(let bytes):
             text.append(UInt8(ascii: "\""))
-            for byte in bytes { text += Self.hexadecimal(byte) }
+            for byte in bytes { appendHexadecimal(byte) }
             text.append(UInt8(ascii: "\""))
         }
     }
 
-    private static func hexadecimal(_ byte: UInt8) -> [UInt8] {
-        let digits = Array("0123456789abcdef".utf8)
-        return [digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+    private mutating func appendHexadecimal(_ byte: UInt8) {
+        text.append(ASCII.hexadecimalDigit(byte >> 4))
+        text.append(ASCII.hexadecimalDigit(byte & 15))
     }
 }

@@ -44,7 +44,9 @@ extension WorkStore {
     package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
         guard limit > 0 else { return WorkClaim() }
         // Most of the time there is nothing, which is seen without a transaction.
-        let seen = try look(tags, locks: false)
+        let ready = try lanes(tags)
+        guard !ready.isEmpty else { return WorkClaim() }
+        let seen = try look(ready, locks: false)
         guard !seen.lanes.isEmpty else { return seen.claim }
         return try transaction { () throws(SharedQueueError) in
             // One that counts as dead gets nothing that would never be taken back.
@@ -58,9 +60,9 @@ extension WorkStore {
             let count = lanes.count == 1 ? limit : max(1, 2 * limit / lanes.count)
             var allowed = shares.mapValues(\.allowance)
             for index in lanes.indices { lanes[index].count = min(count, limit, allowed[lanes[index].host] ?? .max) }
-            var picked: [Locked] = []
+            var picked: [LockedEntry] = []
             for row in try database.pick(lanes, limit: limit) {
-                guard let entry = Locked(row) else { continue }
+                guard let entry = LockedEntry(row) else { continue }
                 if let left = allowed[entry.host] {
                     guard left > 0 else { continue }
                     allowed[entry.host] = left - 1
@@ -83,11 +85,6 @@ extension WorkStore {
     private typealias Found = (
         claim: WorkClaim, lanes: [WorkLane], shares: [String: (share: HostShare, allowance: Int)], now: Int64
     )
-
-    private func look(_ tags: [String]?, locks: Bool) throws(SharedQueueError) -> Found {
-        let lanes = try lanes(tags)
-        return try lanes.isEmpty ? (WorkClaim(), [], [:], 0) : look(lanes, locks: locks)
-    }
 
     private func look(_ lanes: [WorkLane], locks: Bool) throws(SharedQueueError) -> Found {
         let (now, isPaused, hasHosts) = try circumstances()
@@ -168,7 +165,7 @@ extension WorkStore {
     }
 
     /// The requests of entries that were claimed, in their order.
-    private func requests(of entries: [Locked]) throws(SharedQueueError) -> [ClaimedWork] {
+    private func requests(of entries: [LockedEntry]) throws(SharedQueueError) -> [ClaimedWork] {
         let rows = try database.query(
             """
             SELECT q.id, e.kind, e.tag, q.method, q.url, q.payload, q.body, q.trace, q.mark

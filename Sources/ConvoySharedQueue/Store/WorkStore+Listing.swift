@@ -59,7 +59,7 @@ extension WorkStore {
             ORDER BY e.sequence\(newestFirst ? " DESC" : "") LIMIT $\(values.count)
             """, values
         ).compactMap { row in
-            guard let entry = Locked(row) else { return nil }
+            guard let entry = LockedEntry(row) else { return nil }
             return WorkRecord(
                 sequence: row.integer(21) ?? 0, id: entry.id,
                 kind: row.integer(22).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain, method: row.text(28) ?? "",
@@ -204,10 +204,9 @@ extension WorkStore {
         }
     }
 
-    /// - Parameter condition: about the table `e`. Without values, the time is `$1`.
+    /// - Parameter condition: about the table `e`.
     @discardableResult
     func remove(where condition: String, _ values: [WorkValue], _ limit: Int) throws(SharedQueueError) -> Int {
-        let values = values.isEmpty ? [.integer(try now())] : values
         guard try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", values).isEmpty else { return 0 }
         return try transaction { () throws(SharedQueueError) in
             let ids = try database.query(

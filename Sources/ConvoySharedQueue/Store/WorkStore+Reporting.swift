@@ -44,14 +44,14 @@ extension WorkStore {
 
     /// The hosts that reports change.
     private func shares(
-        of entries: [Locked], _ reports: [UUID: WorkReport], _ now: Int64, _ hasHosts: Bool
+        of entries: [LockedEntry], _ reports: [UUID: WorkReport], _ now: Int64, _ hasHosts: Bool
     ) throws(SharedQueueError) -> [String: HostShare] {
         guard hasHosts || reports.values.contains(where: { $0.gate != nil }) else { return [:] }
         let gated = Set(entries.filter { reports[$0.id]?.gate != nil }.map(\.host))
-        let all = Set(entries.map(\.host))
-        var shares = try shares(of: all, now, locks: true).filter {
-            gated.contains($0.key) || $0.value.limits.retryShare != nil
-        }
+        let known = try shares(of: Set(entries.map(\.host)), now, locks: false)
+        let changed = gated.union(known.filter { $0.value.limits.retryShare != nil }.keys)
+        guard !changed.isEmpty else { return [:] }
+        var shares = try shares(of: changed, now, locks: true)
         for host in gated where shares[host] == nil { shares[host] = HostShare(limits: HostLimits(), now: now) }
         return shares
     }
@@ -158,7 +158,7 @@ extension WorkStore {
             SELECT \(Self.standingColumns) FROM entry AS e
             WHERE e.state = \(WorkState.leased.code) AND e.worker = $1 ORDER BY e.id\(dialect.forUpdate)
             """, [.id(worker)]
-        ).compactMap(Locked.init)
+        ).compactMap(LockedEntry.init)
         try apply(.expire, to: entries, now)
         _ = try database.query("DELETE FROM worker WHERE id = $1", [.id(worker)])
     }
@@ -171,17 +171,17 @@ extension WorkStore {
     /// - Returns: after how many microseconds there is something to do again; nil for unknown.
     @discardableResult
     package func maintain() throws(SharedQueueError) -> Int64? {
-        let limit = 2000
+        let limit = 2000, now = try now()
         let states = WorkState.self
-        try takeBack(limit)
+        try takeBack()
         try apply(
             .becomeDue, where: "e.state IN (\(states.waiting.code), \(states.retrying.code)) AND e.due <= $1",
-            order: "e.due", limit)
+            order: "e.due", limit, now)
         try apply(
             .passDeadline,
             where: "e.deadline <= $1 AND e.state IN (\(WorkState.sources(of: .passDeadline).codes))", order: "e.deadline",
-            limit)
-        try remove(where: "e.expires <= $1", [], limit)
+            limit, now)
+        try remove(where: "e.expires <= $1", [.integer(now)], limit)
         let rows = try database.query(
             """
             SELECT min(e.due) - \(dialect.now) FROM entry AS e
@@ -192,28 +192,23 @@ extension WorkStore {
 
     /// - Parameter condition: about the table `e`, with the time as `$1`.
     private func apply(
-        _ change: WorkStanding.Change, where condition: String, order: String, _ limit: Int
+        _ change: WorkStanding.Change, where condition: String, order: String, _ limit: Int, _ now: Int64
     ) throws(SharedQueueError) {
         // Most of the time there is nothing, which needs no transaction.
-        guard try isAny(condition) else { return }
+        let isAny = try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", [.integer(now)]).isEmpty
+        guard isAny else { return }
         try transaction { () throws(SharedQueueError) in
-            let now = try now()
             let entries = try database.query(
                 """
                 SELECT \(Self.standingColumns) FROM entry AS e WHERE \(condition) ORDER BY \(order) LIMIT \(limit)\
                 \(dialect.forUpdateSkippingLocked)
                 """, [.integer(now)]
-            ).compactMap(Locked.init)
+            ).compactMap(LockedEntry.init)
             try apply(change, to: entries, now)
         }
     }
 
-    private func isAny(_ condition: String) throws(SharedQueueError) -> Bool {
-        let now = try now()
-        return try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", [.integer(now)]).isEmpty
-    }
-
-    private func takeBack(_ limit: Int) throws(SharedQueueError) {
+    private func takeBack() throws(SharedQueueError) {
         let dead = "SELECT e.id FROM worker AS e WHERE e.until <= \(dialect.now)"
         guard try !database.query("\(dead) LIMIT 1", []).isEmpty else { return }
         try transaction { () throws(SharedQueueError) in

@@ -28,7 +28,7 @@ package final class WorkStore {
     // MARK: Reading and writing standings
 
     /// An entry that is locked, with what others need to know of it.
-    struct Locked {
+    struct LockedEntry {
         var id: UUID
         var host: String
         var old: WorkStanding
@@ -54,25 +54,25 @@ package final class WorkStore {
         }
     }
 
-    /// The columns that ``Locked`` reads, of the table `e`.
+    /// The columns that ``LockedEntry`` reads, of the table `e`.
     package static let standingColumns = """
         e.id, e.state, e.open, e.failed, e.policy, e.forgiven, e.due, e.deadline, e.attempts, e.attempt_limit, \
         e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun
         """
 
     /// Reads entries, and locks them in the order of their identifiers until the transaction ends.
-    func lock(_ ids: some Collection<UUID>) throws(SharedQueueError) -> [Locked] {
+    func lock(_ ids: some Collection<UUID>) throws(SharedQueueError) -> [LockedEntry] {
         guard !ids.isEmpty else { return [] }
         return try database.query(
             """
             SELECT \(Self.standingColumns) FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
             ORDER BY e.id\(dialect.forUpdate)
             """, [WorkRowsText(ids: ids).value]
-        ).compactMap(Locked.init)
+        ).compactMap(LockedEntry.init)
     }
 
     /// Writes entries that have changed, and what follows from it for those that depend on them.
-    func write(_ entries: [Locked], _ now: Int64) throws(SharedQueueError) {
+    func write(_ entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) {
         var changed = entries.filter { $0.old != $0.standing }
         while !changed.isEmpty {
             try writeRows(changed)
@@ -80,7 +80,7 @@ package final class WorkStore {
         }
     }
 
-    private func writeRows(_ entries: [Locked]) throws(SharedQueueError) {
+    private func writeRows(_ entries: [LockedEntry]) throws(SharedQueueError) {
         var rows = WorkRowsText()
         var becomesReady = false, isTaken = false
         for entry in entries {
@@ -115,7 +115,7 @@ package final class WorkStore {
     }
 
     /// Changes the counts of those that depend on entries, and returns them.
-    private func writeDependents(of entries: [Locked], _ now: Int64) throws(SharedQueueError) -> [Locked] {
+    private func writeDependents(of entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) -> [LockedEntry] {
         var changes: [UUID: (open: Int, failed: Int)] = [:]
         for entry in entries {
             let counts = WorkStanding.counts(from: entry.old.outcome, to: entry.standing.outcome)
@@ -142,7 +142,7 @@ package final class WorkStore {
 
     /// Applies a change to entries. Returns how many it has changed.
     @discardableResult
-    func apply(_ change: WorkStanding.Change, to entries: [Locked], _ now: Int64) throws(SharedQueueError) -> Int {
+    func apply(_ change: WorkStanding.Change, to entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) -> Int {
         var entries = entries, count = 0
         for index in entries.indices where entries[index].standing.apply(change, now: now) { count += 1 }
         try write(entries, now)

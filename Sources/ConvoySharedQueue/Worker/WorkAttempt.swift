@@ -13,17 +13,10 @@ final class WorkAttempt: @unchecked Sendable {
     private let worker: UUID
     private let core: WorkerCore
 
-    /// Why an attempt is given up.
-    enum Reason: Sendable {
-        /// Another worker may have the entry by now, or it was cancelled or paused.
-        case leaseLost
-        /// The worker is stopped.
-        case closed
-    }
-
     private struct State {
         var operation: HTTPRequestOperation?
-        var abandoned: Reason?
+        /// Whether it was given up: another worker may have the entry by now, it was cancelled or paused, or the worker stops.
+        var isAbandoned = false
         /// Whether it is stored that the request is about to be sent.
         var hasBegun = false
         var payload: WorkPayload?
@@ -38,7 +31,7 @@ final class WorkAttempt: @unchecked Sendable {
     }
 
     /// Whether the worker may still do what changes something for others.
-    var mayGoOn: Bool { state.withLock { $0.abandoned == nil } && core.hasLeases }
+    var mayGoOn: Bool { !state.withLock { $0.isAbandoned } && core.hasLeases }
 
     /// Whether its request may have been sent, if that must not happen twice; otherwise whether it runs.
     var hasBegun: Bool {
@@ -47,19 +40,19 @@ final class WorkAttempt: @unchecked Sendable {
     }
 
     func start() {
-        if let mark = work.mark.flatMap(FileMark.init), mark.isThere {
+        if let file = work.mark.flatMap({ FinishedFile(mark: $0) }), file.isThere {
             // An earlier attempt has put the file in its place, and could not report it.
             return finish(.succeeded) { report in
-                report.size = mark.length
+                report.size = file.length
                 report.result = WorkResult()
-                report.result?.place = mark.url.absoluteString
+                report.result?.place = file.url.absoluteString
             }
         }
         do {
             let operation = try makeOperation()
             let isAbandoned = state.withLock { state in
                 state.operation = operation
-                return state.abandoned != nil
+                return state.isAbandoned
             }
             operation.whenDelivered { [self] in conclude(operation) }
             if isAbandoned { operation.cancel() }
@@ -72,9 +65,10 @@ final class WorkAttempt: @unchecked Sendable {
         }
     }
 
-    func abandon(because reason: Reason) {
+    /// Gives the attempt up. It is given back unless it is over, or must not be made twice.
+    func abandon() {
         let operation = state.withLock { state in
-            if state.abandoned == nil { state.abandoned = reason }
+            state.isAbandoned = true
             return state.operation
         }
         operation?.cancel()
@@ -137,10 +131,10 @@ final class WorkAttempt: @unchecked Sendable {
     /// the next attempt that it is this file, if this one cannot report it. Blocks.
     private func willCommit(_ partialFile: String, as place: URL) throws {
         guard mayGoOn else { throw SharedQueueError.closed }
-        if let mark = FileMark(partialFile, as: place) {
+        if let file = FinishedFile(partialFile, as: place) {
             // Without the database the next attempt finds a file that it does not know.
             let isHeld = core.ask { [work] store throws(SharedQueueError) in
-                try store.mark(work.id, lease: work.lease, mark.text)
+                try store.mark(work.id, lease: work.lease, file.mark)
             }
             if isHeld == false { throw SharedQueueError.closed }
         }
@@ -162,9 +156,9 @@ final class WorkAttempt: @unchecked Sendable {
     // MARK: The end
 
     private func conclude(_ operation: HTTPRequestOperation) {
-        let (payload, abandoned, file) = state.withLock { ($0.payload, $0.abandoned, $0.file) }
+        let (payload, isAbandoned, file) = state.withLock { ($0.payload, $0.isAbandoned, $0.file) }
         let error = operation.error
-        if abandoned != nil, error != nil { return giveBack(operation) }
+        if isAbandoned, error != nil { return giveBack(operation) }
         guard let error else {
             guard let payload else { return finish(.succeeded) }
             return keep(operation, payload, file)
@@ -317,28 +311,13 @@ final class WorkAttempt: @unchecked Sendable {
     }
 }
 
-/// A file that is recognized when it has got its name: by its number, its length and its place.
-struct FileMark: Codable {
-    let url: URL
-    let number: UInt64
-    let length: Int64
-
-    /// - Parameters:
-    ///   - path: where it is now.
-    ///   - url: where it will be.
-    init?(_ path: String, as url: URL) {
-        var facts = stat()
-        guard lstat(path, &facts) == 0 else { return nil }
-        (self.url, number, length) = (url, UInt64(facts.st_ino), Int64(facts.st_size))
+extension FinishedFile {
+    /// What an earlier attempt has stored; nil for anything else.
+    init?(mark: String) {
+        guard let file = try? JSONDecoder().decode(Self.self, from: Data(mark.utf8)), file.url.isFileURL else { return nil }
+        self = file
     }
 
-    init?(_ text: String) {
-        guard let mark = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)), mark.url.isFileURL else { return nil }
-        self = mark
-    }
-
-    var text: String { (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "" }
-
-    /// Whether the file is in its place.
-    var isThere: Bool { FileMark(url.path, as: url).map { $0.number == number && $0.length == length } ?? false }
+    /// What is stored for the next attempt.
+    var mark: String { (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "" }
 }

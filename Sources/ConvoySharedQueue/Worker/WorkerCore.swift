@@ -152,7 +152,7 @@ final class WorkerCore: @unchecked Sendable {
         defer { listener.withLock { $0 }?.interrupt() }
         while true {
             let stop = shared.withLock { $0.stop }
-            if stop == .now { abandonAll(because: .closed) } else if stop != nil { giveBackWhatWaits() }
+            if stop == .now { abandonAll() } else if stop != nil { giveBackWhatWaits() }
             if MonotonicClock.now >= standing.end { loseLeases(&standing) }
             do throws(SharedQueueError) {
                 if MonotonicClock.now >= standing.reconnection || store != nil {
@@ -170,7 +170,7 @@ final class WorkerCore: @unchecked Sendable {
             } catch {
                 switch error {
                 case .denied, .foreign, .newerVersion, .closed:
-                    abandonAll(because: .closed)
+                    abandonAll()
                     return .failure(error)
                 default: break
                 }
@@ -202,7 +202,7 @@ final class WorkerCore: @unchecked Sendable {
         if !standing.isRegistered || MonotonicClock.now >= standing.renewed + third {
             try renew(store, &standing)
         } else if mustCompare, let leases = try store.leases(of: standing.worker) {
-            for attempt in compare(leases).lost { attempt.abandon(because: .leaseLost) }
+            for attempt in compare(leases).lost { attempt.abandon() }
         }
         if MonotonicClock.now >= standing.maintenance {
             let wait = try store.maintain()
@@ -249,7 +249,7 @@ final class WorkerCore: @unchecked Sendable {
             standing.isRegistered = true
         } else if let leases = try store.renew(standing.worker, lasting: lasting) {
             let (lost, unknown) = compare(leases)
-            for attempt in lost { attempt.abandon(because: .leaseLost) }
+            for attempt in lost { attempt.abandon() }
             // The answer to a claim has got lost.
             try store.release(unknown, worker: standing.worker)
         } else {
@@ -263,7 +263,7 @@ final class WorkerCore: @unchecked Sendable {
         // The loop may wait for the database then.
         watch.asyncAfter(deadline: .now() + settings.leaseDuration * 0.9) { [weak self] in
             guard let self, self.shared.withLock({ $0.leaseEnd == end }) else { return }
-            self.abandonAll(because: .leaseLost)
+            self.abandonAll()
         }
     }
 
@@ -279,19 +279,19 @@ final class WorkerCore: @unchecked Sendable {
 
     /// The leases have run out, or the worker counts as dead: it begins anew under another name.
     private func loseLeases(_ standing: inout Standing) {
-        abandonAll(because: .leaseLost)
+        abandonAll()
         shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
         (standing.worker, standing.isRegistered, standing.end) = (UUID(), false, .max)
     }
 
-    private func abandonAll(because reason: WorkAttempt.Reason) {
-        for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon(because: reason) }
+    private func abandonAll() {
+        for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon() }
     }
 
     /// Gives back what was claimed ahead and has not begun.
     private func giveBackWhatWaits() {
         for attempt in shared.withLock({ Array($0.running.values) }) where !attempt.hasBegun {
-            attempt.abandon(because: .closed)
+            attempt.abandon()
         }
     }
 

@@ -66,6 +66,21 @@
 
     @inlinable package static func isHexadecimal(_ byte: UInt8) -> Bool { hexadecimalValue(byte) != nil }
 
+    /// The bytes of pairs of hexadecimal digits; nil for anything else.
+    package static func bytes(ofHexadecimal digits: some RandomAccessCollection<UInt8>) -> [UInt8]? {
+        guard digits.count.isMultiple(of: 2) else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(digits.count / 2)
+        var index = digits.startIndex
+        while index != digits.endIndex {
+            let next = digits.index(after: index)
+            guard let high = hexadecimalValue(digits[index]), let low = hexadecimalValue(digits[next]) else { return nil }
+            bytes.append(high << 4 | low)
+            index = digits.index(after: next)
+        }
+        return bytes
+    }
+
     /// The hexadecimal digit of a number below 16.
     @inlinable package static func hexadecimalDigit(_ value: UInt8, uppercase: Bool = false) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: uppercase ? "A" : "a") + value - 10

@@ -1,4 +1,5 @@
 import ConvoySharedQueue
+import ConvoyWorkflow
 import Foundation
 
 /// The page of a queue, as HTML.
@@ -209,19 +210,7 @@ enum HTML {
     /// A text that a browser shows as it is, between tags and in attributes with quotes. Characters that control the
     /// direction of text, or nothing that is seen, are question marks.
     static func text(_ text: String) -> String {
-        var safe = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "&": safe += "&amp;"
-            case "<": safe += "&lt;"
-            case ">": safe += "&gt;"
-            case "\"": safe += "&quot;"
-            case "'": safe += "&#39;"
-            case "\n": safe += "\n"
-            case _ where Printable.isObeyed(scalar): safe += "?"
-            default: safe.unicodeScalars.append(scalar)
-            }
-        }
-        return safe
+        let scalars = text.unicodeScalars.map { $0 != "\n" && Printable.isObeyed($0) ? "?" : $0 }
+        return Markup.escaped(String(String.UnicodeScalarView(scalars)))
     }
 }

@@ -74,8 +74,8 @@ extension WorkflowResult {
 }
 
 /// Text from outside in XML, HTML and JSON.
-enum Markup {
-    static func escaped(_ text: String) -> String {
+package enum Markup {
+    package static func escaped(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
             switch scalar {
