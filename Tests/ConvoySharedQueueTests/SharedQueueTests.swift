@@ -133,6 +133,29 @@ import Testing
         #expect(try await queue.result(of: id)?.place == file.absoluteString)
     }
 
+    /// Of a length that a download otherwise keeps in memory, and of a longer one.
+    @Test(
+        "A download whose lease is lost gets no file, though its worker does not know yet",
+        arguments: StoreKind.available, [1000, 200_000])
+    func lostLease(kind: StoreKind, length: Int) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()
+        let gate = TestServer.Gate()
+        server.route("GET", "/file", .pattern(count: length).heldBody(by: gate, afterBytes: 500))
+        let file = test.directory.file("file")
+        try await queue.enqueue(SharedRequest(DownloadRequest(server.url("/file"), destination: file)))
+        let worker = worker(queue)
+        async let running: Void = worker.run()
+        _ = try await server.waitForRequests(count: 1)
+        // As if another worker had it: nothing announces that.
+        _ = try store.database.query("UPDATE entry SET lease = lease + 1", [])
+        gate.open()
+        try await waitUntil("the attempt to end") { worker.statistics.running == 0 }
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+        #expect(worker.statistics.succeeded == 0)
+        worker.stop(.now)
+        try await running
+    }
+
     @Test("Secrets are not stored: without them an entry waits, and configure supplies them", arguments: StoreKind.available)
     func secrets(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

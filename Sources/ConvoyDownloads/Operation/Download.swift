@@ -21,7 +21,8 @@ final class Download: @unchecked Sendable {
     let decodes: Bool
     /// Whether the request leaves to the download which encoding is asked for: none.
     let asksForIdentity: Bool
-    /// Whether a short file may be kept in memory until it is whole: it is new, and nothing needs it before.
+    /// Whether a short file may be kept in memory until it is whole: it is new, and nothing needs it, or its partial file,
+    /// before.
     private let mayKeepInMemory: Bool
     let digest: Locked<FileDigest?> = Locked(nil)
 
@@ -32,8 +33,8 @@ final class Download: @unchecked Sendable {
         asksForIdentity = request.value(forHTTPHeaderField: "Accept-Encoding") == nil
         decodes = asksForIdentity && !DownloadOperation.isCompressedFile(request.url)
         mayKeepInMemory =
-            type(of: operation) == DownloadOperation.self && settings.segments == 1 && settings.pieces == nil
-            && settings.checksums.isEmpty && settings.computed.isEmpty
+            type(of: operation) == DownloadOperation.self && settings.commitCheck == nil && settings.segments == 1
+            && settings.pieces == nil && settings.checksums.isEmpty && settings.computed.isEmpty
             && (settings.existing == .fail || settings.existing == .skip)
         self.request = request
         serializer = operation.responseSerializer.http

@@ -131,14 +131,12 @@ final class WorkAttempt: @unchecked Sendable {
     /// the next attempt that it is this file, if this one cannot report it. Blocks.
     private func willCommit(_ partialFile: String, as place: URL) throws {
         guard mayGoOn else { throw SharedQueueError.closed }
-        if let file = FinishedFile(partialFile, as: place) {
-            // Without the database the next attempt finds a file that it does not know.
-            let isHeld = core.ask { [work] store throws(SharedQueueError) in
-                try store.mark(work.id, lease: work.lease, file.mark)
-            }
-            if isHeld == false { throw SharedQueueError.closed }
+        let mark = FinishedFile(partialFile, as: place)?.mark ?? ""
+        // Without the database the next attempt finds a file that it does not know.
+        let isHeld = core.ask { [work] store throws(SharedQueueError) in
+            try store.mark(work.id, lease: work.lease, mark)
         }
-        guard mayGoOn else { throw SharedQueueError.closed }
+        guard isHeld != false, mayGoOn else { throw SharedQueueError.closed }
     }
 
     /// The file that a response becomes; nil for none.
