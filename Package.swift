@@ -26,12 +26,22 @@ let package = Package(
         // Empty without the trait `Postgres`.
         .library(name: "ConvoyPostgres", targets: ["ConvoyPostgres"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
+        .library(name: "ConvoyUploads", targets: ["ConvoyUploads"]),
         // Empty without the trait `Images`.
         .library(name: "ConvoyImage", targets: ["ConvoyImage"]),
+        // Empty without the trait `GTK`.
+        .library(name: "ConvoyGTK", targets: ["ConvoyGTK"]),
+        // Empty without the trait `WebKit`.
+        .library(name: "ConvoyWebKit", targets: ["ConvoyWebKit"]),
         .executable(name: "convoy", targets: ["ConvoyTool"]),
     ],
     traits: [
-        .trait(name: "Images", description: "ImageResponseSerializer in ConvoyImage. Needs gdk-pixbuf."),
+        .trait(name: "Images", description: "Decoded, cached and processed pictures, in ConvoyImage. Needs gdk-pixbuf."),
+        .trait(
+            name: "GTK", description: "Widgets bound to requests, in ConvoyGTK. Needs GTK 4.", enabledTraits: ["Images"]),
+        .trait(
+            name: "WebKit", description: "Web views that load through the engine, in ConvoyWebKit. Needs WebKitGTK 6.",
+            enabledTraits: ["GTK"]),
         .trait(name: "Postgres", description: "A shared queue on PostgreSQL, in ConvoyPostgres. Needs libpq."),
     ],
     targets: [
@@ -69,6 +79,12 @@ let package = Package(
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
             providers: [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
+        .systemLibrary(
+            name: "CGTK", pkgConfig: "gtk4",
+            providers: [.apt(["libgtk-4-dev"]), .yum(["gtk4-devel"]), .brew(["gtk4"])]),
+        .systemLibrary(
+            name: "CWebKit", pkgConfig: "webkitgtk-6.0",
+            providers: [.apt(["libwebkitgtk-6.0-dev"]), .yum(["webkitgtk6.0-devel"])]),
 
         // What several others need and nobody outside sees: no product, and `package` at most.
         .target(name: "ConvoySupport", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
@@ -103,6 +119,13 @@ let package = Package(
             dependencies: [
                 "CEpoll", "COpenSSL", "CXML2", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyUploads",
+            dependencies: [
+                "CEpoll", "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -160,7 +183,26 @@ let package = Package(
         // Not part of the umbrella: only a program that decodes images needs gdk-pixbuf.
         .target(
             name: "ConvoyImage",
-            dependencies: ["ConvoySerialization", .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"]))],
+            dependencies: [
+                "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
+            ],
+            swiftSettings: swiftSettings),
+        // Not part of the umbrella, as only a program with windows needs GTK.
+        .target(
+            name: "ConvoyGTK",
+            dependencies: [
+                "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySession", "ConvoySupport", "ConvoyTransport",
+                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+            ],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyWebKit",
+            dependencies: [
+                "ConvoyGTK", "ConvoyOperations", "ConvoySupport", "ConvoyTransport",
+                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+                .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
+            ],
             swiftSettings: swiftSettings),
         .target(
             name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
@@ -183,6 +225,13 @@ let package = Package(
             swiftSettings: swiftSettings),
         .executableTarget(
             name: "ExamplePort", dependencies: ["Convoy"], path: "Sources/Examples/Port", swiftSettings: swiftSettings),
+        // Says so and ends without the trait `GTK`.
+        .executableTarget(
+            name: "Gallery",
+            dependencies: [
+                "Convoy", "ConvoyGTK", "ConvoyImage", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+            ],
+            path: "Sources/Examples/Gallery", swiftSettings: swiftSettings),
 
         // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.
         .systemLibrary(
@@ -293,6 +342,28 @@ let package = Package(
             dependencies: [
                 "ConvoyImage", "ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport",
                 .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyGTKTests",
+            dependencies: [
+                "ConvoyGTK", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport", "Gallery", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyWebKitTests",
+            dependencies: [
+                "ConvoyWebKit", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+                .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyUploadsTests",
+            dependencies: [
+                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -1,0 +1,7 @@
+#if GTK
+import CGTK
+
+enum MainLoop {
+    static func probe() -> UInt32 { gtk_get_major_version() }
+}
+#endif
