@@ -17,6 +17,9 @@ public struct Image: Sendable, Equatable {
     public let hasAlpha: Bool
     /// The samples: red, green, blue and, if there is one, alpha; `height` times ``bytesPerRow`` bytes.
     public let pixels: Data
+    /// The frames, if the image is an animation; `pixels` are those of its first one. Only an ``ImageDownloader``
+    /// decodes more than one frame.
+    public var animation: ImageAnimation?
 
     /// The number of bytes per pixel: 3, or 4 with alpha.
     public var channels: Int { hasAlpha ? 4 : 3 }
@@ -24,6 +27,22 @@ public struct Image: Sendable, Equatable {
     public var bitsPerSample: Int { 8 }
     /// The number of bytes per row.
     public var bytesPerRow: Int { width * channels }
+}
+
+/// An animation: its frames, with the time that each is shown.
+public struct ImageAnimation: Sendable, Equatable {
+    /// A frame.
+    public struct Frame: Sendable, Equatable {
+        /// What is shown, whole: frames that the file stores as changes are drawn over their predecessors.
+        public let image: Image
+        /// How long it is shown, in seconds; at least 0.02.
+        public let duration: TimeInterval
+    }
+
+    /// The frames, at least two, all of one size.
+    public let frames: [Frame]
+    /// How often the frames are shown; 0 for ever.
+    public let loopCount: Int
 }
 
 /// The supported image formats, independent of the installed loaders.
