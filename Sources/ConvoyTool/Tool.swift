@@ -42,7 +42,7 @@ enum Tool {
         switch first {
         case "-h", "--help": return try help(rest, display)
         case "--version":
-            display.say("convoy \(Program.version)")
+            display.say(Program.description)
             return .success
         default: break
         }

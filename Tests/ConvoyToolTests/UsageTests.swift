@@ -12,11 +12,12 @@ import Testing
         #expect(result.outputLines.allSatisfy { $0.count < 80 })
     }
 
-    @Test func `the version is printed`() async throws {
+    @Test func `the version of the program and of its libraries is printed`() async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(["--version"], in: scratch.url)
         #expect(result.status == 0)
-        #expect(result.output.wholeMatch(of: /convoy \d+\.\d+\.\d+\n/) != nil)
+        let lines = /convoy \d+\.\d+\.\d+\nlibcurl \d+\.\d+\.\d+, OpenSSL \d+\.\d+\.\d+, nghttp2 \d+\.\d+\.\d+\n/
+        #expect(result.output.wholeMatch(of: lines) != nil)
     }
 
     @Test(arguments: [

@@ -30,7 +30,7 @@ enum Completion {
 
     /// The options of the program itself.
     static let programOptions: [(name: String, letter: Character?, summary: String)] = [
-        ("help", "h", "print the help"), ("version", nil, "print the version"),
+        ("help", "h", "print the help"), ("version", nil, "print the versions of the program and its libraries"),
     ]
 
     /// The words for an argument of a command that is no option; nil for those that take others.

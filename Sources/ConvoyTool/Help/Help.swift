@@ -41,7 +41,7 @@ enum Help {
             + ["", "Options:"]
             + HelpLayout.rows([
                 ("-h, --help", "print this help; that of a command: convoy get --help"),
-                ("    --version", "print the version"),
+                ("    --version", "print the versions of the program and its libraries"),
             ])
             + ["", "Example: convoy get https://example.com/disk.iso"]
     }

@@ -1,12 +1,20 @@
 import CEpoll
 import Convoy
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
 /// The program's version and name.
 enum Program {
     static let version = ConvoyVersion.text
+    /// The commit that a source archive was made of, which `git archive` writes here; in a working copy there is none.
+    private static let commit = "$Format:%h$"
+    /// What `--version` prints: the program, and the libraries that it has loaded.
+    static var description: String {
+        let source = commit.hasPrefix("$") ? "" : " (commit \(commit))"
+        return "convoy \(version)\(source)\n" + TransportLibraries.text
+    }
     /// The default `User-Agent`.
     static let userAgent = "convoy/\(version)"
 }

@@ -26,6 +26,17 @@ protocol EasyHandleOwner: AnyObject {
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode)
 }
 
+/// The libraries that carry the transfers, as this process has loaded them.
+package enum TransportLibraries {
+    /// Names and versions on one line, for example "libcurl 7.88.1, OpenSSL 3.0.17, nghttp2 1.52.0".
+    package static var text: String {
+        guard let info = convoy_version()?.pointee else { return "libcurl" }
+        let tls = info.ssl_version.map { String(cString: $0).replacing("/", with: " ") }
+        let http2 = info.nghttp2_version.map { "nghttp2 " + String(cString: $0) }
+        return [info.version.map { "libcurl " + String(cString: $0) }, tls, http2].compactMap(\.self).joined(separator: ", ")
+    }
+}
+
 /// Drives libcurl's multi interface from a run loop: `curl_multi_socket_action(3)`.
 ///
 /// It belongs to the network thread, apart from its creation.
