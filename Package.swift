@@ -252,6 +252,15 @@ let package = Package(
                 "ConvoyTestSupport", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             path: "Tests/StoreProgram", swiftSettings: swiftSettings),
+        // All parsers, for a fuzzer.
+        .executableTarget(
+            name: "FuzzProgram",
+            dependencies: [
+                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyImage", "ConvoyObjectStorage", "ConvoyOperations",
+                "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport", "ConvoyWorkflow",
+            ],
+            path: "Tests/FuzzProgram", swiftSettings: swiftSettings),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], exclude: ["Corpora"], swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),

@@ -1,0 +1,169 @@
+#if DEBUG || FUZZ
+import ConvoySupport
+import Foundation
+
+@testable import ConvoyDownloads
+@testable import ConvoyObjectStorage
+@testable import ConvoyRealtime
+@testable import ConvoySecurity
+@testable import ConvoySerialization
+@testable import ConvoyWorkflow
+
+/// A type of many kinds of values, for the decoder.
+private struct Probe: Codable, Equatable {
+    struct Inner: Codable, Equatable {
+        var list: [Int8]?
+        var map: [String: Double]?
+    }
+    var text: String?
+    var whole: Int64?
+    var small: UInt8?
+    var fraction: Float?
+    var flag: Bool?
+    var inner: Inner?
+    var inners: [Inner]?
+    var date: Date?
+    var data: Data?
+    var url: URL?
+    var decimal: Decimal?
+}
+
+extension FuzzSubject {
+    /// Whole documents: bodies, and files of a user.
+    static let documents: [FuzzSubject] = [
+        FuzzSubject(
+            "json",
+            seeds: [
+                "{\"a\": [1, -2.5e3, true, null, \"\\ud83d\\ude00\\n\"], \"b\": {\"\": {}}}", "[1e400, 0.1, 12345678901234567890]", "\"\u{301}\"",
+            ]
+        ) { bytes in
+            let data = Data(bytes)
+            guard let json = try? JSON(parsing: data, maximumDepth: 100) else { return }
+            let written = json.description
+            let again = try? JSON(parsing: Data(written.utf8), maximumDepth: 100)
+            try expect(again == json, "written as \(written), it is read as \(String(describing: again))")
+            _ = JSONParser.position(of: JSONPointer(tokens: ["a", "0"]), in: data)
+            _ = JSONParser.keyPositions(of: JSONPointer(tokens: []), in: data)
+        },
+        FuzzSubject(
+            "decoder",
+            seeds: [
+                "{\"text\": \"a\", \"whole\": 5, \"small\": 255, \"fraction\": 1.5, \"flag\": true, \"inner\": {\"list\": [1], \"map\": {\"a\": 1}}}",
+                "{\"inners\": [{}, {\"list\": []}], \"date\": 1.5, \"data\": \"AAA=\", \"url\": \"a:b\", \"decimal\": 1.10}",
+            ]
+        ) { bytes in
+            let data = Data(bytes), decoder = JSONDecoder()
+            guard let ours = try? decoder.decodePlain(Probe.self, from: data, maximumDepth: 100) else { return }
+            let foundations = try? JSONDecoder().decode(Probe.self, from: data)
+            try expect(ours == foundations, "\(ours) here, \(String(describing: foundations)) by Foundation")
+        },
+        FuzzSubject("json-pointer", seeds: ["/a/0/~0~1", "#/a%20b", "", "/-"]) { bytes in
+            if let pointer = JSONPointer(text(bytes)) {
+                try expect(JSONPointer(pointer.description) == pointer, "\(pointer) is not read as it is written")
+            }
+            _ = JSONPointer(uriFragment: text(bytes))
+        },
+        FuzzSubject(
+            "json-patch",
+            seeds: [
+                "[{\"op\": \"add\", \"path\": \"/a/-\", \"value\": 1}, {\"op\": \"move\", \"from\": \"/b\", \"path\": \"/c\"}]",
+                "[{\"op\": \"test\", \"path\": \"\", \"value\": {}}, {\"op\": \"copy\", \"from\": \"\", \"path\": \"/b/x\"}]",
+                "[{\"op\": \"remove\", \"path\": \"/a/0\"}, {\"op\": \"replace\", \"path\": \"/b\", \"value\": null}]",
+            ]
+        ) { bytes in
+            let patch = try JSONPatch(parsing: Data(bytes), maximumDepth: 100)
+            let document: JSON = ["a": [1, 2, 3], "b": ["x": ["y": "z"]]]
+            var changed = document
+            do {
+                try patch.apply(to: &changed, limits: .init(maximumCopiedLength: 1 << 16, maximumDepth: 64))
+            } catch {
+                try expect(changed == document, "a patch that failed has changed the document")
+            }
+        },
+        FuzzSubject(
+            "xml",
+            seeds: [
+                "<?xml version=\"1.0\"?><a b=\"c\"><d>&lt;e</d><![CDATA[f]]></a>",
+                "<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>",
+                "<ListBucketResult><Contents><Key>a</Key><Size>5</Size></Contents></ListBucketResult>",
+            ]
+        ) { bytes in
+            _ = StorageXML(Data(bytes), limit: 1 << 20)
+            _ = try? XMLInspection.document(of: Data(bytes), maximumDepth: 50)
+        },
+        FuzzSubject(
+            "metalink",
+            seeds: [
+                """
+                <metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="a/b.iso"><size>5</size>
+                <hash type="sha-256">00</hash><pieces length="2" type="sha-1"><hash>00</hash></pieces>
+                <url priority="1" location="de">https://example.com/b.iso</url><metaurl mediatype="torrent">x</metaurl></file></metalink>
+                """,
+                """
+                <metalink version="3.0"><files><file name="a"><verification><hash type="md5">00</hash></verification>
+                <resources maxconnections="1"><url type="http" preference="10">http://example.com/a</url></resources></file></files></metalink>
+                """,
+            ]
+        ) { bytes in
+            for file in try Metalink(parsing: Data(bytes)).files {
+                try expect((file.size ?? 0) >= 0, "a negative size")
+                try expect(!file.name.hasPrefix("/") && !file.name.split(separator: "/").contains(".."), "a name that leads away: \(file.name)")
+            }
+        },
+        FuzzSubject("checksum-file", seeds: ["9f86d081884c7d65 *a\n", "SHA256 (a b) = 00\n", "\\00  a\\nb\n", "# comment\n"]) { bytes in
+            _ = try ChecksumFile(parsing: Data(bytes)).checksum(forFileNamed: "a")
+        },
+        FuzzSubject("checksum", seeds: ["sha-256=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "md5=:AAAA:"]) { bytes in
+            let checksum = try Checksum(parsing: text(bytes))
+            try expect(try Checksum(parsing: checksum.description) == checksum, "\(checksum) is not read as it is written")
+        },
+        FuzzSubject("netrc", seeds: ["machine a login b password \"c d\" account e\ndefault login x password y\n", "macdef m\nx\n\nmachine a # b\n"]) { bytes in
+            let netrc = try Netrc(text: text(bytes))
+            _ = netrc.credential(forHost: "a")
+        },
+        FuzzSubject(
+            "certificate",
+            seeds: ["-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", "-----BEGIN TRUSTED CERTIFICATE-----\nMAA=\n"]
+        ) { bytes in
+            let all = (try? Certificate.certificates(in: Data(bytes))) ?? []
+            for certificate in all + [try? Certificate(derData: Data(bytes))].compactMap(\.self) {
+                _ = certificate.matches(host: "example.com")
+                _ = certificate.matches(host: "127.0.0.1")
+                _ = String(describing: certificate)
+                _ = certificate.derData
+            }
+        },
+        FuzzSubject(
+            "manifest",
+            seeds: [
+                """
+                version: 1
+                defaults: {base: "https://example.com/", timeout: 5}
+                variables: {a: 1}
+                requests:
+                  login: {method: POST, url: login, json: {user: "${a}"}, capture: {token: "json:/t"}, expect: {status: 200}}
+                  next: {url: "x?${token}", needs: [login], forEach: "${a}", when: "a == 1 and not b", output: "o/${item}"}
+                """,
+                "{\"version\": 1, \"requests\": {\"a\": {\"url\": \"http://h/\", \"pages\": {\"next\": \"link\"}}}}",
+            ]
+        ) { bytes in
+            let workflow = try Workflow(parsing: Data(bytes), name: "fuzz.yaml", inputs: WorkflowInputs(environment: [:]))
+            _ = workflow.complaint(aboutVariable: "a")
+        },
+        FuzzSubject("expression", seeds: ["a.b[0] == 'x' and not (c > 1.5)", "length(a) + 1", "${a} ${b.c}", "upper(\"\\u00e9\") ?? null"]) { bytes in
+            let document = try ManifestDocument(parsing: Data(JSON.string(text(bytes)).description.utf8), name: "fuzz.json")
+            _ = try? Template(document.root, "a text")
+            _ = try Expression(document.root, "a condition")
+        },
+        FuzzSubject(
+            "curl-command",
+            seeds: [
+                "curl -X POST 'https://example.com/a' -H \"A: b\" --data-raw '{\"a\":1}' -u user:pass -k -L",
+                "curl $'https://h/\\'\\u00e9' -F a=@b -G -d x=1 --compressed", "curl -sSLo out https://h/ \\\n -b 'a=b'",
+            ]
+        ) { bytes in
+            _ = try CurlCommandLine.draft(text(bytes))
+        },
+    ]
+}
+#endif

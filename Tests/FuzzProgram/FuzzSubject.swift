@@ -1,0 +1,92 @@
+// All subjects need internal declarations, which a build for release shows only if it is told to.
+#if DEBUG || FUZZ
+/// What reads bytes from outside, as a function that a fuzzer can call: any bytes must be read or refused, without a trap, in
+/// time that grows with their number.
+struct FuzzSubject: Sendable {
+    let name: String
+    /// Valid input to begin with.
+    let seeds: [[UInt8]]
+    /// Throws ``FuzzFinding`` if a property does not hold. Other errors are refusals.
+    let read: @Sendable ([UInt8]) throws -> Void
+
+    init(_ name: String, seeds: [String], read: @escaping @Sendable ([UInt8]) throws -> Void) {
+        self.init(name, bytes: seeds.map { Array($0.utf8) }, read: read)
+    }
+
+    init(_ name: String, bytes seeds: [[UInt8]], read: @escaping @Sendable ([UInt8]) throws -> Void) {
+        (self.name, self.seeds, self.read) = (name, seeds, read)
+    }
+
+    static let all: [FuzzSubject] = messages + documents + records
+
+    /// Reads bytes, and returns what has been found.
+    func finding(_ bytes: [UInt8]) -> FuzzFinding? {
+        do {
+            try read(bytes)
+        } catch let finding as FuzzFinding {
+            return finding
+        } catch {}
+        return nil
+    }
+}
+
+/// A property that does not hold for some bytes.
+struct FuzzFinding: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// Throws a finding unless a condition holds.
+func expect(_ condition: @autoclosure () throws -> Bool, _ text: @autoclosure () -> String) throws {
+    guard try condition() else { throw FuzzFinding(description: text()) }
+}
+
+/// Changes bytes at random, as libFuzzer does, for a run without it. The same seed makes the same changes.
+struct Mutator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed &* 2 &+ 1 }
+
+    mutating func number(below bound: Int) -> Int {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return Int((state >> 33) % UInt64(max(1, bound)))
+    }
+
+    /// Bytes at the edges of classes, and texts that mean something to several parsers.
+    private static let tokens: [[UInt8]] =
+        [
+            "\r\n", "\n", "\"", "\\", ";", ",", "=", "/", "%00", "%", "9223372036854775807", "18446744073709551616", "-1", "0",
+            "*", "bytes", "\u{301}", "\u{FEFF}", "é", " ", "\t", "[", "]", "{", "}", "<", ">", "&", "1e999", "null", "'",
+        ].map { Array($0.utf8) } + [[0], [0xFF], [0x80], [0xED, 0xA0, 0x80], [0xC0, 0xAF]]
+
+    mutating func mutate(_ bytes: [UInt8], with other: [UInt8]) -> [UInt8] {
+        var bytes = bytes
+        for _ in 0...number(below: 4) {
+            let place = number(below: bytes.count + 1)
+            switch number(below: 8) {
+            case 0 where place < bytes.count: bytes[place] = UInt8(number(below: 256))
+            case 1 where place < bytes.count: bytes[place] ^= 1 << UInt8(number(below: 8))
+            case 2: bytes.insert(contentsOf: Self.tokens[number(below: Self.tokens.count)], at: place)
+            case 3: bytes.removeSubrange(place..<min(bytes.count, place + 1 + number(below: 16)))
+            case 4: bytes.removeSubrange(place...)
+            case 5: bytes.insert(contentsOf: bytes[place..<min(bytes.count, place + 1 + number(below: 64))], at: place)
+            case 6 where !other.isEmpty:
+                let start = number(below: other.count)
+                bytes.insert(contentsOf: other[start..<min(other.count, start + 1 + number(below: 64))], at: place)
+            default: bytes.insert(UInt8(number(below: 256)), at: place)
+            }
+        }
+        return Array(bytes.prefix(1 << 16))
+    }
+}
+
+/// A text without what is not UTF-8.
+func text(_ bytes: some Collection<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+
+/// The fields of lines such as `Name: value`.
+func fields(_ bytes: [UInt8]) -> [(name: String, value: String)] {
+    text(bytes).split(separator: "\n").compactMap { line in
+        guard let colon = line.firstIndex(of: ":") else { return nil }
+        return (String(line[..<colon]), line[line.index(after: colon)...].trimmingPrefix(" ").description)
+    }
+}
+#endif

@@ -1,0 +1,68 @@
+// Feeds bytes to everything that reads bytes from outside.
+//
+//     FuzzProgram list                      prints the names of the subjects
+//     FuzzProgram SUBJECT seeds FOLDER      writes the valid inputs of a subject into a folder
+//     FuzzProgram SUBJECT replay FILE…      reads these files, and prints what is found
+//     FuzzProgram SUBJECT fuzz ARGUMENT…    runs libFuzzer with these arguments; only in a build for it (Tests/long fuzz)
+import Foundation
+
+#if DEBUG || FUZZ
+/// What libFuzzer's callback reads with, as a C function has no context.
+nonisolated(unsafe) private var fuzzed: FuzzSubject?
+
+let arguments = CommandLine.arguments.dropFirst()
+guard let first = arguments.first else {
+    print("FuzzProgram list | SUBJECT seeds FOLDER | SUBJECT replay FILE… | SUBJECT fuzz ARGUMENT…")
+    exit(2)
+}
+if first == "list" {
+    for subject in FuzzSubject.all { print(subject.name) }
+    exit(0)
+}
+guard let chosen = FuzzSubject.all.first(where: { $0.name == first }), let action = arguments.dropFirst().first else {
+    print("There is no subject '\(first)', or no action.")
+    exit(2)
+}
+let rest = Array(arguments.dropFirst(2))
+switch action {
+case "seeds":
+    for (index, seed) in chosen.seeds.enumerated() {
+        try Data(seed).write(to: URL(fileURLWithPath: rest[0]).appendingPathComponent("seed-\(index)"))
+    }
+case "replay":
+    var findings = 0
+    for path in rest {
+        guard let finding = chosen.finding(Array(try Data(contentsOf: URL(fileURLWithPath: path)))) else { continue }
+        print("\(path): \(finding)")
+        findings += 1
+    }
+    exit(findings == 0 ? 0 : 1)
+case "fuzz":
+    // The fuzzer is in the program only if it was linked for it.
+    guard let symbol = dlsym(nil, "LLVMFuzzerRunDriver") else {
+        print("This build has no libFuzzer in it: Tests/long fuzz makes one that has.")
+        exit(2)
+    }
+    typealias Callback = @convention(c) (UnsafePointer<UInt8>?, Int) -> Int32
+    typealias Driver =
+        @convention(c) (
+            UnsafeMutablePointer<Int32>, UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>, Callback
+        ) -> Int32
+    fuzzed = chosen
+    let run = unsafeBitCast(symbol, to: Driver.self)
+    let words = ["FuzzProgram"] + rest
+    let table = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: words.count + 1)
+    for (index, word) in words.enumerated() { table[index] = strdup(word) }
+    table[words.count] = nil
+    var (count, pointer) = (Int32(words.count), table)
+    exit(
+        run(&count, &pointer) { start, count in
+            let bytes = Array(UnsafeBufferPointer(start: start, count: count))
+            if let finding = fuzzed?.finding(bytes) { fatalError("\(finding)") }
+            return 0
+        })
+default:
+    print("There is no action '\(action)'.")
+    exit(2)
+}
+#endif
