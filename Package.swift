@@ -260,6 +260,9 @@ let package = Package(
                 "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport", "ConvoyWorkflow",
             ],
             path: "Tests/FuzzProgram", swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ModelTests", dependencies: ["ConvoyOperations", "ConvoySharedQueue", "ConvoyTestSupport", "ConvoyTransport"],
+            exclude: ["Models"], swiftSettings: swiftSettings),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], exclude: ["Corpora"], swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],

@@ -4,7 +4,7 @@ import Foundation
 /// How an entry stands: a pure state machine. Stores read it, apply an event to it, and write it back, in one transaction.
 ///
 /// Times are microseconds since 1970 on the clock of the store.
-package struct WorkStanding: Sendable, Equatable {
+package struct WorkStanding: Sendable, Hashable {
     package var state = WorkState.ready
     /// How many dependencies have not ended.
     package var openDependencies = 0
