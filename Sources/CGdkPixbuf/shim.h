@@ -26,6 +26,19 @@ static inline GdkPixbuf *convoy_pixbuf_ref(GdkPixbuf *pixbuf) { return (GdkPixbu
 static inline void convoy_pixbuf_unref(GdkPixbuf *pixbuf) { g_object_unref(pixbuf); }
 // Whether nobody else has a reference to the pixels, so that they may be written to.
 static inline int convoy_pixbuf_is_unshared(GdkPixbuf *pixbuf) { return G_OBJECT(pixbuf)->ref_count == 1; }
+// An animation's frames, one after another. Its time is microseconds from the start, as gdk-pixbuf has only a deprecated type
+// for it.
+G_GNUC_BEGIN_IGNORE_DEPRECATIONS
+static inline GdkPixbufAnimationIter *convoy_animation_start(GdkPixbufAnimation *animation) {
+    GTimeVal time = {1, 0};
+    return gdk_pixbuf_animation_get_iter(animation, &time);
+}
+static inline int convoy_animation_advance(GdkPixbufAnimationIter *frames, long long microseconds) {
+    GTimeVal time = {1 + microseconds / 1000000, microseconds % 1000000};
+    return gdk_pixbuf_animation_iter_advance(frames, &time);
+}
+G_GNUC_END_IGNORE_DEPRECATIONS
+static inline void convoy_animation_end(GdkPixbufAnimationIter *frames) { g_object_unref(frames); }
 // `gdk_pixbuf_save_to_bufferv` with options as keys and values. The tests make their images with it.
 static inline int convoy_pixbuf_save(GdkPixbuf *pixbuf, char **bytes, size_t *count, const char *type, char **keys, char **values) {
     gsize size = 0;

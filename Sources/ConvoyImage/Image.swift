@@ -21,12 +21,67 @@ public struct Image: Sendable, Equatable {
     /// decodes more than one frame.
     public var animation: ImageAnimation?
 
+    init(format: ImageFormat, width: Int, height: Int, hasAlpha: Bool, pixels: Data) {
+        (self.format, self.width, self.height) = (format, width, height)
+        (self.hasAlpha, self.pixels) = (hasAlpha, pixels)
+    }
+
+    /// An image of pixels that were made elsewhere.
+    ///
+    /// - Parameters:
+    ///   - size: at least one pixel in each direction.
+    ///   - hasAlpha: whether there are four bytes for each pixel, and not three.
+    ///   - pixels: the rows from top to bottom, without padding.
+    ///   - format: the format that the image counts as.
+    /// - Throws: `ImagePixelError`, if the number of bytes is not that of the size.
+    public init(size: ImageSize, hasAlpha: Bool, pixels: Data, format: ImageFormat = .png) throws(ImagePixelError) {
+        let channels = hasAlpha ? 4 : 3
+        let (area, isTooLarge) = size.width.multipliedReportingOverflow(by: size.height)
+        let (count, isTooLong) = area.multipliedReportingOverflow(by: channels)
+        guard size.width > 0, size.height > 0, !isTooLarge, !isTooLong, pixels.count == count else {
+            throw ImagePixelError(size: size, channels: channels, byteCount: pixels.count)
+        }
+        self.init(
+            format: format, width: size.width, height: size.height, hasAlpha: hasAlpha,
+            pixels: pixels.startIndex == 0 ? pixels : Data(pixels))
+    }
+
+    /// The same image with other pixels.
+    ///
+    /// - Parameter hasAlpha: whether they have an alpha; nil if they do where this image does.
+    /// - Throws: `ImagePixelError`, if the number of bytes is not that of the image.
+    public func replacingPixels(_ pixels: Data, hasAlpha: Bool? = nil) throws(ImagePixelError) -> Image {
+        try Image(size: size, hasAlpha: hasAlpha ?? self.hasAlpha, pixels: pixels, format: format)
+    }
+
+    /// How many bytes the pixels take, with those of all frames.
+    public var byteCount: Int {
+        // The first frame shares its pixels with the image.
+        guard let animation else { return pixels.count }
+        return animation.frames.reduce(0) { $0 + $1.image.pixels.count }
+    }
+
     /// The number of bytes per pixel: 3, or 4 with alpha.
     public var channels: Int { hasAlpha ? 4 : 3 }
     /// 8. Deeper images are converted.
     public var bitsPerSample: Int { 8 }
     /// The number of bytes per row.
     public var bytesPerRow: Int { width * channels }
+}
+
+/// The number of bytes does not belong to a size.
+public struct ImagePixelError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The size.
+    public let size: ImageSize
+    /// The number of bytes per pixel.
+    public let channels: Int
+    /// The number of bytes that were given.
+    public let byteCount: Int
+
+    /// The numbers in a sentence.
+    public var description: String {
+        "\(byteCount) bytes are no image of \(size.width) x \(size.height) with \(channels) bytes for each pixel."
+    }
 }
 
 /// An animation: its frames, with the time that each is shown.
@@ -48,6 +103,19 @@ public struct ImageAnimation: Sendable, Equatable {
 /// The supported image formats, independent of the installed loaders.
 public enum ImageFormat: String, Sendable, Hashable, CaseIterable {
     case png, jpeg, gif, bmp, ico, tiff, xbm
+    /// Needs the loader in Debian's package `webp-pixbuf-loader`.
+    case webp
+    /// Needs the loader in Debian's package `libavif-gdk-pixbuf`.
+    case avif
+
+    /// Debian's package with the loader; nil where gdk-pixbuf has it itself.
+    var loaderPackage: String? {
+        switch self {
+        case .webp: "webp-pixbuf-loader"
+        case .avif: "libavif-gdk-pixbuf"
+        default: nil
+        }
+    }
 }
 
 /// Limits on the size of an image. They are checked against the image's header before memory is allocated.
@@ -58,10 +126,18 @@ public struct ImageLimits: Sendable, Hashable {
     /// The maximum width and height in pixels. 32,768 by default.
     public var maximumDimension: Int
 
+    /// The maximum number of pixels of all frames of an animation together, at the size in which they are delivered.
+    /// 16,000,000 by default, which takes up to 64 MB. An animation with more is delivered as its first frame.
+    public var maximumAnimationPixelCount: Int
+
     /// Limits; each has a default.
-    public init(maximumPixelCount: Int = 64_000_000, maximumDimension: Int = 32_768) {
+    public init(
+        maximumPixelCount: Int = 64_000_000, maximumDimension: Int = 32_768,
+        maximumAnimationPixelCount: Int = 16_000_000
+    ) {
         self.maximumPixelCount = maximumPixelCount
         self.maximumDimension = maximumDimension
+        self.maximumAnimationPixelCount = maximumAnimationPixelCount
     }
 
     /// The default limits.
@@ -99,6 +175,12 @@ enum ImageFault: Error, Equatable {
     case dimension(Int, Int, limit: Int)
     /// So many scans are too many for the size.
     case scans(Int, Int, Int)
+    /// gdk-pixbuf has no loader for the format.
+    case noLoader(ImageFormat)
+    /// The response has no body.
+    case empty
+    /// The image is no longer wanted.
+    case cancelled
 
     func error(for response: URLResponse?, data: Data) -> NSError {
         switch self {
@@ -112,7 +194,9 @@ enum ImageFault: Error, Equatable {
         case .dimension(let width, let height, let limit):
             return .limit(
                 .imageDimension, "The image of \(width) x \(height) is larger than the limit of \(limit).", response)
-        case .truncated, .unknownFormat, .malformed, .decoder:
+        case .cancelled:
+            return URLError(.cancelled) as NSError
+        case .truncated, .unknownFormat, .malformed, .decoder, .noLoader, .empty:
             return NSError.response(
                 NSURLErrorCannotDecodeContentData, "The body cannot be decoded as an image", response, data: data
             ).adding(reason, for: NSLocalizedFailureReasonErrorKey)
@@ -125,76 +209,13 @@ enum ImageFault: Error, Equatable {
         case .unknownFormat: return "The body has none of the supported formats."
         case .malformed(let what): return "The image is damaged: \(what)."
         case .decoder(let message): return message
+        case .noLoader(let format):
+            let package = format.loaderPackage.map { " On Debian and Ubuntu it is in the package \($0)." } ?? ""
+            return "gdk-pixbuf has no loader for \(format.rawValue.uppercased()) images on this machine.\(package)"
+        case .empty: return "The response has no body."
+        case .cancelled: return "The image is no longer wanted."
         case .pixelCount, .dimension, .scans: return "The image is too large."
         }
     }
 }
-
-// ConvoyImage holds `ImageResponseSerializer`, which decodes the body of a response with gdk-pixbuf.
-//
-// The module is empty without the package trait `Images`, so that Convoy itself can be built and linked without
-// gdk-pixbuf.
-#if Images
-@_exported import ConvoySerialization
-import Foundation
-import FoundationNetworking
-
-/// Decodes a PNG, JPEG, GIF, BMP, ICO, TIFF or XBM into an ``Image``. The counterpart of `AFImageResponseSerializer`.
-///
-/// The bytes determine the format, not the content type, as servers confuse image types. The result is the first image
-/// of an animation or a multi-page document, and the largest of an icon. A truncated body is an error, and so is an
-/// image beyond the limits; neither allocates memory for the pixels. Parts of a body other than pixels (text, profiles,
-/// later frames) are not passed to the decoder if they could expand there.
-public struct ImageResponseSerializer: HTTPResponseSerialization {
-    /// The content types that are accepted by default.
-    public static let contentTypes: Set<String> = [
-        "image/tiff", "image/jpeg", "image/gif", "image/png", "image/ico", "image/x-icon", "image/bmp", "image/x-bmp",
-        "image/x-xbitmap", "image/x-win-bitmap",
-    ]
-
-    /// The acceptable statuses and content types, and the limits on the body.
-    public var http = HTTPResponseSerializer(contentTypes: ImageResponseSerializer.contentTypes)
-    /// The limits on the size of an image.
-    public var imageLimits: ImageLimits
-    /// Whether an image with an orientation (EXIF, TIFF) is rotated upright. True by default.
-    public var appliesOrientation = true
-
-    /// A serializer that accepts ``contentTypes``.
-    public init(imageLimits: ImageLimits = .standard) {
-        self.imageLimits = imageLimits
-    }
-
-    /// An ``Image``; nil for 204, 205, no body, and a single space.
-    ///
-    /// - Throws: as `HTTPResponseSerializer.validate(_:data:)`; -1016 in `URLResponseSerializationErrorDomain` for
-    ///   a body that cannot be decoded, with the reason under `NSLocalizedFailureReasonErrorKey`; an error for an
-    ///   exceeded limit (-1103), with `ResponseLimitExceeded`: `bodySize`, `pixelCount` or `imageDimension`.
-    public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
-        try http.responseObject(for: response, data: data) { data in
-            if HTTPResponseSerializer.isOneSpace(data) { return nil }
-            do throws(ImageFault) {
-                return try ImageDecoder.image(data, limits: imageLimits, appliesOrientation: appliesOrientation)
-            } catch {
-                throw error.error(for: response, data: data)
-            }
-        }
-    }
-}
-
-// AFNetworking's names of this module, so that the compiler suggests the replacement.
-
-/// The serializer for images.
-@available(*, unavailable, renamed: "ImageResponseSerializer")
-public typealias AFImageResponseSerializer = ImageResponseSerializer
-
-extension ImageResponseSerializer {
-    /// The number of pixels per point.
-    @available(*, unavailable, message: "An Image is counted in pixels; there are no points here.")
-    public var imageScale: Double { 1 }
-
-    /// Whether images are decompressed on arrival.
-    @available(*, unavailable, message: "An Image always is decompressed.")
-    public var automaticallyInflatesResponseImage: Bool { true }
-}
-#endif
 #endif

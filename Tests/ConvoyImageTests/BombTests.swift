@@ -16,6 +16,11 @@ import Testing
             .bmp: replacing(try Samples.saved("bmp"), at: 18, with: [0x30, 0x75, 0, 0, 0x30, 0x75, 0, 0]),
             .ico: replacing(try Samples.saved("ico"), at: 26, with: [0x30, 0x75, 0, 0, 0x60, 0xEA, 0, 0]),
             .tiff: tiff(width: 30_000, height: 30_000),
+            .webp: replacing(
+                Samples.animatedWebP, at: 24, with: [0x2F, 0x75, 0, 0x2F, 0x75, 0]),
+            .avif: try replaced(
+                in: Samples.saved("avif"), after: Array("ispe".utf8) + [0, 0, 0, 0],
+                with: [0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]),
             .xbm: Data("#define a_width 30000\n#define a_height 30000\nstatic char a_bits[] = {0};".utf8),
         ]
         #expect(bombs.count == ImageFormat.allCases.count)

@@ -10,10 +10,10 @@ import Testing
 
 @Suite struct ImageResponseSerializerTests {
     @Test(arguments: ImageResponseSerializer.contentTypes.sorted())
-    func `Each of the ten content types is accepted`(type: String) throws {
+    func `Each of the twelve content types is accepted`(type: String) throws {
         let object = try ImageResponseSerializer().responseObject(for: response(type: type), data: Samples.gif)
         #expect(object is Image)
-        #expect(ImageResponseSerializer.contentTypes.count == 10)
+        #expect(ImageResponseSerializer.contentTypes.count == 12)
     }
 
     @Test func `Another content type is an error, and nothing is decoded`() throws {

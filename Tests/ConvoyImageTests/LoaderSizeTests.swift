@@ -67,7 +67,7 @@ import Testing
             let digits = repeatElement("0x7,", count: (width + 15) / 8 * height).joined()
             return Data(
                 "#define x_width \(width)\n#define x_height \(height)\n\(kind) x_bits[] = {\n\(digits)0};\n".utf8)
-        case .png, .tiff, .ico:
+        case .png, .tiff, .ico, .webp, .avif:
             body = try Samples.saved(format.rawValue, width: width, height: height, alpha: alpha)
         case .jpeg, .bmp: body = try Samples.saved(format.rawValue, width: width, height: height)
         }

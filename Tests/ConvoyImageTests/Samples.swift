@@ -122,7 +122,7 @@ enum Samples {
     static func all() throws -> [ImageFormat: Data] {
         [
             .png: try saved("png"), .jpeg: try saved("jpeg"), .bmp: try saved("bmp"), .ico: try saved("ico"),
-            .tiff: try saved("tiff"), .gif: gif, .xbm: xbm,
+            .tiff: try saved("tiff"), .gif: gif, .xbm: xbm, .webp: try saved("webp"), .avif: try saved("avif"),
         ]
     }
 }

@@ -2,17 +2,61 @@
 import CGdkPixbuf
 import Foundation
 
+/// In which form an image is decoded, and when decoding it ends early.
+struct ImageDecoding: Sendable {
+    var limits = ImageLimits.standard
+    var appliesOrientation = true
+    /// The size that limits the image; nil for all of its pixels.
+    var size: ImageSize?
+    var contentMode = ImageContentMode.fit
+    /// Whether all frames of an animation are decoded.
+    var allowsAnimation = false
+    /// Asked between parts of the body.
+    var isCancelled: @Sendable () -> Bool = { false }
+
+    /// The size of an image of this size in the wanted form.
+    func target(of whole: ImageSize) -> ImageSize { size?.limiting(whole, contentMode) ?? whole }
+
+    /// How many times smaller than stored a JPEG may be decoded: 1, 2, 4 or 8. Whichever way it is turned upright, no
+    /// pixel is missing.
+    func divisor(of stored: ImageSize) -> Int {
+        guard size != nil else { return 1 }
+        let upright = target(of: stored)
+        let turned = target(of: ImageSize(width: stored.height, height: stored.width))
+        let needed = ImageSize(width: max(upright.width, turned.height), height: max(upright.height, turned.width))
+        return [8, 4, 2].first { divisor in
+            let size = stored.divided(by: divisor)
+            return size.width >= needed.width && size.height >= needed.height
+        } ?? 1
+    }
+}
+
+extension ImageDecoding {
+    /// The decoded image in the wanted size.
+    func reduce(_ image: Image) -> Image { ImageScaler.reduce(image, to: target(of: image.size)) }
+}
+
+extension ImageSize {
+    /// The size of a JPEG that is decoded so many times smaller.
+    func divided(by divisor: Int) -> ImageSize {
+        ImageSize(width: (width + divisor - 1) / divisor, height: (height + divisor - 1) / divisor)
+    }
+}
+
 /// Decodes a body after its layout has been checked, with gdk-pixbuf except for X bitmaps.
 ///
 /// Each image has its own loader, used by a single thread.
 enum ImageDecoder {
     static func image(_ data: Data, limits: ImageLimits, appliesOrientation: Bool) throws(ImageFault) -> Image {
+        try image(data, ImageDecoding(limits: limits, appliesOrientation: appliesOrientation))
+    }
+
+    static func image(_ data: Data, _ decoding: ImageDecoding) throws(ImageFault) -> Image {
         // `withUnsafeBytes` does not support typed throws.
         let result = data.withUnsafeBytes { body -> Result<Image, ImageFault> in
             do throws(ImageFault) {
-                let layout = try ImageLayout(ImageBytes(body), limits: limits)
-                return .success(
-                    try image(layout, in: body, limits: limits, appliesOrientation: appliesOrientation))
+                let layout = try ImageLayout(ImageBytes(body), limits: decoding.limits)
+                return .success(try image(layout, in: body, decoding))
             } catch {
                 return .failure(error)
             }
@@ -24,31 +68,103 @@ enum ImageDecoder {
     static func image(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits, appliesOrientation: Bool
     ) throws(ImageFault) -> Image {
-        if layout.decoder == .xbm { return try XBMDecoder.image(layout, in: body, limits: limits) }
-        var pixbuf = try pixbuf(layout, in: body, limits: limits)
-        if appliesOrientation, let upright = gdk_pixbuf_apply_embedded_orientation(pixbuf) {
+        try image(layout, in: body, ImageDecoding(limits: limits, appliesOrientation: appliesOrientation))
+    }
+
+    private static func image(
+        _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
+    ) throws(ImageFault) -> Image {
+        if layout.decoder == .xbm { return decoding.reduce(try XBMDecoder.image(layout, in: body, limits: decoding.limits)) }
+        if decoding.allowsAnimation, let image = try animation(layout, in: body, decoding) { return image }
+        // Used when the loader has gone: pixels that it still holds would have to be copied.
+        var pixbuf = try withLoader(layout, layout.pieces, in: body, decoding) { loader throws(ImageFault) in
+            guard let decoded = gdk_pixbuf_loader_get_pixbuf(loader), let pixbuf = convoy_pixbuf_ref(decoded) else {
+                throw .truncated
+            }
+            return pixbuf
+        }
+        // Five to eight are turned by a quarter.
+        let orientation = gdk_pixbuf_get_option(pixbuf, "orientation").flatMap { Int(String(cString: $0)) } ?? 1
+        let isTurned = decoding.appliesOrientation && orientation >= 5
+        if decoding.appliesOrientation, let upright = gdk_pixbuf_apply_embedded_orientation(pixbuf) {
             convoy_pixbuf_unref(pixbuf)
             pixbuf = upright
         }
-        return try image(taking: pixbuf, layout)
+        let image = try image(taking: pixbuf, layout)
+        guard layout.format == .jpeg else { return decoding.reduce(image) }
+        // The size of the whole counts, not that in which it was decoded.
+        let whole = ImageSize(
+            width: isTurned ? layout.height : layout.width, height: isTurned ? layout.width : layout.height)
+        return ImageScaler.reduce(image, to: decoding.target(of: whole))
     }
 
-    /// The decoded pixbuf, with one reference for the caller.
-    private static func pixbuf(
-        _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits
-    ) throws(ImageFault) -> OpaquePointer {
+    /// An image with all of its frames; nil for a single image, and for an animation beyond the limits.
+    private static func animation(
+        _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
+    ) throws(ImageFault) -> Image? {
+        let durations = layout.timing.durations
+        guard durations.count > 1 else { return nil }
+        let whole = ImageSize(width: layout.width, height: layout.height)
+        let target = decoding.target(of: whole)
+        guard durations.count <= decoding.limits.maximumAnimationPixelCount / (target.width * target.height),
+            durations.count <= decoding.limits.maximumPassedPixelCount / (whole.width * whole.height)
+        else { return nil }
+        var still = decoding
+        still.allowsAnimation = false
+        return try withLoader(layout, layout.animationPieces, in: body, still) { loader throws(ImageFault) -> Image? in
+            guard let animation = gdk_pixbuf_loader_get_animation(loader),
+                let iterator = convoy_animation_start(animation)
+            else { return nil }
+            defer { convoy_animation_end(iterator) }
+            var frames: [ImageAnimation.Frame] = []
+            // A moment after the beginning of each frame, in milliseconds.
+            var time: Int64 = 1
+            for (number, duration) in durations.enumerated() {
+                if decoding.isCancelled() { throw .cancelled }
+                // The decoder draws the next frame over this one.
+                guard let shown = gdk_pixbuf_animation_iter_get_pixbuf(iterator), let copy = gdk_pixbuf_copy(shown) else {
+                    throw .decoder("The decoder returned no frame.")
+                }
+                let frame = decoding.reduce(try image(taking: copy, layout))
+                guard frames.first.map({ $0.image.size == frame.size }) ?? true else {
+                    throw .malformed("frames of different sizes")
+                }
+                frames.append(ImageAnimation.Frame(image: frame, duration: duration))
+                if layout.format == .webp {
+                    time += Int64(layout.timing.milliseconds[number])
+                } else {
+                    // How long the frame is still shown; -1 for ever.
+                    let left = gdk_pixbuf_animation_iter_get_delay_time(iterator)
+                    guard left >= 0 else { break }
+                    time += Int64(max(1, left)) + (number == 0 ? 1 : 0)
+                }
+                _ = convoy_animation_advance(iterator, time * 1000)
+            }
+            guard frames.count > 1, var image = frames.first?.image else { return nil }
+            image.animation = ImageAnimation(frames: frames, loopCount: layout.timing.loopCount)
+            return image
+        }
+    }
+
+    /// Passes a body to a loader, and what it has made of it to a closure.
+    private static func withLoader<Result>(
+        _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer,
+        _ decoding: ImageDecoding,
+        _ use: (UnsafeMutablePointer<GdkPixbufLoader>) throws(ImageFault) -> Result
+    ) throws(ImageFault) -> Result {
         var failure: UnsafeMutablePointer<GError>?
         // By type, so that no other installed loader (SVG, XPM) sees the bytes.
         guard let loader = gdk_pixbuf_loader_new_with_type(layout.decoder.rawValue, &failure) else {
-            throw .decoder(message(taking: failure))
+            let text = message(taking: failure)
+            throw layout.decoder.loaderPackage == nil ? .decoder(text) : .noLoader(layout.decoder)
         }
         defer { convoy_loader_unref(loader) }
 
-        var watch = LoaderWatch(limits: limits, format: layout.decoder)
+        var watch = LoaderWatch(decoding, format: layout.decoder)
         let decoded = withUnsafeMutablePointer(to: &watch) { watch in
             LoaderWatch.connect(loader, to: watch)
             var isWhole = true
-            for piece in layout.pieces where isWhole && watch.pointee.refusal == nil {
+            for piece in pieces where isWhole && watch.pointee.refusal == nil {
                 isWhole = piece.withBytes(of: body) { feed($0, to: loader, watch: watch, failure: &failure) }
             }
             // A loader must always be closed. A failed write has already closed it, and set the error.
@@ -60,9 +176,8 @@ enum ImageDecoder {
         }
         guard decoded else { throw .decoder(message(taking: failure)) }
         if let failure { g_error_free(failure) }
-        guard let pixbuf = gdk_pixbuf_loader_get_pixbuf(loader) else { throw .truncated }
         guard watch.isComplete else { throw .truncated }
-        return convoy_pixbuf_ref(pixbuf)
+        return try use(loader)
     }
 
     /// Passes bytes in small parts, so that decoding stops soon after a refusal.
@@ -72,6 +187,7 @@ enum ImageDecoder {
     ) -> Bool {
         var offset = 0
         while offset < bytes.count, watch.pointee.refusal == nil {
+            if watch.pointee.isCancelled { return true }
             let part = bytes[offset..<min(offset + (64 << 10), bytes.count)]
             let bytes = UnsafeRawBufferPointer(rebasing: part).bindMemory(to: UInt8.self)
             if gdk_pixbuf_loader_write(loader, bytes.baseAddress, gsize(bytes.count), &failure) == 0 { return false }
@@ -136,16 +252,25 @@ enum ImageDecoder {
 
 /// Handles a loader's signals, which are sent during a write, on the writing thread.
 struct LoaderWatch {
-    let limits: ImageLimits
+    private let decoding: ImageDecoding
     let format: ImageFormat
     /// Why the image is refused, if its decoded size is larger than its layout has announced.
     private(set) var refusal: ImageFault?
     private var height = 0
     private var rowsSeen = 0
 
-    init(limits: ImageLimits, format: ImageFormat) {
-        self.limits = limits
+    init(_ decoding: ImageDecoding, format: ImageFormat) {
+        self.decoding = decoding
         self.format = format
+    }
+
+    /// Whether the image is no longer wanted, which counts as a refusal.
+    var isCancelled: Bool {
+        mutating get {
+            guard decoding.isCancelled() else { return false }
+            refusal = .cancelled
+            return true
+        }
     }
 
     /// Whether the loader has reached the last row. Some loaders accept a body with too few rows.
@@ -161,7 +286,14 @@ struct LoaderWatch {
             { loader, width, height, context in
                 LoaderWatch.at(context) { watch in
                     do throws(ImageFault) {
-                        try watch.limits.check(width: Int(width), height: Int(height))
+                        try watch.decoding.limits.check(width: Int(width), height: Int(height))
+                        guard watch.format == .jpeg else { return }
+                        // The loader then decodes an eighth of the pixels each way, and never has memory for all.
+                        let stored = ImageSize(width: Int(width), height: Int(height))
+                        let divisor = watch.decoding.divisor(of: stored)
+                        guard divisor > 1 else { return }
+                        let size = stored.divided(by: divisor)
+                        gdk_pixbuf_loader_set_size(loader, Int32(size.width), Int32(size.height))
                     } catch {
                         watch.refusal = error
                         // With a size of 0 nothing is allocated.

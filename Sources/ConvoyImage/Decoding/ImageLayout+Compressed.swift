@@ -102,6 +102,39 @@ extension ImageLayout {
 
     private static let maximumScans = 100
 
+    /// The end of the scans of a progressive JPEG that have arrived whole, and their number; nil for another image, or
+    /// before the first one has. What comes before the end, and an end marker, is a JPEG with less detail.
+    static func wholeScans(ofProgressive body: ImageBytes) -> (end: Int, count: Int)? {
+        guard body.starts(with: [0xFF, 0xD8]) else { return nil }
+        var whole: (end: Int, count: Int)?
+        var offset = 2
+        var scans = 0
+        var isProgressive = false
+        do throws(ImageFault) {
+            while try body.byte(offset) == 0xFF {
+                let marker = try body.byte(offset + 1)
+                switch marker {
+                case 0xFF: offset += 1
+                case 0x01, 0xD0...0xD7: offset += 2
+                case 0xD9, 0x00, 0xD8: return whole
+                default:
+                    let length = try body.number(2, at: offset + 2, bigEndian: true)
+                    guard length >= 2 else { return whole }
+                    if marker == 0xC2 { isProgressive = true }
+                    offset += 2 + length
+                    guard marker == 0xDA else { continue }
+                    guard isProgressive else { return nil }
+                    offset = try afterScan(body, at: offset)
+                    scans += 1
+                    whole = (offset, scans)
+                }
+            }
+        } catch {
+            // The rest has yet to come.
+        }
+        return whole
+    }
+
     /// The offset of the next marker that is not part of the scan's data.
     private static func afterScan(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {
         var offset = start
@@ -119,35 +152,60 @@ extension ImageLayout {
 extension ImageLayout {
     /// GIF (89a specification): a screen, then blocks to the trailer.
     ///
-    /// The decoder gets everything up to the end of the first frame, and a trailer. The other frames are only checked:
-    /// gdk-pixbuf would keep every frame of an animation in memory, and a frame may take only a few bytes in the body.
+    /// The decoder gets everything up to the end of the first frame, and a trailer, unless the animation is wanted. The
+    /// other frames are only checked: a frame of any size may take only a few bytes in the body.
     static func gif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let width = try body.number(2, at: 6)
         let height = try body.number(2, at: 8)
         try limits.check(width: width, height: height)
         var offset = try 13 + colors(body.byte(10))
         var firstEnd: Int?
+        var timing = AnimationTiming()
+        var delay = 0
+        var areFramesInside = true
         while true {
             switch try body.byte(offset) {
             case 0x21:  // an extension: a label, then blocks
+                let label = try body.byte(offset + 1)
+                // Graphics control: how long the next frame is shown, in hundredths of a second.
+                if label == 0xF9, try body.byte(offset + 2) >= 4 { delay = try body.number(2, at: offset + 4) * 10 }
+                // Netscape's loop count: how often the frames are shown again.
+                if label == 0xFF, body.starts(with: netscape, at: offset + 2), try body.byte(offset + 14) == 3,
+                    try body.byte(offset + 15) == 1
+                {
+                    let count = try body.number(2, at: offset + 16)
+                    timing.loopCount = count == 0 ? 0 : count + 1
+                }
                 offset = try afterBlocks(body, at: offset + 2)
             case 0x2C:  // a frame: nine bytes, colours, the code size, then blocks
                 let frameWidth = try body.number(2, at: offset + 5)
                 let frameHeight = try body.number(2, at: offset + 7)
                 if firstEnd == nil { try limits.check(width: frameWidth, height: frameHeight) }
+                let right = try body.number(2, at: offset + 1) + frameWidth
+                let bottom = try body.number(2, at: offset + 3) + frameHeight
+                if right > width || bottom > height || frameWidth == 0 || frameHeight == 0 { areFramesInside = false }
                 let start = try offset + 10 + colors(body.byte(offset + 9))
                 guard try body.byte(start) <= 11 else { throw .malformed("codes of too many bits") }
                 offset = try afterBlocks(body, at: start + 1)
                 if firstEnd == nil { firstEnd = offset }
+                timing.addFrame(milliseconds: delay)
+                delay = 0
             case 0x3B:
                 guard let firstEnd else { throw .malformed("no frame") }
-                return ImageLayout(
+                var layout = ImageLayout(
                     .gif, width: width, height: height, pieces: [.range(0..<firstEnd), .bytes([0x3B])])
+                if timing.durations.count > 1, areFramesInside {
+                    layout.timing = timing
+                    layout.animationPieces = [.range(0..<(offset + 1))]
+                }
+                return layout
             default:
                 throw .malformed("an unknown block")
             }
         }
     }
+
+    private static let netscape = [11] + Array("NETSCAPE2.0".utf8)
 
     /// The length of the colour table that the flags specify.
     private static func colors(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }

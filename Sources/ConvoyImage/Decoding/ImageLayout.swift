@@ -33,6 +33,10 @@ struct ImageLayout {
     var isPremultiplied = false
     /// How many pixels a number of an XBM encodes.
     var bitsPerNumber = 8
+    /// The frames of an animation: how long each is shown; empty for a single image.
+    var timing = AnimationTiming()
+    /// What the decoder gets for an animation.
+    var animationPieces: [Piece] = []
 
     init(_ format: ImageFormat, width: Int, height: Int, pieces: [Piece]) {
         self.format = format
@@ -52,6 +56,8 @@ struct ImageLayout {
         case .ico: self = try .ico(body, limits: limits)
         case .tiff: self = try .tiff(body, limits: limits)
         case .xbm: self = try .xbm(body, limits: limits)
+        case .webp: self = try .webp(body, limits: limits)
+        case .avif: self = try .avif(body, limits: limits)
         }
     }
 
@@ -65,7 +71,25 @@ struct ImageLayout {
         if body.starts(with: [0, 0, 1, 0]) { return .ico }
         if body.starts(with: Array("II*\0".utf8)) || body.starts(with: Array("MM\0*".utf8)) { return .tiff }
         if body.starts(with: Array("#define".utf8)) || body.starts(with: Array("/*".utf8)) { return .xbm }
+        if body.starts(with: Array("RIFF".utf8)), body.starts(with: Array("WEBP".utf8), at: 8) { return .webp }
+        if body.starts(with: Array("ftyp".utf8), at: 4), isAVIF(body) { return .avif }
         throw .unknownFormat
+    }
+}
+
+/// How the frames of an animation are shown, as its body says.
+struct AnimationTiming {
+    /// How long each frame is shown, in seconds.
+    private(set) var durations: [Double] = []
+    /// The same as in the body.
+    private(set) var milliseconds: [Int] = []
+    /// How often; 0 for ever.
+    var loopCount = 1
+
+    /// Adds a frame. Browsers show frames of 10 ms and less for 100 ms, for which animations are made.
+    mutating func addFrame(milliseconds: Int) {
+        self.milliseconds.append(milliseconds)
+        durations.append(milliseconds <= 10 ? 0.1 : max(0.02, Double(milliseconds) / 1000))
     }
 }
 

@@ -1,33 +1,118 @@
 #if Images
+import ConvoyCache
 import ConvoyOperations
+import ConvoySerialization
 import ConvoySupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
-/// Loads images. The counterpart of `AFImageDownloader`.
+/// Loads images: from memory, from the HTTP cache, or from the network. The counterpart of `AFImageDownloader`.
+///
+/// ```swift
+/// let receipt = ImageDownloader.default.load(
+///     ImageRequest(url, size: ImageSize(width: 200, height: 200))
+/// ) { result in
+///     if case .success(let image) = result { show(image) }
+/// }
+/// ```
+///
+/// A number of transfers run at the same time, the others wait in the order of their priority. All loads of the same
+/// image share one transfer; those of the same form of it (size, processors) one decoding, too. What makes two requests
+/// the same is what `coalescesIdenticalRequests` means by it: requests with different credentials share nothing. Images
+/// are decoded on threads of the library's own, one for each processor, in the size that is needed.
+///
+/// An image in memory is used as long as its response is fresh (RFC 9111, section 4.2); one whose server has stated
+/// nothing, until it is purged. A response with `no-store` or `no-cache` is not kept in memory. After that the manager's
+/// HTTP cache decides, which a server can confirm without sending the image again.
+///
+/// All members can be used from any thread.
 public final class ImageDownloader: Sendable {
-    /// Settings.
+    /// Which of the waiting downloads with the same priority begins first.
+    public enum Prioritization: Sendable, Hashable {
+        /// The one that was asked for first.
+        case fifo
+        /// The one that was asked for last: what has just come into view, where a user scrolls. Asking for a waiting
+        /// image again makes it the last one.
+        case lifo
+    }
+
+    /// Settings of a downloader.
     public struct Configuration: Sendable {
+        /// How many transfers run at the same time: 8 unless set, and at least 1. As many bodies at most wait for being decoded.
+        public var maximumActiveDownloads = 8
+        /// Which of the waiting downloads begins first.
+        public var prioritization = Prioritization.fifo
+        /// The limits on the size of an image.
+        public var imageLimits = ImageLimits.standard
+        /// The size of the largest body, in bytes: 64 MiB unless set. The manager's limit applies, too.
+        public var maximumBodySize = 64 << 20
+        /// How many seconds a transfer may take in total, with its retries: 300 unless set; nil for the manager's
+        /// `totalTimeout`.
+        public var totalTimeout: TimeInterval? = 300
+        /// The content types that are accepted; nil for all. Unless set, those of images that can be decoded, and
+        /// `application/octet-stream`, which servers send for what they do not know.
+        public var acceptableContentTypes: Set<String>? = ImageResponseSerializer.contentTypes.union([
+            "application/octet-stream", "binary/octet-stream",
+        ])
+        /// How many seconds pass between two previews of an image at least: 0.25 unless set.
+        public var previewInterval: TimeInterval = 0.25
+
         /// The default settings.
         public init() {}
     }
 
-    /// The downloader that is shared by a program.
-    public static let `default` = ImageDownloader(cache: ImageCache())
-    private let manager: HTTPRequestOperationManager
+    /// The manager that makes the operations.
+    public let manager: HTTPRequestOperationManager
+    /// The images in memory; nil if none are kept.
+    public let cache: ImageCache?
+    /// The settings.
+    public let configuration: Configuration
 
-    /// A downloader.
+    /// Decodes images, on as many threads as there are processors, of all downloaders.
+    private static let workers = BlockingWorkers(limit: max(1, ProcessInfo.processInfo.activeProcessorCount))
+    let jobs = Locked(ImageJobs())
+    /// Where operations report their ends. Nothing there takes long.
+    private let queue = DispatchQueue(label: "Convoy.Images")
+
+    /// Makes a downloader.
+    ///
+    /// - Parameters:
+    ///   - manager: makes the operations, and decides about trust, cookies, credentials, retries and the HTTP cache. nil
+    ///     for that of ``default``.
+    ///   - cache: the images in memory; nil for none. Downloaders may share one, unless their managers send requests as
+    ///     different users by credentials that only a server's question brings out.
+    ///   - configuration: the settings.
     public init(
         manager: HTTPRequestOperationManager? = nil, cache: ImageCache? = ImageCache(),
         configuration: Configuration = .init()
     ) {
-        self.manager = manager ?? HTTPRequestOperationManager()
+        self.manager = manager ?? ImageDownloader.standardManager
+        self.cache = cache
+        self.configuration = configuration
     }
 
-    /// The image in the memory cache.
-    public func cachedImage(for request: ImageRequest) -> Image? { nil }
+    // MARK: Loading
 
-    /// Loads an image. Handlers run on `queue`.
+    /// The image that is in memory, for a view that must not show a placeholder first; nil if there is none, if it is no
+    /// longer fresh, or if the request's cache policy ignores local data.
+    public func cachedImage(for request: ImageRequest) -> Image? {
+        guard let cache, request.urlRequest.mayUseMemory, let key = prepared(request).cacheKey else { return nil }
+        return cache.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)
+    }
+
+    /// Loads an image.
+    ///
+    /// The completion is called once, on `queue`, unless the load is cancelled: then it is not called at all. It is never
+    /// called before this returns on a serial queue, not even for an image in memory. See
+    /// ``ImageDownloadReceipt/cancel()``.
+    ///
+    /// - Parameters:
+    ///   - queue: the queue of all handlers, a serial one.
+    ///   - progress: called when bytes have arrived and the queue has time.
+    ///   - preview: called with coarse images while a progressive JPEG arrives. Without it they are not made.
+    ///   - completion: called with the image, or with the error: a `URLError` or `HTTPError` of the operation, the one
+    ///     that ``ImageResponseSerializer`` throws for a body that is no image, or that of a processor.
     @discardableResult
     public func load(
         _ request: ImageRequest, on queue: DispatchQueue = .main,
@@ -35,65 +120,338 @@ public final class ImageDownloader: Sendable {
         preview: (@Sendable (Image) -> Void)? = nil,
         completion: @escaping @Sendable (Result<Image, any Error>) -> Void
     ) -> ImageDownloadReceipt {
-        let operation = manager.makeOperation(request: request.urlRequest)
-        operation.responseSerializer = ImageResponseSerializer()
-        operation.completionQueue = queue
-        let receipt = ImageDownloadReceipt(operation)
-        operation.setCompletionHandler(
-            success: { _, object in
-                guard receipt.end() else { return }
-                if let image = object as? Image { completion(.success(image)) } else { completion(.failure(URLError(.zeroByteResource))) }
-            }, failure: { _, error in if receipt.end() { completion(.failure(error)) } })
-        manager.enqueue(operation)
+        let receipt = ImageDownloadReceipt(
+            self, request.priority,
+            .init(queue: queue, progress: progress, preview: preview, completion: completion))
+        begin(request, receipt)
         return receipt
     }
 
     /// Loads an image. Cancelling the task cancels the load.
+    ///
+    /// - Throws: as the completion of ``load(_:on:progress:preview:completion:)``; `URLError.cancelled` if the task was
+    ///   cancelled.
     public func image(for request: ImageRequest) async throws -> Image {
-        try await withCheckedThrowingContinuation { continuation in
-            load(request, on: .global()) { continuation.resume(with: $0) }
+        let awaited = AwaitedImage()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let receipt = ImageDownloadReceipt(
+                    self, request.priority,
+                    .init(
+                        completion: { continuation.resume(with: $0) },
+                        cancelled: { continuation.resume(throwing: URLError(.cancelled)) }))
+                begin(request, receipt)
+                awaited.began(receipt)
+            }
+        } onCancel: {
+            awaited.cancel()
+        }
+    }
+
+    // MARK: Numbers
+
+    /// How many transfers run.
+    public var activeDownloadCount: Int { jobs.withLock { $0.running } }
+
+    /// How many downloads wait for another one's end.
+    public var waitingDownloadCount: Int { jobs.withLock { $0.waitingCount } }
+
+    // MARK: The way of a load
+
+    /// A request as it is sent, and what it shares with others.
+    struct Prepared {
+        let request: URLRequest
+        let sharedKey: SharedTransferKey?
+        let cacheKey: ImageCacheKey?
+        let form: ExactString
+    }
+
+    func prepared(_ image: ImageRequest) -> Prepared {
+        var request = image.urlRequest
+        let own = request.allHTTPHeaderFields ?? [:]
+        if let url = request.url, let common = try? manager.makeRequest(.get, url) {
+            for (name, value) in common.allHTTPHeaderFields ?? [:] where request.value(forHTTPHeaderField: name) == nil {
+                request.setValue(value, forHTTPHeaderField: name)
+            }
+        }
+        if !own.keys.contains(where: { HTTPSyntax.isSameField($0, "Accept") }) {
+            request.setValue(ImageDownloader.acceptedTypes, forHTTPHeaderField: "Accept")
+        }
+        let key = manager.sharedTransferKey(of: request)
+        let form = image.form
+        return Prepared(
+            request: request, sharedKey: key,
+            cacheKey: key.map { ImageCacheKey($0.url, fields: own, identity: $0.identity, form: form) },
+            form: ExactString(form))
+    }
+
+    func begin(_ request: ImageRequest, _ receipt: ImageDownloadReceipt) {
+        let prepared = prepared(request)
+        let mayUseMemory = request.urlRequest.mayUseMemory
+        var stored: Image?
+        var decodes = false
+        var joined: (ImageJob, HTTPRequestOperation)?
+        jobs.withLock { jobs in
+            // Within the lock, as a job that is over has put its image there before.
+            if mayUseMemory, let key = prepared.cacheKey {
+                stored = cache?.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)
+                if stored != nil { return }
+            }
+            let level = PriorityLevel.of(receipt.priority)
+            let known = prepared.sharedKey.flatMap { jobs.shared[$0] }
+            let job = known ?? ImageJob(prepared.request, prepared.sharedKey)
+            let before = job.level
+            let variant: ImageVariant
+            if let other = job.variants[prepared.form] {
+                variant = other
+                if let tag = request.cacheTag { variant.cacheTag = tag }
+                job.add(receipt, to: variant, level: level)
+                jobs.requeue(variant)
+            } else {
+                variant = ImageVariant(request, prepared.form, prepared.cacheKey, job)
+                job.variants[prepared.form] = variant
+                job.add(receipt, to: variant, level: level)
+                if case .decoding = job.phase {
+                    jobs.enqueue(variant)
+                    decodes = true
+                }
+            }
+            if known == nil {
+                jobs.add(job)
+            } else if configuration.prioritization == .lifo || job.level != before {
+                jobs.requeue(job)
+            }
+            if case .transferring(let operation) = job.phase {
+                joined = (job, operation)
+                operation.queuePriority = PriorityLevel.priority(job.level)
+            }
+        }
+        if let stored { return receipt.end(with: .success(stored)) }
+        if let (job, operation) = joined { follow(operation, of: job) }
+        if decodes { ImageDownloader.workers.perform { [self] in decodeNext() } }
+        startWaiting()
+    }
+
+    /// Starts transfers, as many as there may be.
+    private func startWaiting() {
+        while let job = jobs.withLock({ jobs -> ImageJob? in
+            let limit = max(1, configuration.maximumActiveDownloads)
+            guard jobs.running < limit, jobs.decoding < limit else { return nil }
+            return jobs.startNext(configuration.prioritization)
+        }) {
+            start(job)
+        }
+    }
+
+    private func start(_ job: ImageJob) {
+        let operation = manager.makeOperation(request: job.request)
+        let limit = configuration.maximumBodySize
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableContentTypes = configuration.acceptableContentTypes
+        operation.updateSettings { settings in
+            settings.responseSerializer = serializer
+            settings.maximumBodySize = min(settings.maximumBodySize, limit)
+            if let timeout = configuration.totalTimeout { settings.totalTimeout = timeout }
+            settings.completionQueue = queue
+            settings.completionGroup = nil
+            // The jobs share their transfers themselves.
+            settings.coalescesIdenticalRequests = false
+        }
+        operation.setCompletionHandler(
+            success: { [self] operation, object in
+                transferDidEnd(job, operation.response, object as? Data, nil)
+            },
+            failure: { [self] operation, error in transferDidEnd(job, operation.response, nil, error) })
+        let isWanted = jobs.withLock { jobs in
+            guard case .starting = job.phase else {
+                jobs.transferDidEnd()
+                return false
+            }
+            job.phase = .transferring(operation)
+            operation.queuePriority = PriorityLevel.priority(job.level)
+            return true
+        }
+        // Given up while the operation was made; the next one may start.
+        guard isWanted else { return }
+        follow(operation, of: job)
+        manager.enqueue(operation)
+    }
+
+    private func transferDidEnd(_ job: ImageJob, _ response: HTTPURLResponse?, _ data: Data?, _ error: (any Error)?) {
+        var variants: [ImageVariant] = []
+        var failed: [ImageDownloadReceipt] = []
+        jobs.withLock { jobs in
+            jobs.transferDidEnd()
+            guard case .transferring = job.phase else { return }
+            if let data, !data.isEmpty {
+                jobs.beginDecoding(job, data, response)
+                variants = Array(job.variants.values)
+                return
+            }
+            for variant in job.variants.values {
+                for receipt in variant.receipts {
+                    failed.append(receipt)
+                    job.remove(receipt, from: variant)
+                }
+            }
+            job.variants = [:]
+            _ = jobs.giveUp(job)
+        }
+        if !failed.isEmpty {
+            let error = error ?? ImageFault.empty.error(for: response, data: Data())
+            for receipt in failed { receipt.end(with: .failure(error)) }
+        }
+        for _ in variants { ImageDownloader.workers.perform { [self] in decodeNext() } }
+        startWaiting()
+    }
+
+    /// Makes the most urgent form that waits. On a decoding thread.
+    private func decodeNext() {
+        guard let (variant, job, data, response) = jobs.withLock({ $0.decodeNext() }) else { return }
+        let result: Result<Image, any Error>
+        do {
+            result = .success(
+                try variant.request.image(of: data, response, limits: configuration.imageLimits) {
+                    variant.isCancelled.load(ordering: .relaxed)
+                })
+        } catch {
+            result = .failure(error)
+        }
+        if case .success(let image) = result { keep(image, variant, response) }
+        let receipts = jobs.withLock { jobs in
+            let receipts = variant.receipts
+            for receipt in receipts { job.remove(receipt, from: variant) }
+            _ = jobs.remove(variant, of: job)
+            return receipts
+        }
+        for receipt in receipts { receipt.end(with: result) }
+        startWaiting()
+    }
+
+    private func keep(_ image: Image, _ variant: ImageVariant, _ response: HTTPURLResponse?) {
+        guard let cache, let key = variant.cacheKey, !variant.isCancelled.load(ordering: .relaxed) else { return }
+        let tag = jobs.withLock { _ in variant.cacheTag }
+        switch response.map({ ResponseFreshness($0) }) ?? .unstated {
+        case .none: break
+        case .seconds(let lifetime): cache.insert(image, for: key, tag: tag, lifetime: lifetime)
+        case .unstated: cache.insert(image, for: key, tag: tag, lifetime: nil)
+        }
+    }
+
+    // MARK: Changes
+
+    /// Removes a cancelled load.
+    func leave(_ receipt: ImageDownloadReceipt) {
+        let operation = jobs.withLock { jobs -> HTTPRequestOperation? in
+            guard let (job, variant) = receipt.place else { return nil }
+            let (before, formBefore) = (job.level, variant.level)
+            job.remove(receipt, from: variant)
+            if !variant.receipts.isEmpty {
+                if variant.level != formBefore { jobs.requeue(variant) }
+                if job.level != before { jobs.requeue(job) }
+                return nil
+            }
+            variant.isCancelled.store(true, ordering: .relaxed)
+            return jobs.remove(variant, of: job)
+        }
+        operation?.cancel()
+        startWaiting()
+    }
+
+    /// Moves what a receipt waits for.
+    func priorityDidChange(_ receipt: ImageDownloadReceipt) {
+        jobs.withLock { jobs in
+            guard let (job, variant) = receipt.place else { return }
+            // Read here, so that the last of several changes counts.
+            let level = PriorityLevel.of(receipt.priority)
+            let (before, formBefore) = (job.level, variant.level)
+            job.move(receipt, in: variant, to: level)
+            if variant.level != formBefore { jobs.requeue(variant) }
+            guard job.level != before else { return }
+            jobs.requeue(job)
+            if case .transferring(let operation) = job.phase { operation.queuePriority = PriorityLevel.priority(job.level) }
+        }
+    }
+
+    /// Reports the progress of a transfer, and makes previews, if a load asks for them.
+    private func follow(_ operation: HTTPRequestOperation, of job: ImageJob) {
+        let (progress, previews) = jobs.withLock { _ in
+            let receipts = job.variants.values.lazy.flatMap(\.receipts)
+            let progress = !job.reportsProgress && receipts.contains { $0.wantsProgress }
+            let previews = !job.reportsPreviews && receipts.contains { $0.wantsPreview }
+            if progress { job.reportsProgress = true }
+            if previews { job.reportsPreviews = true }
+            return (progress, previews)
+        }
+        if progress {
+            operation.downloadProgressHandler = { [weak self, weak operation] _, _, _ in
+                guard let self, let operation else { return }
+                let progress = operation.transferProgress
+                for receipt in receipts(of: job) { receipt.report(progress) }
+            }
+        }
+        if previews {
+            operation.followBody { [weak self] body in
+                guard let self, job.previews.begin(with: body().count) else { return }
+                let data = body()
+                ImageDownloader.workers.perform { [self] in
+                    makePreview(of: job, data)
+                    job.previews.end(interval: configuration.previewInterval)
+                }
+            }
+        }
+    }
+
+    private func receipts(of job: ImageJob) -> [ImageDownloadReceipt] {
+        jobs.withLock { _ in job.variants.values.flatMap { Array($0.receipts) } }
+    }
+
+    /// Shows what has arrived of a progressive JPEG. On a decoding thread.
+    private func makePreview(of job: ImageJob, _ data: Data) {
+        guard let whole = data.withUnsafeBytes({ ImageLayout.wholeScans(ofProgressive: ImageBytes($0)) }),
+            job.previews.advances(to: whole.count)
+        else { return }
+        let coarse = data.prefix(whole.end) + [0xFF, 0xD9]
+        let variants = jobs.withLock { _ in
+            job.variants.values.filter { $0.receipts.contains { $0.wantsPreview } }
+        }
+        for variant in variants {
+            let image = try? variant.request.image(of: coarse, nil, limits: configuration.imageLimits) {
+                variant.isCancelled.load(ordering: .relaxed)
+            }
+            guard let image else { continue }
+            for receipt in jobs.withLock({ _ in variant.receipts }) { receipt.show(image) }
         }
     }
 }
 
-/// A load.
-public final class ImageDownloadReceipt: Sendable, Hashable {
-    private let operation: HTTPRequestOperation
-    private let isEnded = Locked(false)
-
-    init(_ operation: HTTPRequestOperation) { self.operation = operation }
-
-    func end() -> Bool { isEnded.withLock { let was = $0; $0 = true; return !was } }
-
-    /// Cancels the load. True if its completion will never be called; false if it was or is being called.
-    @discardableResult
-    public func cancel() -> Bool {
-        operation.cancel()
-        return end()
+extension ImageRequest {
+    /// The image that a body is, in the form of the request.
+    func image(
+        of data: Data, _ response: HTTPURLResponse?, limits: ImageLimits, isCancelled: @escaping @Sendable () -> Bool
+    ) throws -> Image {
+        let decoding = ImageDecoding(
+            limits: limits, size: size, contentMode: contentMode, allowsAnimation: allowsAnimation, isCancelled: isCancelled)
+        var image: Image
+        do throws(ImageFault) {
+            image = try ImageDecoder.image(data, decoding)
+        } catch {
+            throw error.error(for: response, data: data)
+        }
+        guard !processors.isEmpty else { return image }
+        func process(_ image: Image) throws -> Image {
+            try processors.reduce(image) { image, processor in
+                if isCancelled() { throw URLError(.cancelled) }
+                return try processor.process(image)
+            }
+        }
+        guard let animation = image.animation.take() else { return try process(image) }
+        let frames = try animation.frames.map {
+            ImageAnimation.Frame(image: try process($0.image), duration: $0.duration)
+        }
+        guard var first = frames.first?.image else { return image }
+        first.animation = ImageAnimation(frames: frames, loopCount: animation.loopCount)
+        return first
     }
-
-    /// How urgent the image is.
-    public var priority: Operation.QueuePriority {
-        get { operation.queuePriority }
-        set { operation.queuePriority = newValue }
-    }
-
-    public static func == (one: ImageDownloadReceipt, other: ImageDownloadReceipt) -> Bool { one === other }
-    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
-}
-
-/// Loads images before they are needed.
-public final class ImagePrefetcher: Sendable {
-    private let downloader: ImageDownloader
-
-    /// A prefetcher.
-    public init(downloader: ImageDownloader = .default) { self.downloader = downloader }
-
-    /// Starts loading.
-    public func startPrefetching(_ requests: [ImageRequest]) {}
-    /// Stops loading.
-    public func stopPrefetching(_ requests: [ImageRequest]) {}
-    /// Stops loading all.
-    public func stopAll() {}
 }
 #endif

@@ -1,11 +1,178 @@
 #if Images
-/// Makes another image of an image: a filter, for example.
+import Foundation
+
+/// Makes another image of an image: crops it, rounds its corners, or filters it.
+///
+/// ```swift
+/// struct Grey: ImageProcessor {
+///     var identifier: String { "grey" }
+///
+///     func process(_ image: Image) throws -> Image {
+///         var pixels = image.pixels
+///         for pixel in stride(from: 0, to: pixels.count, by: image.channels) {
+///             let sum = Int(pixels[pixel]) + Int(pixels[pixel + 1]) + Int(pixels[pixel + 2])
+///             for channel in 0..<3 { pixels[pixel + channel] = UInt8(sum / 3) }
+///         }
+///         return try image.replacingPixels(pixels)
+///     }
+/// }
+/// ```
 public protocol ImageProcessor: Sendable {
-    /// What the processor does, in text that differs from that of any other processor, or of the same with other
-    /// values. Processed images are cached by it.
+    /// What the processor does, in text that no other processor has, nor the same one with other values. Processed
+    /// images are cached by it.
     var identifier: String { get }
 
-    /// The processed image. Called on a thread that decodes images, which it may block for a while.
+    /// The processed image. Called on a thread that decodes images, which it may use for a while; for each frame of an
+    /// animation.
+    ///
+    /// - Throws: an error that becomes that of the load.
     func process(_ image: Image) throws -> Image
+}
+
+/// Reduces an image to a size, in its own shape. An image is never enlarged.
+///
+/// ``ImageRequest/size`` does the same while the image is decoded, which takes less memory.
+public struct ImageResizing: ImageProcessor, Hashable {
+    /// The size that limits the image.
+    public let size: ImageSize
+    /// How it does.
+    public let contentMode: ImageContentMode
+
+    /// Reduces to a size.
+    public init(to size: ImageSize, contentMode: ImageContentMode = .fit) {
+        (self.size, self.contentMode) = (size, contentMode)
+    }
+
+    /// The size and the mode.
+    public var identifier: String { "convoy.resize(\(size.width)x\(size.height),\(contentMode))" }
+
+    /// The reduced image.
+    public func process(_ image: Image) -> Image { ImageScaler.reduce(image, to: size.limiting(image.size, contentMode)) }
+}
+
+/// Keeps the middle of an image, at most of a size.
+///
+/// With ``ImageContentMode/fill`` in the request, the result has exactly this size, if the image is large enough.
+public struct ImageCropping: ImageProcessor, Hashable {
+    /// The size of what is kept.
+    public let size: ImageSize
+
+    /// Crops to a size.
+    public init(to size: ImageSize) { self.size = size }
+
+    /// The size.
+    public var identifier: String { "convoy.crop(\(size.width)x\(size.height))" }
+
+    /// The cropped image.
+    public func process(_ image: Image) -> Image {
+        let width = max(1, min(size.width, image.width))
+        let height = max(1, min(size.height, image.height))
+        guard width < image.width || height < image.height else { return image }
+        let left = (image.width - width) / 2
+        let top = (image.height - height) / 2
+        let perRow = width * image.channels
+        var pixels = Data(capacity: perRow * height)
+        image.pixels.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
+            for row in top..<(top + height) {
+                let start = row * image.bytesPerRow + left * image.channels
+                pixels.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + perRow)]))
+            }
+        }
+        return Image(format: image.format, width: width, height: height, hasAlpha: image.hasAlpha, pixels: pixels)
+    }
+}
+
+/// Makes the corners of an image round, and transparent outside of the round.
+public struct ImageRounding: ImageProcessor, Hashable {
+    /// The radius in pixels; nil for a circle out of the middle of the image.
+    public let radius: Double?
+
+    /// Rounds the corners with a radius in pixels, at most half of the shorter side. A negative radius, or NaN, counts
+    /// as 0.
+    public init(radius: Double) { self.radius = radius > 0 ? radius : 0 }
+
+    private init() { radius = nil }
+
+    /// A circle out of the middle of the image.
+    public static let circle = ImageRounding()
+
+    /// The radius.
+    public var identifier: String { radius.map { "convoy.round(\($0))" } ?? "convoy.circle" }
+
+    /// The image with round corners and an alpha.
+    public func process(_ image: Image) -> Image {
+        let shorter = min(image.width, image.height)
+        let image = radius == nil ? ImageCropping(to: ImageSize(width: shorter, height: shorter)).process(image) : image
+        let radius = min(radius ?? .infinity, Double(shorter) / 2)
+        guard radius > 0 else { return image }
+        var pixels = image.pixelsWithAlpha
+        let reach = Int(radius.rounded(.up))
+        pixels.withUnsafeMutableBytes { (bytes: UnsafeMutableRawBufferPointer) in
+            for y in 0..<reach {
+                for x in 0..<reach {
+                    let coverage = ImageRounding.coverage(x, y, radius)
+                    guard coverage < 1 else { continue }
+                    // The four corners, each once, also where they meet.
+                    for row in y == image.height - 1 - y ? [y] : [y, image.height - 1 - y] {
+                        for column in x == image.width - 1 - x ? [x] : [x, image.width - 1 - x] {
+                            let alpha = (row * image.width + column) * 4 + 3
+                            bytes[alpha] = UInt8((Double(bytes[alpha]) * coverage).rounded())
+                        }
+                    }
+                }
+            }
+        }
+        return Image(format: image.format, width: image.width, height: image.height, hasAlpha: true, pixels: pixels)
+    }
+
+    /// How much of a pixel lies within the round of the upper left corner, from 0 to 1.
+    static func coverage(_ x: Int, _ y: Int, _ radius: Double) -> Double {
+        let (across, down) = (radius - Double(x) - 0.5, radius - Double(y) - 0.5)
+        guard across > 0, down > 0 else { return 1 }
+        return max(0, min(1, radius - (across * across + down * down).squareRoot() + 0.5))
+    }
+}
+
+/// Several processors as one, in order.
+public struct ImageComposition: ImageProcessor {
+    /// The processors, the first one first.
+    public let processors: [any ImageProcessor]
+
+    /// One of several.
+    public init(_ processors: [any ImageProcessor]) { self.processors = processors }
+
+    /// The identifiers of all, with their lengths, so that different lists differ.
+    public var identifier: String { "convoy.compose(\(Self.list(processors)))" }
+
+    static func list(_ processors: [any ImageProcessor]) -> String {
+        processors.map { processor in
+            let identifier = processor.identifier
+            return "\(identifier.utf8.count):\(identifier)"
+        }.joined()
+    }
+
+    /// The image that the last one makes.
+    public func process(_ image: Image) throws -> Image {
+        try processors.reduce(image) { try $1.process($0) }
+    }
+}
+
+extension Image {
+    /// The samples with alpha; opaque, where the image has none.
+    var pixelsWithAlpha: Data {
+        if hasAlpha { return Data(pixels) }
+        var result = Data(count: width * height * 4)
+        result.withUnsafeMutableBytes { (target: UnsafeMutableRawBufferPointer) in
+            pixels.withUnsafeBytes { (source: UnsafeRawBufferPointer) in
+                for pixel in 0..<(width * height) {
+                    target[pixel * 4] = source[pixel * 3]
+                    target[pixel * 4 + 1] = source[pixel * 3 + 1]
+                    target[pixel * 4 + 2] = source[pixel * 3 + 2]
+                    target[pixel * 4 + 3] = 255
+                }
+            }
+        }
+        return result
+    }
 }
 #endif

@@ -296,6 +296,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         guard operation.flags.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
+        if body.isInMemory, body.separateBody == nil { operation.progressReport.noteBody { body.memory.data } }
     }
 
     /// More has come than may be kept: of an error as much is kept as there is room for.

@@ -78,6 +78,13 @@ extension URLConnectionOperation {
         flags.insert(.progress)
         return progressReport.follow(self, with: follower)
     }
+
+    /// Calls a handler whenever more bytes of a body in memory have come, on the network thread, which it must not hold
+    /// up. It may ask for all bytes so far. Replaces an earlier handler.
+    package final func followBody(_ handler: @escaping @Sendable (_ body: () -> Data) -> Void) {
+        flags.insert(.progress)
+        progressReport.followBody(with: handler)
+    }
 }
 
 extension TransferProgress {
@@ -193,11 +200,13 @@ final class ProgressReport: Sendable {
         /// The followers of the progress until the end.
         var followers: [Int: ProgressFollower] = [:]
         var nextKey = 0
+        var body: (@Sendable (() -> Data) -> Void)?
     }
 
     private let state = Locked(State())
     private let hasProgress = Atomic<Bool>(false)
     private let hasFollowers = Atomic<Bool>(false)
+    private let hasBodyFollower = Atomic<Bool>(false)
 
     deinit {
         // For an operation that never finished.
@@ -271,6 +280,16 @@ final class ProgressReport: Sendable {
         }
     }
 
+    func followBody(with handler: @escaping @Sendable (() -> Data) -> Void) {
+        state.replace(\.body, by: handler)
+        hasBodyFollower.store(true, ordering: .releasing)
+    }
+
+    func noteBody(_ body: () -> Data) {
+        guard hasBodyFollower.load(ordering: .acquiring) else { return }
+        state.withLock { $0.body }?(body)
+    }
+
     // MARK: Foundation's Progress
 
     func progress(of operation: URLConnectionOperation) -> Progress {
@@ -316,6 +335,7 @@ final class ProgressReport: Sendable {
     /// Completes the `Progress` of an operation that has finished with success, and releases its handlers in any case.
     func finish(of operation: URLConnectionOperation) {
         endFollowing(operation)
+        if hasBodyFollower.load(ordering: .acquiring) { state.replace(\.body, by: nil) }
         guard hasProgress.load(ordering: .acquiring) else { return }
         let isSuccess = operation.error == nil
         OperationQueues.progress.async { [self] in

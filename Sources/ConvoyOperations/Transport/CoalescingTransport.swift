@@ -4,6 +4,47 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
+/// The properties that make two GETs identical, so that they may share one transfer.
+package struct SharedTransferKey: Hashable, Sendable {
+    /// The identity of the sender.
+    package let identity: Identity
+    package let url: URL
+    package let headers: [String: ExactString]
+    private let timeout: TimeInterval
+    private let cachePolicy: UInt
+    private let configuration: ConnectionConfiguration
+    /// Another cookie may change the response.
+    private let cookieRevision: UInt64
+    private let handlesCookies: Bool
+    /// The site that makes the request, on which some cookies depend.
+    private let site: URL?
+
+    /// nil for a request that shares its transfer with no other.
+    init?(_ request: URLRequest, _ configuration: ConnectionConfiguration) {
+        guard let url = request.url, (request.httpMethod ?? "GET") == "GET", request.httpBody == nil,
+            request.httpBodyStream == nil
+        else { return nil }
+        identity = configuration.identity(of: request)
+        self.url = url
+        headers = (request.allHTTPHeaderFields ?? [:]).mapValues(ExactString.init)
+        timeout = request.timeoutInterval
+        cachePolicy = request.cachePolicy.rawValue
+        self.configuration = configuration
+        cookieRevision = configuration.cookies?.keeper.revision ?? 0
+        handlesCookies = request.httpShouldHandleCookies
+        site = request.mainDocumentURL
+        // A key that contains a NaN does not equal itself: its transfer could be neither found nor removed.
+        guard self == self else { return nil }
+    }
+}
+
+extension HTTPRequestOperationManager {
+    /// What makes another request of the manager identical to this one; nil if it shares its transfer with none.
+    package final func sharedTransferKey(of request: URLRequest) -> SharedTransferKey? {
+        SharedTransferKey(request, settings.prepared.configuration)
+    }
+}
+
 /// A transport in which identical GETs that are in flight at the same time share one transfer.
 ///
 /// Every operation gets a connection of its own; the transfer behind it is shared. An operation that joins late first
@@ -16,36 +57,8 @@ import Synchronization
 /// Each network thread has its own coalescing transport, which retains the thread and is retained by the operations
 /// that use it.
 final class CoalescingTransport: Transport {
-    /// The properties that make two requests identical.
-    struct Key: Hashable {
-        /// The identity of the sender.
-        let identity: Identity
-        let url: URL
-        let headers: [String: ExactString]
-        let timeout: TimeInterval
-        let cachePolicy: UInt
-        let configuration: ConnectionConfiguration
-        /// Another cookie may change the response.
-        let cookieRevision: UInt64
-        let handlesCookies: Bool
-        /// The site that makes the request, on which some cookies depend.
-        let site: URL?
-
-        init(_ request: URLRequest, _ url: URL, _ configuration: ConnectionConfiguration) {
-            identity = configuration.identity(of: request)
-            self.url = url
-            headers = (request.allHTTPHeaderFields ?? [:]).mapValues(ExactString.init)
-            timeout = request.timeoutInterval
-            cachePolicy = request.cachePolicy.rawValue
-            self.configuration = configuration
-            cookieRevision = configuration.cookies?.keeper.revision ?? 0
-            handlesCookies = request.httpShouldHandleCookies
-            site = request.mainDocumentURL
-        }
-    }
-
     private let base: any Transport
-    private let transfers = Locked<[Key: SharedTransfer]>([:])
+    private let transfers = Locked<[SharedTransferKey: SharedTransfer]>([:])
 
     init(base: any Transport) { self.base = base }
 
@@ -57,12 +70,7 @@ final class CoalescingTransport: Transport {
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection {
-        guard let url = request.url, (request.httpMethod ?? "GET") == "GET", request.httpBody == nil,
-            request.httpBodyStream == nil
-        else { return base.connection(for: request, configuration: configuration, delegate: delegate) }
-        let key = Key(request, url, configuration)
-        // A key that contains a NaN does not equal itself: its transfer could be neither found nor removed.
-        guard key == key else {
+        guard let key = SharedTransferKey(request, configuration) else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)
         }
         return Subscriber(request: request, delegate: delegate, base: base) { [self] subscriber in
@@ -82,7 +90,7 @@ final class CoalescingTransport: Transport {
     }
 
     /// Joins a transfer or begins one. On the network thread.
-    private func join(_ subscriber: Subscriber, key: Key, configuration: ConnectionConfiguration) {
+    private func join(_ subscriber: Subscriber, key: SharedTransferKey, configuration: ConnectionConfiguration) {
         if let transfer = transfers.withLock({ $0[key] }), transfer.add(subscriber) { return }
         let transfer = SharedTransfer(collectsMetrics: configuration.collectsMetrics) { [weak self] transfer in
             self?.transfers.withLock { transfers in

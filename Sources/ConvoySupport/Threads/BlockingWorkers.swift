@@ -29,7 +29,7 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 
     /// Creates a thread that runs the closure; throws if the system refuses.
-    typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
+    package typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
 
     private let condition = NSCondition()
     // Guarded by the condition.
@@ -37,7 +37,10 @@ package final class BlockingWorkers: @unchecked Sendable {
     private let limit: Int
     private let makeThread: ThreadMaker
 
-    init(
+    /// Threads of another kind of work.
+    ///
+    /// - Parameter limit: how many there are at most.
+    package init(
         limit: Int,
         makeThread: @escaping ThreadMaker = {
             // As much stack as Apple's systems give to a secondary thread.

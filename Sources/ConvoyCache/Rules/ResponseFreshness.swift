@@ -1,0 +1,34 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// How long what was made of a response may be used without its server, by another cache than the HTTP cache.
+package enum ResponseFreshness: Sendable, Hashable {
+    /// Not at all: it must not be stored, or asks for validation, or is stale on arrival.
+    case none
+    /// For so many seconds, which the server has stated.
+    case seconds(TimeInterval)
+    /// The server has stated nothing.
+    case unstated
+
+    /// The freshness of a response that has just arrived, from the network or from a cache (RFC 9111, section 4.2).
+    package init(_ response: HTTPURLResponse, now: Date = Date()) {
+        let fields: Fields = response.allHeaderFields.compactMap { name, value in
+            guard let name = name as? String, let value = value as? String else { return nil }
+            return (name, value)
+        }
+        let milliseconds = Int64(exactly: (now.timeIntervalSince1970 * 1000).rounded(.down)) ?? 0
+        let time = CacheTime(wall: milliseconds, up: 0)
+        let facts = ResponseFacts(
+            CachedHead(statusCode: response.statusCode, fields: fields), requested: time, received: time)
+        let directives = facts.directives
+        if directives.noStore || directives.noCache {
+            self = .none
+        } else if facts.isHeuristic {
+            self = .unstated
+        } else {
+            let left = facts.lifetime - facts.initialAge
+            self = left > 0 ? .seconds(TimeInterval(left)) : .none
+        }
+    }
+}

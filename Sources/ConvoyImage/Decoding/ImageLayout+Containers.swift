@@ -1,0 +1,289 @@
+#if Images
+extension ImageLayout {
+    /// WebP (RFC 9649): a RIFF file with a bitstream, or with a header, perhaps frames, and a bitstream each.
+    static func webp(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+        let end = try 8 + body.number(4, at: 4)
+        guard end >= 20, end % 2 == 0 else { throw .malformed("a file of \(end) bytes") }
+        try body.require(end, at: 0)
+        var layout: ImageLayout?
+        var canvas: (width: Int, height: Int)?
+        var isAnimation = false
+        var timing = AnimationTiming()
+        var offset = 12
+        while offset < end {
+            guard end - offset >= 8 else { throw .malformed("a chunk without a size") }
+            let size = try body.number(4, at: offset + 4)
+            let padded = size + size & 1
+            guard padded <= end - offset - 8 else { throw .malformed("a chunk beyond the file") }
+            let content = (offset + 8)..<(offset + 8 + size)
+            switch body.text(offset..<(offset + 4)) {
+            case "VP8X":
+                guard offset == 12, size >= 10 else { throw .malformed("a header out of place") }
+                let width = try body.number(3, at: offset + 12) + 1
+                let height = try body.number(3, at: offset + 15) + 1
+                try limits.check(width: width, height: height)
+                canvas = (width, height)
+                isAnimation = try body.byte(offset + 8) & 0x02 != 0
+            case "ANIM":
+                guard isAnimation, size >= 6 else { throw .malformed("an animation out of place") }
+                timing.loopCount = try body.number(2, at: offset + 12)
+            case "ANMF":
+                guard isAnimation, let canvas else { throw .malformed("a frame out of place") }
+                timing.addFrame(milliseconds: try frame(body, content, canvas, limits))
+            case "VP8 ", "VP8L":
+                guard layout == nil, !isAnimation else { throw .malformed("a second image") }
+                let (width, height) = try bitstreamSize(body, at: offset, size)
+                try limits.check(width: width, height: height)
+                if let canvas, canvas != (width, height) { throw .malformed("an image of another size than the file's") }
+                layout = ImageLayout(.webp, width: width, height: height, pieces: [])
+            default: break
+            }
+            offset += 8 + padded
+        }
+        if isAnimation, let canvas, !timing.durations.isEmpty {
+            layout = ImageLayout(.webp, width: canvas.width, height: canvas.height, pieces: [])
+        }
+        guard var layout else { throw .malformed("no image") }
+        layout.pieces = [.range(0..<end)]
+        if timing.durations.count > 1 {
+            // The decoder's first image of an animation is its first frame, for which it needs no other.
+            layout.timing = timing
+            layout.animationPieces = layout.pieces
+        }
+        return layout
+    }
+
+    /// Checks a frame, and returns how long it is shown, in milliseconds.
+    private static func frame(
+        _ body: ImageBytes, _ content: Range<Int>, _ canvas: (width: Int, height: Int), _ limits: ImageLimits
+    ) throws(ImageFault) -> Int {
+        guard content.count >= 24 else { throw .malformed("a frame without an image") }
+        let start = content.lowerBound
+        let left = try body.number(3, at: start) * 2
+        let top = try body.number(3, at: start + 3) * 2
+        let width = try body.number(3, at: start + 6) + 1
+        let height = try body.number(3, at: start + 9) + 1
+        guard left + width <= canvas.width, top + height <= canvas.height else {
+            throw .malformed("a frame beyond the image")
+        }
+        var offset = start + 16
+        while offset < content.upperBound {
+            guard content.upperBound - offset >= 8 else { throw .malformed("a chunk without a size") }
+            let size = try body.number(4, at: offset + 4)
+            guard size + size & 1 <= content.upperBound - offset - 8 else { throw .malformed("a chunk beyond its frame") }
+            if ["VP8 ", "VP8L"].contains(body.text(offset..<(offset + 4))) {
+                guard try bitstreamSize(body, at: offset, size) == (width, height) else {
+                    throw .malformed("a frame of another size than its image")
+                }
+                return try body.number(3, at: start + 12)
+            }
+            offset += 8 + size + size & 1
+        }
+        throw .malformed("a frame without an image")
+    }
+
+    /// The size in the header of a bitstream (RFC 6386, section 9.1; RFC 9649, section 3.4).
+    private static func bitstreamSize(
+        _ body: ImageBytes, at chunk: Int, _ size: Int
+    ) throws(ImageFault) -> (width: Int, height: Int) {
+        let start = chunk + 8
+        if body.starts(with: Array("VP8L".utf8), at: chunk) {
+            guard size >= 5, try body.byte(start) == 0x2F else { throw .malformed("no lossless image") }
+            let bits = try body.number(4, at: start + 1)
+            guard bits >> 29 == 0 else { throw .malformed("an unknown version") }
+            return (bits & 0x3FFF + 1, bits >> 14 & 0x3FFF + 1)
+        }
+        guard size >= 10, body.starts(with: [0x9D, 0x01, 0x2A], at: start + 3) else { throw .malformed("no image") }
+        let tag = try body.number(3, at: start)
+        guard tag & 1 == 0 else { throw .malformed("no key frame") }
+        guard tag >> 5 <= size - 10 else { throw .malformed("a part beyond the image") }
+        let width = try body.number(2, at: start + 6) & 0x3FFF
+        let height = try body.number(2, at: start + 8) & 0x3FFF
+        return (width, height)
+    }
+}
+
+extension ImageLayout {
+    /// Whether a file of ISO's format says that it is an AVIF image, or a sequence of them.
+    static func isAVIF(_ body: ImageBytes) -> Bool {
+        guard let size = try? body.number(4, at: 0, bigEndian: true), size >= 16, size % 4 == 0 else { return false }
+        let brands = [8] + Array(stride(from: 16, to: min(size, body.count), by: 4))
+        return brands.contains { ["avif", "avis"].contains(body.text($0..<($0 + 4))) }
+    }
+
+    /// AVIF (AV1 Image File Format, over ISO/IEC 14496-12 and 23008-12): boxes, one of which describes the items.
+    ///
+    /// Every size that a property or a bitstream states is checked, whichever item it belongs to.
+    static func avif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
+        var description: Range<Int>?
+        var hasData = false
+        for box in try boxes(body, 0..<body.count) {
+            switch body.text(box.name) {
+            case "meta" where description == nil: description = box.content
+            case "mdat": hasData = true
+            // The frames of a sequence are in a film, of which the image needs none.
+            case "moov": throw .malformed("an image sequence, which is not supported")
+            default: break
+            }
+        }
+        guard let description, description.count >= 4 else { throw .malformed("no description") }
+        guard hasData else { throw .truncated }
+        var items = AVIFItems()
+        for box in try boxes(body, (description.lowerBound + 4)..<description.upperBound) {
+            try items.read(body, box, limits: limits)
+        }
+        let (width, height) = try items.primarySize()
+        try limits.check(width: width, height: height)
+        guard try items.areExtentsInside(body) else { throw .truncated }
+        return ImageLayout(.avif, width: width, height: height, pieces: [.range(0..<body.count)])
+    }
+
+    struct Box {
+        var name: Range<Int>
+        var content: Range<Int>
+    }
+
+    /// The boxes in a range, which they must fill.
+    static func boxes(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) -> [Box] {
+        var boxes: [Box] = []
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            guard range.upperBound - offset >= 8 else { throw .truncated }
+            var size = try body.number(4, at: offset, bigEndian: true)
+            var header = 8
+            if size == 1 {
+                guard range.upperBound - offset >= 16, try body.number(4, at: offset + 8, bigEndian: true) == 0 else {
+                    throw .truncated
+                }
+                size = try body.number(4, at: offset + 12, bigEndian: true)
+                header = 16
+            } else if size == 0 {
+                // To the end; only the last one of a file may be.
+                size = range.upperBound - offset
+            }
+            guard size >= header else { throw .malformed("a box without a size") }
+            guard size <= range.upperBound - offset else { throw .truncated }
+            guard boxes.count < 1024 else { throw .malformed("too many boxes") }
+            boxes.append(Box(name: (offset + 4)..<(offset + 8), content: (offset + header)..<(offset + size)))
+            offset += size
+        }
+        return boxes
+    }
+}
+
+/// The items of an AVIF image: which is shown, how large each is, and where its bytes are.
+private struct AVIFItems {
+    private var primary: Int?
+    /// The sizes, by the number of their property.
+    private var sizes: [Int: (width: Int, height: Int)] = [:]
+    /// The properties of the items.
+    private var properties: [Int: [Int]] = [:]
+    private var extents: [Range<Int>] = []
+
+    mutating func read(_ body: ImageBytes, _ box: ImageLayout.Box, limits: ImageLimits) throws(ImageFault) {
+        let start = box.content.lowerBound
+        switch body.text(box.name) {
+        case "pitm":
+            primary = try body.number(body.byte(start) == 0 ? 2 : 4, at: start + 4, bigEndian: true)
+        case "iprp":
+            for part in try ImageLayout.boxes(body, box.content) {
+                switch body.text(part.name) {
+                case "ipco": try readProperties(body, part.content, limits)
+                case "ipma": try readAssociations(body, part.content)
+                default: break
+                }
+            }
+        case "iloc": try readPlaces(body, box.content)
+        default: break
+        }
+    }
+
+    private mutating func readProperties(
+        _ body: ImageBytes, _ range: Range<Int>, _ limits: ImageLimits
+    ) throws(ImageFault) {
+        for (index, box) in try ImageLayout.boxes(body, range).enumerated() where body.text(box.name) == "ispe" {
+            guard box.content.count >= 12 else { throw .malformed("a size without numbers") }
+            let width = try body.number(4, at: box.content.lowerBound + 4, bigEndian: true)
+            let height = try body.number(4, at: box.content.lowerBound + 8, bigEndian: true)
+            try limits.check(width: width, height: height)
+            sizes[index + 1] = (width, height)
+        }
+    }
+
+    private mutating func readAssociations(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
+        let start = range.lowerBound
+        let version = try body.byte(start)
+        let isWide = try body.byte(start + 3) & 1 == 1
+        let count = try body.number(4, at: start + 4, bigEndian: true)
+        var offset = start + 8
+        for _ in 0..<count {
+            guard offset < range.upperBound else { throw .malformed("fewer properties than announced") }
+            let item = try body.number(version == 0 ? 2 : 4, at: offset, bigEndian: true)
+            offset += version == 0 ? 2 : 4
+            let number = try body.byte(offset)
+            offset += 1
+            for _ in 0..<number {
+                let property = try body.number(isWide ? 2 : 1, at: offset, bigEndian: true)
+                properties[item, default: []].append(property & (isWide ? 0x7FFF : 0x7F))
+                offset += isWide ? 2 : 1
+            }
+        }
+        guard offset <= range.upperBound else { throw .malformed("properties beyond their box") }
+    }
+
+    /// ISO/IEC 14496-12, section 8.11.3.
+    private mutating func readPlaces(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
+        let start = range.lowerBound
+        let version = try body.byte(start)
+        guard version <= 2 else { throw .malformed("an unknown version") }
+        let sizes = try body.number(2, at: start + 4, bigEndian: true)
+        let (offsetSize, lengthSize) = (sizes >> 12, sizes >> 8 & 15)
+        let (baseSize, indexSize) = (sizes >> 4 & 15, version == 0 ? 0 : sizes & 15)
+        var offset = start + 6
+        func next(_ size: Int) throws(ImageFault) -> Int {
+            defer { offset += size }
+            switch size {
+            case 0: return 0
+            case 1...4: return try body.number(size, at: offset, bigEndian: true)
+            case 8:
+                // No body has more than 4 GiB.
+                guard try body.number(4, at: offset, bigEndian: true) == 0 else { throw .truncated }
+                return try body.number(4, at: offset + 4, bigEndian: true)
+            default: throw .malformed("a number of \(size) bytes")
+            }
+        }
+        let count = try next(version < 2 ? 2 : 4)
+        for _ in 0..<count {
+            guard offset < range.upperBound else { throw .malformed("fewer items than announced") }
+            _ = try next(version < 2 ? 2 : 4)
+            let method = version == 0 ? 0 : try next(2) & 15
+            _ = try next(2)
+            let base = try next(baseSize)
+            let extentCount = try next(2)
+            for _ in 0..<extentCount {
+                _ = try next(indexSize)
+                let place = try base + next(offsetSize)
+                let length = try next(lengthSize)
+                // Other methods count from a place inside of the description.
+                if method == 0 { extents.append(place..<(place + length)) }
+            }
+        }
+        guard offset <= range.upperBound else { throw .malformed("items beyond their box") }
+    }
+
+    /// The size of the item that is shown.
+    func primarySize() throws(ImageFault) -> (width: Int, height: Int) {
+        guard let primary else { throw .malformed("no image to show") }
+        for property in properties[primary] ?? [] {
+            if let size = sizes[property] { return size }
+        }
+        throw .malformed("an image without a size")
+    }
+
+    /// Whether all bytes of the items are there.
+    func areExtentsInside(_ body: ImageBytes) throws(ImageFault) -> Bool {
+        guard !extents.isEmpty else { throw .malformed("an image without bytes") }
+        return extents.allSatisfy { $0.upperBound <= body.count }
+    }
+}
+#endif

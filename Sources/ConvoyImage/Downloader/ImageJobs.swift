@@ -1,0 +1,251 @@
+#if Images
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// The transfer of one image, and the forms in which it is wanted. All members are guarded by the downloader's lock.
+final class ImageJob: @unchecked Sendable {
+    enum Phase {
+        /// At this place of the waiting ones.
+        case waiting(place: Int)
+        /// The operation is being made.
+        case starting
+        case transferring(HTTPRequestOperation)
+        /// The bytes are here, and forms are being made of them.
+        case decoding(Data, HTTPURLResponse?)
+        /// Nothing is wanted of it any more.
+        case over
+    }
+
+    let key: SharedTransferKey?
+    let request: URLRequest
+    var phase = Phase.over
+    var variants: [ExactString: ImageVariant] = [:]
+    /// How many receipts have each priority.
+    private var counts = [Int](repeating: 0, count: PriorityLevel.count)
+    var reportsProgress = false
+    var reportsPreviews = false
+    let previews = PreviewPace()
+
+    init(_ request: URLRequest, _ key: SharedTransferKey?) { (self.request, self.key) = (request, key) }
+
+    /// The most urgent level of its receipts.
+    var level: Int { counts.firstIndex { $0 > 0 } ?? PriorityLevel.count - 1 }
+
+    func add(_ receipt: ImageDownloadReceipt, to variant: ImageVariant, level: Int) {
+        receipt.place = (self, variant)
+        receipt.countedLevel = level
+        counts[level] += 1
+        variant.add(receipt, level: level)
+    }
+
+    func remove(_ receipt: ImageDownloadReceipt, from variant: ImageVariant) {
+        receipt.place = nil
+        counts[receipt.countedLevel] -= 1
+        variant.remove(receipt)
+    }
+
+    func move(_ receipt: ImageDownloadReceipt, in variant: ImageVariant, to level: Int) {
+        counts[receipt.countedLevel] -= 1
+        counts[level] += 1
+        variant.move(receipt, to: level)
+        receipt.countedLevel = level
+    }
+}
+
+/// A form of an image that is wanted: its size, and what is done with it. Guarded by the downloader's lock.
+final class ImageVariant: @unchecked Sendable {
+    let form: ExactString
+    let request: ImageRequest
+    let cacheKey: ImageCacheKey?
+    unowned(unsafe) let job: ImageJob
+    /// The loads that wait for it.
+    private(set) var receipts: Set<ImageDownloadReceipt> = []
+    private var counts = [Int](repeating: 0, count: PriorityLevel.count)
+    /// The tags under which the image is kept; the last one counts.
+    var cacheTag: String?
+    /// The place among those to be decoded; nil if it is not waiting there.
+    var place: Int?
+    /// Read by the decoding thread.
+    let isCancelled = Atomic<Bool>(false)
+
+    init(_ request: ImageRequest, _ form: ExactString, _ cacheKey: ImageCacheKey?, _ job: ImageJob) {
+        (self.request, self.form, self.cacheKey, self.job) = (request, form, cacheKey, job)
+        cacheTag = request.cacheTag
+    }
+
+    var level: Int { counts.firstIndex { $0 > 0 } ?? PriorityLevel.count - 1 }
+
+    fileprivate func add(_ receipt: ImageDownloadReceipt, level: Int) {
+        receipts.insert(receipt)
+        counts[level] += 1
+    }
+
+    fileprivate func remove(_ receipt: ImageDownloadReceipt) {
+        receipts.remove(receipt)
+        counts[receipt.countedLevel] -= 1
+    }
+
+    fileprivate func move(_ receipt: ImageDownloadReceipt, to level: Int) {
+        counts[receipt.countedLevel] -= 1
+        counts[level] += 1
+    }
+}
+
+/// The five levels of `Operation.QueuePriority`; 0 is the most urgent one.
+enum PriorityLevel {
+    static let count = 5
+
+    static func of(_ priority: Operation.QueuePriority) -> Int {
+        switch priority {
+        case .veryHigh: 0
+        case .high: 1
+        case .normal: 2
+        case .low: 3
+        case .veryLow: 4
+        @unknown default: 2
+        }
+    }
+
+    static func priority(_ level: Int) -> Operation.QueuePriority {
+        [.veryHigh, .high, .normal, .low, .veryLow][min(max(0, level), count - 1)]
+    }
+}
+
+/// When the next preview of a transfer is made. Asked on the network thread.
+final class PreviewPace: Sendable {
+    private struct State {
+        var isBusy = false
+        var earliest: MonotonicTime = 0
+        var seenBytes = 0
+        var seenScans = 0
+    }
+
+    private let state = Locked(State())
+
+    /// Whether so many bytes are to be looked at now. Then `end` must be called.
+    func begin(with count: Int) -> Bool {
+        let now = MonotonicClock.now
+        return state.withLock { state in
+            // By a quarter more each time, so that all previews together cost a few times what the image does.
+            guard !state.isBusy, now >= state.earliest, count >= state.seenBytes + max(256, state.seenBytes / 4) else {
+                return false
+            }
+            (state.isBusy, state.seenBytes) = (true, count)
+            return true
+        }
+    }
+
+    /// Whether there are more scans than in the last preview.
+    func advances(to scans: Int) -> Bool {
+        state.withLock { state in
+            guard scans > state.seenScans else { return false }
+            state.seenScans = scans
+            return true
+        }
+    }
+
+    func end(interval: TimeInterval) {
+        let earliest = Nanoseconds.deadline(interval, after: MonotonicClock.now)
+        state.withLock { ($0.isBusy, $0.earliest) = (false, earliest) }
+    }
+}
+
+/// All that a downloader has to do: which transfers run and which wait, and what is to be decoded.
+struct ImageJobs {
+    /// The jobs that others may join.
+    private(set) var shared: [SharedTransferKey: ImageJob] = [:]
+    private var waiting = LinkedLists<ImageJob>(count: PriorityLevel.count)
+    private var undecoded = LinkedLists<ImageVariant>(count: PriorityLevel.count)
+    /// How many transfers run, or are being stopped.
+    private(set) var running = 0
+    /// How many bodies are here to be decoded.
+    private(set) var decoding = 0
+
+    var waitingCount: Int { waiting.count }
+    var isIdle: Bool { waiting.count == 0 && undecoded.count == 0 && running == 0 && decoding == 0 && shared.isEmpty }
+
+    // MARK: Waiting
+
+    mutating func add(_ job: ImageJob) {
+        if let key = job.key { shared[key] = job }
+        job.phase = .waiting(place: waiting.append(job, to: job.level))
+    }
+
+    /// Moves a waiting job to the end of the line of its priority.
+    mutating func requeue(_ job: ImageJob) {
+        if case .waiting(let place) = job.phase { waiting.move(place, to: job.level) }
+    }
+
+    /// The next job to start; nil if none waits.
+    mutating func startNext(_ order: ImageDownloader.Prioritization) -> ImageJob? {
+        for level in 0..<PriorityLevel.count {
+            guard let place = order == .fifo ? waiting.first(of: level) : waiting.last(of: level),
+                let job = waiting.remove(place)
+            else { continue }
+            job.phase = .starting
+            running += 1
+            return job
+        }
+        return nil
+    }
+
+    /// Notes that a transfer has ended.
+    mutating func transferDidEnd() { running -= 1 }
+
+    /// Gives a job up, with what waits of it. Returns the operation that must be cancelled.
+    mutating func giveUp(_ job: ImageJob) -> HTTPRequestOperation? {
+        defer { job.phase = .over }
+        unshare(job)
+        switch job.phase {
+        case .waiting(let place): waiting.remove(place)
+        case .transferring(let operation): return operation
+        case .decoding: decoding -= 1
+        case .starting, .over: break
+        }
+        return nil
+    }
+
+    private mutating func unshare(_ job: ImageJob) {
+        if let key = job.key, shared[key] === job { shared[key] = nil }
+    }
+
+    // MARK: Decoding
+
+    /// Notes that the bytes of a job are here. All its forms wait for a decoding thread.
+    mutating func beginDecoding(_ job: ImageJob, _ data: Data, _ response: HTTPURLResponse?) {
+        job.phase = .decoding(data, response)
+        decoding += 1
+        for variant in job.variants.values { enqueue(variant) }
+    }
+
+    mutating func enqueue(_ variant: ImageVariant) { variant.place = undecoded.append(variant, to: variant.level) }
+
+    mutating func requeue(_ variant: ImageVariant) {
+        if let place = variant.place { undecoded.move(place, to: variant.level) }
+    }
+
+    /// The next form to make, and its bytes.
+    mutating func decodeNext() -> (variant: ImageVariant, job: ImageJob, data: Data, response: HTTPURLResponse?)? {
+        for level in 0..<PriorityLevel.count {
+            while let place = undecoded.first(of: level), let variant = undecoded.remove(place) {
+                variant.place = nil
+                if case .decoding(let data, let response) = variant.job.phase {
+                    return (variant, variant.job, data, response)
+                }
+            }
+        }
+        return nil
+    }
+
+    /// Removes a form that was made, or is no longer wanted. Returns the operation that must be cancelled.
+    mutating func remove(_ variant: ImageVariant, of job: ImageJob) -> HTTPRequestOperation? {
+        if let place = variant.place { undecoded.remove(place) }
+        variant.place = nil
+        if job.variants[variant.form] === variant { job.variants[variant.form] = nil }
+        return job.variants.isEmpty ? giveUp(job) : nil
+    }
+}
+#endif
