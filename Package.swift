@@ -132,7 +132,7 @@ let package = Package(
             name: "ConvoySession",
             dependencies: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability",
-                "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -146,6 +146,7 @@ let package = Package(
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
                 "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime", "ConvoySession",
+                "ConvoyUploads",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: only a program that stores objects needs it.
@@ -153,7 +154,7 @@ let package = Package(
             name: "ConvoyObjectStorage",
             dependencies: [
                 "COpenSSL", "CXML2", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTransport",
+                "ConvoyTransport", "ConvoyUploads",
             ],
             swiftSettings: swiftSettings),
         // The queue that processes and machines share. Not part of the umbrella: most programs have no other machine.
@@ -161,7 +162,7 @@ let package = Package(
             name: "ConvoySharedQueue",
             dependencies: [
                 "ConvoyDatabase", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
-                "ConvoySupport", "ConvoyTransport",
+                "ConvoySupport", "ConvoyTransport", "ConvoyUploads",
             ],
             swiftSettings: swiftSettings),
         // Its store on PostgreSQL; empty without the trait `Postgres`.
@@ -249,7 +250,8 @@ let package = Package(
             name: "StoreProgram",
             dependencies: [
                 "ConvoyCookies", "ConvoyCache", "ConvoyDownloads", "ConvoyOperations", "ConvoySharedQueue", "ConvoySupport",
-                "ConvoyTestSupport", .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
+                "ConvoyTestSupport", "ConvoyUploads",
+                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             path: "Tests/StoreProgram", swiftSettings: swiftSettings),
         // All parsers, for a fuzzer.
@@ -335,7 +337,7 @@ let package = Package(
             name: "ConvoyObjectStorageTests",
             dependencies: [
                 "ConvoyObjectStorage", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
-                "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
+                "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "ConvoyUploads",
             ],
             swiftSettings: swiftSettings),
         .testTarget(
@@ -374,8 +376,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyUploadsTests",
             dependencies: [
-                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "ConvoyTransport",
+                "ConvoyUploads", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
+                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -9,3 +9,4 @@
 @_exported import ConvoySerialization
 @_exported import ConvoySession
 @_exported import ConvoyTransport
+@_exported import ConvoyUploads

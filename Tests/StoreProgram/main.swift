@@ -23,6 +23,8 @@
 //                                                    downloads a file; prints "downloaded", or why not. Counts the bytes
 //                                                    that it has written in a file that outlives it. With a limit, its
 //                                                    files cannot become longer at first, and then it tries once more
+//     StoreProgram upload URL FILE CHUNK             uploads a file by tus, so many bytes at a time (0 for the usual); prints
+//                                                    "uploaded", or why not
 //     StoreProgram queue DIRECTORY hold              opens a queue, and keeps it until it is killed
 //     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests until there are COUNT, and runs all of the queue;
 //                                                    prints what it does
@@ -44,13 +46,16 @@ func fail(_ text: String) -> Never {
 }
 
 guard let kind = arguments.first else {
-    fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE … | queue DIRECTORY … | shared STORE …")
+    fail(
+        "usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE … | upload URL FILE CHUNK"
+            + " | queue DIRECTORY … | shared STORE …")
 }
 do {
     switch kind {
     case "cookies": try CookieCommands.run(Array(arguments.dropFirst()))
     case "cache": try CacheCommands.run(Array(arguments.dropFirst()))
     case "download": try DownloadCommands.run(Array(arguments.dropFirst()))
+    case "upload": try await UploadCommands.run(Array(arguments.dropFirst()))
     case "queue": try await QueueCommands.run(Array(arguments.dropFirst()))
     case "shared": try await SharedCommands.run(Array(arguments.dropFirst()))
     default: fail("unknown store: \(kind)")

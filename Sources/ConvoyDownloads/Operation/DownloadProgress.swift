@@ -30,7 +30,7 @@ public struct DownloadProgress: Sendable, Hashable {
 }
 
 /// The rate of the last seconds, from bytes and the times at which they have come.
-struct RateMeter: Sendable {
+package struct RateMeter: Sendable {
     /// In nanoseconds.
     static let window: UInt64 = 5_000_000_000
     private static let step: UInt64 = 100_000_000
@@ -38,13 +38,15 @@ struct RateMeter: Sendable {
     private var samples: [(time: UInt64, bytes: Int64)] = []
     private var began: UInt64?
 
+    package init() {}
+
     /// Time begins to count, for instance after a pause.
-    mutating func begin(at now: UInt64) {
+    package mutating func begin(at now: UInt64) {
         samples = []
         began = now
     }
 
-    mutating func note(_ bytes: Int64, at now: UInt64) {
+    package mutating func note(_ bytes: Int64, at now: UInt64) {
         if began == nil { began = now }
         if let last = samples.last, now &- last.time < Self.step {
             samples[samples.count - 1].bytes += bytes
@@ -55,7 +57,7 @@ struct RateMeter: Sendable {
     }
 
     /// Bytes per second; nil in the first fifth of a second.
-    func rate(at now: UInt64) -> Double? {
+    package func rate(at now: UInt64) -> Double? {
         guard let began, now > began else { return nil }
         let span = min(now - began, Self.window)
         guard span >= 200_000_000 else { return nil }

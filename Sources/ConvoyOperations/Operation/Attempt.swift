@@ -144,6 +144,12 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
     }
 
+    /// Sets the number of bytes that were sent, and of those that are to be. Any thread.
+    func report(sent: Int64, expected: Int64?) {
+        counts.bytesSent.store(sent, ordering: .relaxed)
+        counts.bytesExpectedToSend.store(expected ?? -1, ordering: .relaxed)
+    }
+
     // MARK: Beginning
 
     /// Prepares for opening the connection. Returns the request to send.
@@ -324,6 +330,11 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     ) {
         guard let operation, !hasConnectionEnded else { return decide(nil) }
         operation.decide(about: redirect, self, decide)
+    }
+
+    func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead) {
+        guard let operation, !hasConnectionEnded, afterCancel == nil else { return }
+        operation.interimResponseHandler?(response)
     }
 
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {

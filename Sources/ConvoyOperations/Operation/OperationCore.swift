@@ -63,6 +63,8 @@ struct OperationCore: ~Copyable {
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
         var traceContext: URLConnectionOperation.TraceContextProvider?
+        /// Called with interim responses.
+        var interim: (@Sendable (ResponseHead) -> Void)?
         /// Called with changes before all others.
         var supervisor: (any OperationSupervisor)?
         /// Decides what the handlers leave open.

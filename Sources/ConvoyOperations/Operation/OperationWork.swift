@@ -15,6 +15,10 @@ package protocol OperationWorker: AnyObject, Sendable {
     /// Does the work of an attempt. Called on any thread; must not block.
     func begin(_ work: OperationWork, of operation: URLConnectionOperation)
 
+    /// Whether another attempt goes on where this one has ended, so that it may follow whatever the request's method is.
+    /// False by default.
+    var isResumable: Bool { get }
+
     /// Releases what the work of all attempts has kept. Called once, when the operation ends, before that is reported,
     /// on any thread.
     func end(_ operation: URLConnectionOperation)
@@ -22,6 +26,7 @@ package protocol OperationWorker: AnyObject, Sendable {
 
 extension OperationWorker {
     package var takesSlot: Bool { true }
+    package var isResumable: Bool { false }
 }
 
 /// One attempt of an operation that works through other operations instead of one transfer. It reports the attempt's
@@ -73,7 +78,11 @@ package struct OperationWork: Sendable {
     }
 
     /// Ends the attempt with success.
-    package func succeed(with object: Any?) { operation.end(attempt, with: .succeeded(object)) }
+    ///
+    /// - Parameter data: the body of the response, if it is to be the operation's.
+    package func succeed(with object: Any?, data: Data? = nil) {
+        operation.end(attempt, with: .succeeded(object, data: data))
+    }
 
     /// Reports how many bytes there are, and how many are expected.
     package func report(bytes: Int64, total: Int64, expected: Int64?) {
@@ -83,6 +92,18 @@ package struct OperationWork: Sendable {
             .operation(operation, didReceive: bytes, total: total, expected: expected)
         guard operation.flags.contains(.progress) else { return }
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
+    }
+
+    /// Reports how many bytes of the upload the server has confirmed, and how many there are.
+    ///
+    /// - Parameter bytes: how many more than the last time; below 0 where the server has lost some.
+    package func reportSent(bytes: Int64, total: Int64, expected: Int64?) {
+        attempt.report(sent: total, expected: expected)
+        guard bytes != 0 else { return }
+        operation.delegate(interestedIn: .progress)?
+            .operation(operation, didSend: bytes, total: total, expected: expected)
+        guard operation.flags.contains(.progress) else { return }
+        operation.progressReport.noteUpload(bytes, total: total, expected: expected, of: operation)
     }
 
     /// Reports that the body continues after existing bytes.
@@ -182,6 +203,12 @@ extension URLConnectionOperation {
                 values.connectionConfiguration.timeoutIntervalForHead ?? usual
             values.idleTimeout = limit ?? 0
         }
+    }
+
+    /// Called on the network thread with each interim response (1xx) but 100. It must not block.
+    package final var interimResponseHandler: (@Sendable (ResponseHead) -> Void)? {
+        get { core.withLock { $0.rareHandlers?.interim } }
+        set { setHandler(\.interim, newValue) }
     }
 
     /// The head of the response; nil until it has arrived.

@@ -21,7 +21,7 @@ enum AttemptOutcome {
     /// No other attempt can change this error.
     case settled(any Error)
     /// A worker has made this object.
-    case succeeded(Any?)
+    case succeeded(Any?, data: Data?)
 }
 
 /// Ends attempts, and the operation.
@@ -62,8 +62,8 @@ extension URLConnectionOperation {
             complete(attempt, data: data, object: object, error: explained(error))
         case .settled(let error):
             if didEnd(attempt) { complete(attempt, error: error) }
-        case .succeeded(let object):
-            if didEnd(attempt) { complete(attempt, object: object) }
+        case .succeeded(let object, let data):
+            if didEnd(attempt) { complete(attempt, data: data, object: object) }
         }
     }
 

@@ -107,7 +107,11 @@ extension URLConnectionOperation {
         }
         let (record, policy) = core.withLock { core in
             // The body of a response that asks for a retry is no progress.
-            if error != nil { core.retry?.note(attempt.progress) }
+            if error != nil {
+                core.retry?.note(attempt.progress)
+                // What an upload has sent is confirmed; a body that is sent anew is no progress.
+                if core.worker?.isResumable == true { core.retry?.noteSent(attempt.progress) }
+            }
             return (core.retry?.copy, core.common.values.retryPolicy)
         }
         guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
@@ -117,7 +121,7 @@ extension URLConnectionOperation {
             host: host?.name, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
             retryCount: record.count, countedRetries: record.counted, elapsed: Nanoseconds.seconds(from: began, to: now),
             retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil, timeLeft: timeLeft(at: now),
-            canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
+            canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent, isResumable: worker?.isResumable ?? false)
         guard let event = policy.evaluate(facts, random: .random(in: 0...1)) else { return nil }
         tell(event)
         if case .giveUp(let refusal) = event.decision { core.withLock { $0.retryRecord.refusal = refusal } }
@@ -385,6 +389,13 @@ final class RetryRecord: @unchecked Sendable {
         let step = min(16 << 10, max(1, whole / 64))
         guard progress.bytesReceived - furthest >= step else { return }
         furthest = progress.bytesReceived
+        counted = 0
+    }
+
+    /// The same for an upload that another attempt goes on with.
+    func noteSent(_ progress: TransferProgress) {
+        guard progress.bytesSent > furthest else { return }
+        furthest = progress.bytesSent
         counted = 0
     }
 

@@ -95,6 +95,8 @@ public struct RetryPolicy: Sendable {
         var canSendBodyAgain: Bool
         /// Whether it is certain that the server has seen none of the request.
         var nothingWasSent: Bool
+        /// Whether another attempt goes on where this one has ended, so that nothing is done twice.
+        var isResumable = false
     }
 
     /// Decides about a failure; nil for one that the policy does not cover.
@@ -115,7 +117,7 @@ public struct RetryPolicy: Sendable {
             RetryEvent(retryCount: failure.retryCount, reason: reason, decision: decision)
         }
         guard failure.countedRetries < maximumRetryCount else { return event(.giveUp(.tooManyRetries)) }
-        guard idempotentMethods.contains(failure.method) || failure.nothingWasSent else {
+        guard idempotentMethods.contains(failure.method) || failure.nothingWasSent || failure.isResumable else {
             return event(.giveUp(.notIdempotent))
         }
         guard failure.canSendBodyAgain else { return event(.giveUp(.bodyCannotBeSentAgain)) }

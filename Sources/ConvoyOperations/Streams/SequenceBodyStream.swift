@@ -84,6 +84,16 @@ class SequenceBodyStream: InputStream, SuppliedBodyStream {
     override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
 }
 
+/// Streams for other modules.
+package enum SequenceBody {
+    /// A body out of pieces; it can be sent again if the pieces can be made anew.
+    package static func stream(
+        canRepeat: Bool, making make: @escaping @Sendable () -> SequencePump
+    ) -> InputStream {
+        canRepeat ? ReplayableSequenceBodyStream(make) : SequenceBodyStream(make())
+    }
+}
+
 /// A stream that can be replayed, as the sequence can be made anew.
 final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStream {
     private let make: @Sendable () -> SequencePump
@@ -97,8 +107,8 @@ final class ReplayableSequenceBodyStream: SequenceBodyStream, ReplayableBodyStre
 }
 
 /// Iterates over a sequence of pieces in a task of its own, one piece for each request. Stopping it cancels the task.
-final class SequencePump: Sendable {
-    typealias Receiver = @Sendable (Result<Data?, any Error>) -> Void
+package final class SequencePump: Sendable {
+    package typealias Receiver = @Sendable (Result<Data?, any Error>) -> Void
 
     private struct State {
         /// The receiver of the requested piece.
@@ -114,7 +124,7 @@ final class SequencePump: Sendable {
     private let iterate: @Sendable (SequencePump) async -> Void
     private let state = Locked(State())
 
-    init<Pieces: AsyncSequence & SendableMetatype>(_ make: @escaping @Sendable () throws -> Pieces)
+    package init<Pieces: AsyncSequence & SendableMetatype>(_ make: @escaping @Sendable () throws -> Pieces)
     where
         Pieces.Element: Collection & Sendable, Pieces.Element.Element == UInt8,
         Pieces.AsyncIterator: SendableMetatype
@@ -134,7 +144,7 @@ final class SequencePump: Sendable {
     }
 
     /// Requests the next piece. After the end, or after a stop, the result is an error.
-    func next(_ receiver: @escaping Receiver) {
+    package func next(_ receiver: @escaping Receiver) {
         let (isOver, starts, idle) = state.withLock { state -> (Bool, Bool, CheckedContinuation<Bool, Never>?) in
             if state.isStopped || state.hasEnded { return (true, false, nil) }
             state.receiver = receiver
@@ -153,7 +163,7 @@ final class SequencePump: Sendable {
     }
 
     /// Ends the supply. A sequence of which nothing was requested can still be used.
-    func stop() {
+    package func stop() {
         let held = state.withLock { state -> State? in
             guard state.hasStarted, !state.isStopped else { return nil }
             defer {

@@ -48,8 +48,8 @@ package struct SecretClassifier: Sendable, Hashable {
     }
 
     /// Whether a redirect to another origin may keep a field, as it is not meant for one origin alone: the fields that
-    /// the Fetch standard allows in any request ("CORS-safelisted"), those that describe the body or ask for a part of
-    /// the response or for a newer one, and those about caches, traces and the connection.
+    /// the Fetch standard allows in any request ("CORS-safelisted"), those that describe the body, also that of a resumable upload, or ask for
+    /// a part of the response or for a newer one, and those about caches, traces and the connection.
     package static func isHarmless(_ name: String) -> Bool {
         let name = name.lowercased()
         return name.hasPrefix("accept") && SecretName.verdict(on: name.utf8) == .harmless || harmless.contains(name)
@@ -61,7 +61,9 @@ package struct SecretClassifier: Sendable, Hashable {
         "want-content-digest", "want-repr-digest", "last-modified", "range", "if-range", "if-match", "if-none-match",
         "if-modified-since", "if-unmodified-since", "cache-control", "pragma", "date", "dnt", "expect", "last-event-id",
         "prefer", "priority", "save-data", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "connection",
-        "keep-alive", "upgrade-insecure-requests",
+        "keep-alive", "upgrade-insecure-requests", "tus-resumable", "upload-checksum", "upload-complete", "upload-concat",
+        "upload-defer-length", "upload-draft-interop-version", "upload-incomplete", "upload-length", "upload-metadata",
+        "upload-offset",
     ]
 
     // MARK: Items

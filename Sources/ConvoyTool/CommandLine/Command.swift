@@ -1,17 +1,20 @@
 /// The commands of the program.
 enum Command: String, CaseIterable, Sendable {
-    case get, run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
+    case get, put, run, check, send, importing = "import", events, work, queue, demo, help, completion, manual
 
     /// Those that send requests.
-    static let transferring: Set<Command> = [.get, .run, .send, .events, .work]
+    static let transferring: Set<Command> = [.get, .put, .run, .send, .events, .work]
     /// Those whose responses have an end, and go to files.
     static let fetching: Set<Command> = [.get, .run]
+    /// Those with several transfers, which have an end.
+    static let several: Set<Command> = [.get, .put, .run]
 
     /// What it does, for the help: part of a sentence.
     var summary: String {
         switch self {
         case .demo: "show a chain, a batch and a pause, with a server of its own"
         case .get: "download URLs, and go on where an earlier run ended"
+        case .put: "upload files, and go on where an earlier run ended"
         case .run: "run requests that depend on each other, from a manifest"
         case .check: "find the mistakes of a manifest, and send nothing"
         case .send: "send one request by hand, and print the response"
@@ -30,6 +33,7 @@ enum Command: String, CaseIterable, Sendable {
         switch self {
         case .demo, .manual: ""
         case .get: " [OPTION]... URL..."
+        case .put: " [OPTION]... FILE... URL"
         case .run: " [OPTION]... MANIFEST"
         case .check: " [OPTION]... MANIFEST..."
         case .send: " [OPTION]... METHOD URL [ITEM]..."

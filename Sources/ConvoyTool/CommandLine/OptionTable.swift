@@ -1,7 +1,7 @@
 /// All options of all commands. The parser, the help, the completions, the manual page and the configuration are made
 /// from this table.
 enum OptionTable {
-    static let all = workflow + queue + entries + files + speed + requests + network + trust + output
+    static let all = workflow + queue + entries + files + uploads + speed + requests + network + trust + output
 
     /// The options of a command, in the order of the help.
     static func options(of command: Command) -> [ToolOption] { all.filter { $0.commands.contains(command) } }
@@ -11,7 +11,7 @@ enum OptionTable {
     static let alternatives: [Set<String>] = [
         ["continue", "no-clobber", "timestamping", "force", "number"], ["insecure", "cacert"], ["ipv4", "ipv6"],
         ["insecure", "crl-file"], ["quiet", "verbose"], ["keep-going", "fail-fast"],
-        ["output", "remote-header-name"],
+        ["output", "remote-header-name"], ["tus", "draft", "plain"],
     ]
 
     /// What an option takes the place of.
@@ -20,8 +20,8 @@ enum OptionTable {
     }
 
     /// The commands with limits of jobs and rates.
-    private static let limited = Command.fetching.union([.work])
-    private static let withHeaders: Set<Command> = [.get, .send, .events, .work, .queue]
+    private static let limited = Command.several.union([.work])
+    private static let withHeaders: Set<Command> = [.get, .put, .send, .events, .work, .queue]
 
     private static let workflow: [ToolOption] = [
         .value(
@@ -152,10 +152,46 @@ enum OptionTable {
             "Where the server allows ranges, and a part has at least 1 MiB. 1 by default."),
     ]
 
+    private static let uploads: [ToolOption] = [
+        .flag(
+            "tus", nil, in: .files, of: [.put], "upload by tus 1.0, whatever the server says that it knows",
+            "Without it, and without --draft and --plain, the server is asked. The URL is the one that creates uploads."),
+        .flag(
+            "draft", nil, in: .files, of: [.put], "upload by the IETF's draft of resumable uploads",
+            "In its interop version 6, or the one that the server names."),
+        .flag(
+            "plain", nil, in: .files, of: [.put], "send each file by one PUT, which starts over after a failure",
+            "So it is with a server that knows neither tus nor the draft. Behind a URL that ends in / comes the file's name."
+        ),
+        .value(
+            "parallel", nil, "N", in: .files, of: [.put], "send a file in N parts at a time, 1 to 64 (tus)",
+            "Where the server can combine them, and a part has at least 1 MiB. 1 by default."),
+        .value(
+            "chunk", nil, "BYTES", in: .files, of: [.put], "send at most so many bytes in a request: 500k, 8Mi",
+            "By default, as many as the server takes in about a second. With less, a lost connection costs less."),
+        .value(
+            "checksum", nil, "ALGORITHM[=HEX]", in: .files, of: [.put], once: true,
+            "what FILE must be: sha-256=..., or how chunks are checked",
+            """
+            The algorithms are md5, sha-1, sha-256 and sha-512. Without =HEX, the server checks each chunk by it. With =HEX, it \
+            is what the file must be (one FILE), which is found out before its last bytes are sent.
+            """),
+        .value(
+            "resume", nil, "WHEN", completes: .oneOf(["auto", "always", "never"]), in: .files, of: [.put], once: true,
+            "WHEN is auto (default), always or never",
+            """
+            With auto, an upload that an earlier run has left goes on, and is an error where the server does not have it any \
+            more. With always, that begins anew. With never, each begins anew.
+            """),
+        .value(
+            "metadata", nil, "NAME=VALUE", in: .files, of: [.put], repeats: true, once: true,
+            "tell the server this of the upload (tus)", "A filename and a filetype are told without it."),
+    ]
+
     private static let speed: [ToolOption] = [
         .value("jobs", "j", "N", in: .speed, of: limited, "transfers at a time, 1 to 256 (default: 6)"),
         .value(
-            "jobs-per-host", nil, "N", in: .speed, of: Command.fetching, "at a time from one host (default: no limit)",
+            "jobs-per-host", nil, "N", in: .speed, of: Command.several, "at a time from one host (default: no limit)",
             "1 to 256."),
         .value(
             "limit-rate", nil, "RATE", in: .speed, of: limited, "bytes a second for all together: 500k, 2M",
@@ -166,23 +202,24 @@ enum OptionTable {
             "min-rate", nil, "RATE", in: .speed, of: limited, "give up one that is slower for half a minute",
             "Bytes a second, on the average of 30 s. Time in which --limit-rate holds a transfer back does not count."),
         .value(
-            "wait", nil, "SECONDS", in: .speed, of: Command.fetching, "between two starts at one host: 2, or 2-5 at random",
+            "wait", nil, "SECONDS", in: .speed, of: Command.several, "between two starts at one host: 2, or 2-5 at random",
             "Skipped files do not count."),
         .value(
-            "retry", nil, "N", in: .speed, of: [.get, .run, .send], "try again N times (default: 3), 0 to 1000",
+            "retry", nil, "N", in: .speed, of: [.get, .put, .run, .send], "try again N times (default: 3), 0 to 1000",
             """
             After an error that may pass: a timeout, a lost connection, or the status 408, 429, 500, 502, 503 or 504; with \
             a number also if the host cannot be found or connected to. The waits grow from half a second to a minute, and \
             Retry-After is respected. Requests that may have been carried out are repeated only if that does no harm.
             """),
         .value(
-            "retry-on", nil, "STATUS", in: .speed, of: [.get, .run, .send], repeats: true,
+            "retry-on", nil, "STATUS", in: .speed, of: [.get, .put, .run, .send], repeats: true,
             "try again after this status, too: 404,409"),
-        .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.fetching, "begin no other try after this time"),
+        .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.several, "begin no other try after this time"),
         .value("max-time", "m", "SECONDS", in: .speed, "longest time of each, with all its tries"),
         .value("connect-timeout", nil, "SECONDS", in: .speed, "longest time until there is a connection"),
         .value(
-            "timeout", nil, "SECONDS", in: .speed, of: [.get, .run, .send], "longest time without a byte (default: 60)",
+            "timeout", nil, "SECONDS", in: .speed, of: [.get, .put, .run, .send],
+            "longest time without a byte (default: 60)",
             "0 stands for no end."),
         .value(
             "read-timeout", nil, "SECONDS", in: .speed, of: [.events], "connect again after this time without a byte",
@@ -289,7 +326,7 @@ enum OptionTable {
             "show-secrets", nil, in: .output, once: true, "print passwords, cookies and tokens, too",
             "In URLs, heads and errors, with --json, --verbose, --dry-run and --har. On a terminal it is warned of."),
         .flag(
-            "timing", nil, in: .output, of: Command.fetching, "tell how long names, connections, TLS and answers took",
+            "timing", nil, in: .output, of: Command.several, "tell how long names, connections, TLS and answers took",
             "In seconds from its start: the name found, connected, TLS agreed on, the first byte, all."),
         .value(
             "har", nil, "FILE", completes: .file, in: .output, of: Command.transferring.subtracting([.work]), once: true,
@@ -300,12 +337,12 @@ enum OptionTable {
             "print a line of JSON for each on standard output",
             """
             With all other text on standard error. The keys are url, as it was given but for secrets, status, bytes, file, \
-            sha256, seconds, error and errorCode; id with run, outcome with get, list and line for a URL of a list, and timing \
+            sha256, seconds, error and errorCode; id with run, upload with put, outcome with get, list and line for a URL of a list, and timing \
             with --timing. With events each event has a line, with the \
             keys type, data and id.
             """),
         .value(
-            "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.fetching,
+            "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.several,
             "STYLE is auto (default), bar, plain (lines) or none",
             "With auto there are bars on a terminal, and nothing elsewhere; plain prints a line every few seconds."),
         .value(

@@ -34,7 +34,7 @@ enum OtherPrograms {
         "--http-passwd": "--user NAME:PASSWORD", "--password": "--user NAME:PASSWORD",
         "--no-check-certificate": "-k", "--check-certificate": "certificates are checked without it",
         "--ca-certificate": "--cacert FILE", "--certificate": "--cert FILE", "--private-key": "--key FILE",
-        "-T": "--timeout SECONDS; nothing is uploaded here", "--tries": "--retry N",
+        "-T": "convoy put FILE URL uploads, and --timeout SECONDS limits", "--tries": "--retry N",
         "--max-tries": "--retry N", "--waitretry": "the waits between tries grow by themselves",
         "--retry-delay": "the waits between tries grow by themselves",
         "--retry-connrefused": "--retry N does that", "--retry-all-errors": "--retry N, and --retry-on STATUS",

@@ -40,10 +40,10 @@ enum Completion {
         case .help: commands
         case .importing: ["curl", "har"]
         case .queue: QueueAction.allCases.map(\.rawValue)
-        case .get, .run, .check, .send, .events, .work, .demo, .manual: nil
+        case .get, .put, .run, .check, .send, .events, .work, .demo, .manual: nil
         }
     }
 
     /// Whether the arguments of a command are files. Those of `get` are URLs.
-    static func takesFiles(_ command: Command) -> Bool { command == .run || command == .check }
+    static func takesFiles(_ command: Command) -> Bool { command == .run || command == .check || command == .put }
 }

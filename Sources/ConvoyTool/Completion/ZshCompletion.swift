@@ -59,6 +59,7 @@ enum ZshCompletion {
         var lines = OptionTable.options(of: command).map { "            \(specification($0))" }
         switch command {
         case .get: lines.append("            '*:URL:_urls'")
+        case .put: lines.append("            '*:file or URL:_files'")
         case .events: lines.append("            '1:URL:_urls'")
         case .run: lines.append("            '1:manifest:_files'")
         case .send: lines.append("            '1:method:(GET HEAD POST PUT PATCH DELETE)' '2:URL:_urls' '*:item:_files'")

@@ -3,6 +3,7 @@ enum CommandPages {
     static func page(of command: Command) -> [String] {
         switch command {
         case .get: get
+        case .put: put
         case .run: run
         case .check: check
         case .send: send
@@ -25,6 +26,16 @@ enum CommandPages {
             same command runs again. A file that is there is an error, unless -c, -N or -f says what to do.
             """,
             options: ["output", "directory", "input-file", "continue", "timestamping", "force", "jobs"])
+    }
+
+    private static var put: [String] {
+        transferring(
+            .put,
+            """
+            Uploads files by tus or the IETF's draft, as the server says, and otherwise by one PUT each. What was interrupted \
+            goes on when the same command runs again. A file that has changed meanwhile is an error.
+            """,
+            options: ["tus", "parallel", "checksum", "resume"])
     }
 
     private static var run: [String] {

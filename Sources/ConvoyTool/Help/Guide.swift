@@ -28,7 +28,7 @@ enum Guide: String, CaseIterable, Sendable {
         case .lists: "Usage: convoy get -i LIST"
         case .manifest: Help.usage(of: .run)
         case .service: Help.usage(of: .work)
-        case .config: "Usage: convoy get|run [--no-config] ..."
+        case .config: "Usage: convoy get|put|run [--no-config] ..."
         }
     }
 

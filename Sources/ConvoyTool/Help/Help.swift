@@ -1,7 +1,7 @@
 /// The pages of help. Each fits a screen of 80 columns and 24 rows, with a row for the prompt.
 enum Help {
     /// What the program is, in a few words.
-    static let summary = "downloads, and HTTP requests that wait for each other"
+    static let summary = "downloads, uploads, and HTTP requests that wait for each other"
 
     /// The page that words ask for: of the program, of a command, or of a topic.
     ///
@@ -36,7 +36,7 @@ enum Help {
     static func usage(of command: Command) -> String { "Usage: convoy \(command.rawValue)\(command.usage)" }
 
     private static var program: [String] {
-        ["convoy: \(summary)", "", "Usage: convoy COMMAND [OPTION]...", "", "Commands:"]
+        ["convoy: \(summary)", "Usage: convoy COMMAND [OPTION]...", "", "Commands:"]
             + HelpLayout.rows(Command.allCases.map { ($0.rawValue, $0.summary) })
             + ["", "Options:"]
             + HelpLayout.rows([

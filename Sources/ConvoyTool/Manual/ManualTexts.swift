@@ -14,6 +14,12 @@ enum ManualTexts {
             """)
         page.paragraph(
             """
+            convoy put uploads files to a server of tus 1.0 or of the IETF's draft of resumable uploads, and to others by one PUT \
+            each. The server is asked how much it has, and what was interrupted goes on from there when the same command runs \
+            again. A file that has changed meanwhile is an error before a byte of it is sent; --resume never begins anew.
+            """)
+        page.paragraph(
+            """
             convoy run runs the requests of a manifest: some wait for others, whose values they take, and those that do not \
             run at the same time. convoy check only looks for mistakes in it, convoy send sends one request by hand, and \
             convoy import prints the manifest for a curl command or an HTTP Archive.
@@ -56,6 +62,13 @@ enum ManualTexts {
             ),
             ("NAME.convoynew", "What is there of a newer file, while NAME.convoypart still has more of the older one."),
             (
+                "NAME.ID.convoyupload",
+                """
+                Where a server has the upload of NAME, which is not whole yet, and how much of it. It has no secrets, and can be \
+                removed when nothing is to go on.
+                """
+            ),
+            (
                 "convoy-urls.txt",
                 "The URLs of a run that was interrupted, where there were too many for a line that goes on."
             ),
@@ -84,6 +97,10 @@ enum ManualTexts {
             (
                 "Download what a list names; run it again to go on, or to get what is missing:",
                 ["convoy get -c -d pictures -i list.txt"]
+            ),
+            (
+                "Upload a file in parts; run it again to go on:",
+                ["convoy put --tus --parallel 4 film.mkv https://example.com/files/"]
             ),
             ("Look at a response:", ["convoy get -q -o - https://example.com/status"]),
             ("Get what has changed since the last time, from cron:", ["convoy get -q -N -d mirror -i list.txt"]),

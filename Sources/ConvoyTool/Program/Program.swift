@@ -137,6 +137,7 @@ enum FailureKind: String, CaseIterable, Sendable {
             default: self = .other
             }
         case let error as DownloadError: self.init(error)
+        case let error as UploadError: self.init(error)
         case let error as URLError: self.init(error, statusCode)
         default:
             let error = error as NSError
@@ -153,6 +154,17 @@ enum FailureKind: String, CaseIterable, Sendable {
             case .fileExists, .inUse, .notEnoughSpace, .unusableDestination: .disk
             case .changedType, .noContent: .connection
             case .noDestination, .noSource, .keepsChanging, .unsuitableRequest: .other
+            }
+    }
+
+    private init(_ error: UploadError) {
+        self =
+            switch error.reason {
+            case .checksumMismatch, .unexpectedLength, .damaged: .checksum
+            case .noSource, .unreadableSource, .sourceChanged, .inUse, .unusableJournal: .disk
+            case .gone, .tooLarge: .status
+            case .unsupported, .unsupportedVersion, .invalidAnswer, .invalidOffset, .noProgress: .connection
+            case .unsuitableRequest, .missingSecrets, .bytesNotKept: .other
             }
     }
 

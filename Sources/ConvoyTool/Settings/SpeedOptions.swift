@@ -8,7 +8,7 @@ struct SpeedOptions {
     /// What all transfers of the run have together; nil for no limit.
     private let limit: RateLimit?
     /// What each transfer has for itself, in bytes a second; nil for no limit.
-    private let limitOfEach: Int64?
+    let limitOfEach: Int64?
     private let leastRate: Int64?
     /// Seconds between two starts at one host; nil for no wait.
     private let wait: ClosedRange<Double>?
@@ -79,6 +79,8 @@ struct SpeedOptions {
         operation.retryPolicy = policy.maximumRetryCount > 0 ? policy : nil
         operation.totalTimeout = maximumTime
         operation.receiveRateLimit = limit
+        // What a body of a request has is little elsewhere.
+        if operation is UploadOperation { operation.sendRateLimit = limit }
     }
 
     private static func rate(_ name: String, _ options: Options) throws(ToolError) -> Int64? {

@@ -142,6 +142,7 @@ enum ErrorText {
         }
         // The URL stands before it.
         if let error = error as? DownloadError { return error.sentence }
+        if let error = error as? UploadError { return error.sentence }
         // `localizedDescription` of a `URLError` is not used: on Linux it has only a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let text = (error as NSError).userInfo[NSLocalizedDescriptionKey] as? String { return text }

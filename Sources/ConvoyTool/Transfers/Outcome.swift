@@ -21,6 +21,8 @@ struct Outcome: Sendable {
     /// The path of the file with the body.
     var file: String?
     var sha256: String?
+    /// Where the server has the upload, without secrets; nil for what is none.
+    var upload: String?
     var seconds: Double = 0
     /// What a download has done; nil for others, and after a failure.
     var result: DownloadOutcome?
@@ -43,7 +45,8 @@ struct Outcome: Sendable {
         Outcome(url: url, error: error.text, kind: FailureKind(error, statusCode: nil))
     }
 
-    /// The outcome as one line of JSON. All keys are always present but `id`, `list`, `line`, `outcome` and `timing`, with null
+    /// The outcome as one line of JSON. All keys are always present but `id`, `list`, `line`, `upload`, `outcome` and
+    /// `timing`, with null
     /// for missing values.
     ///
     /// - Parameter showsTimings: whether it has the times of the requests.
@@ -60,6 +63,7 @@ struct Outcome: Sendable {
         line.add("file", file)
         line.add("sha256", sha256)
         line.add("seconds", seconds)
+        if let upload { line.add("upload", upload) }
         if let result { line.add("outcome", "\(result)") }
         line.add("error", error)
         line.add("errorCode", kind?.rawValue)

@@ -22,6 +22,8 @@ final class Transfer: Sendable {
     private enum Destination: Sendable {
         /// A file that is continued.
         case download(DownloadOperation)
+        /// None: the transfer sends this file.
+        case upload(UploadOperation, file: String)
         /// A file or standard output, or nowhere.
         case sink(any BodyCounting)
     }
@@ -77,9 +79,26 @@ final class Transfer: Sendable {
         operation.setSupervisor(clock)
     }
 
+    /// An upload of a file.
+    ///
+    /// - Parameters:
+    ///   - file: the path as it was given.
+    ///   - text: the URL as it was given.
+    init(name: String, file: String, url: URL, text: String, upload: UploadOperation) {
+        purpose = Purpose()
+        (id, self.name, self.url, self.text, place) = (nil, name, url, text, nil)
+        destination = .upload(upload, file: file)
+        operation = upload
+        operation.setSupervisor(clock)
+    }
+
+    /// Whether it sends a file.
+    var isUpload: Bool { if case .upload = destination { true } else { false } }
+
     /// The path of its file, if that is known.
     var path: String? {
         switch destination {
+        case .upload(_, let file): file
         case .download(let download): download.fileURL?.relativePath
         case .sink(let body): body.path
         }
@@ -110,6 +129,7 @@ final class Transfer: Sendable {
     func fetchedByteCount(_ progress: TransferProgress) -> Int64 {
         switch destination {
         case .download(let download): download.fetchedByteCount
+        case .upload: progress.bytesSent
         case .sink: progress.bytesReceived
         }
     }
@@ -129,6 +149,7 @@ final class Transfer: Sendable {
         switch destination {
         case .sink(let body): conclude(body, error, &outcome)
         case .download(let download): conclude(download, error, &outcome)
+        case .upload(let upload, let file): conclude(upload, file, error, &outcome)
         }
         noteHead(&outcome, error)
         if error != nil, purpose.keepsErrors { keepError(&outcome) }
@@ -169,6 +190,7 @@ final class Transfer: Sendable {
                 let stream = BodyFile(path: path, replaces: purpose.replaces, hashes: false)
                 try stream.keep(body)
                 outcome.file = path
+            case .upload: return
             }
             outcome.bytes = Int64(body.count)
         } catch {
@@ -197,6 +219,15 @@ final class Transfer: Sendable {
         outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
         // Cancelled at the last moment, after the commit.
         if body.isCommitted { outcome.file = body.path }
+    }
+
+    private func conclude(
+        _ upload: UploadOperation, _ file: String, _ error: (any Error)?, _ outcome: inout Outcome
+    ) {
+        (outcome.bytes, outcome.file) = (upload.uploadProgress.bytesConfirmed, file)
+        outcome.fetched = outcome.bytes
+        outcome.upload = upload.uploadURL.map { Shown.url($0.absoluteString) }
+        if error == nil { outcome.sha256 = upload.computedChecksums.first { $0.algorithm == .sha256 }?.hexadecimal }
     }
 
     private func conclude(_ download: DownloadOperation, _ error: (any Error)?, _ outcome: inout Outcome) {

@@ -220,6 +220,10 @@ final class TransferBar: TransferProgressView, Sendable {
     init(_ transfer: Transfer, on board: TransferBoard) { (self.transfer, self.board) = (transfer, board) }
 
     func setProgress(_ fraction: Double?, of progress: TransferProgress) {
+        if transfer.isUpload {
+            return board.note(
+                transfer, fetched: progress.bytesSent, done: progress.bytesSent, expected: progress.bytesExpectedToSend)
+        }
         // The body of an error response is not a download.
         guard let status = transfer.operation.statusCode, (200..<300).contains(status) else { return }
         let fetched = transfer.fetchedByteCount(progress)

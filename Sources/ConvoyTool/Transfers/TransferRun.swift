@@ -123,7 +123,11 @@ final class TransferRun: Sendable {
         order.begin(operation)
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
         let bar = display.showsProgress ? TransferBar(transfer, on: board) : nil
-        bar?.setProgressWithDownloadProgress(of: operation, on: operation.completionQueue ?? .main)
+        if transfer.isUpload {
+            bar?.setProgressWithUploadProgress(of: operation, on: operation.completionQueue ?? .main)
+        } else {
+            bar?.setProgressWithDownloadProgress(of: operation, on: operation.completionQueue ?? .main)
+        }
         operation.retryHandler = { [display] _, event in
             hooks.setBack(transfer)
             guard let text = RetryText.line(event) else { return }

@@ -12,8 +12,14 @@ extension URLConnection: EasyHandleOwner {
         let isFirst = !exchange.head.hasBegun
         if isFirst { handle.clock?.noteFirstLine() }
         switch exchange.response.head.take(line) {
-        case .more, .interim:
+        case .more:
             noteHeadLine(isFirst: isFirst)
+            return !isCancelled
+        case .interim:
+            noteHeadLine(isFirst: isFirst)
+            if case .loading = phase, exchange.head.statusCode != 100 {
+                delegate?.connection(self, didReceiveInterim: receivedHead)
+            }
             return !isCancelled
         case .trailer: return !isCancelled
         case .refused(let reason):

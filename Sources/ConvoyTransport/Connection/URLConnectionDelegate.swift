@@ -42,6 +42,10 @@ package protocol URLConnectionDelegate: AnyObject, Sendable {
     /// here.
     func connection(_ connection: any Connection, didReceive response: ResponseHead)
 
+    /// An interim response (1xx, RFC 9110, section 15.2) other than 100 has arrived; perhaps while the request's body is
+    /// still being sent. Called before the final response, and any number of times.
+    func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead)
+
     /// Bytes of the body have arrived, with the content encoding removed. They are valid only during the call.
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer)
 
@@ -82,6 +86,9 @@ package protocol URLConnectionDelegate: AnyObject, Sendable {
 }
 
 extension URLConnectionDelegate {
+    /// Does nothing.
+    package func connection(_ connection: any Connection, didReceiveInterim response: ResponseHead) {}
+
     /// Does nothing.
     package func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?

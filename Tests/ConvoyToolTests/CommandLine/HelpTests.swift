@@ -34,7 +34,7 @@ import Testing
     @Test(arguments: Command.transferring) func `the page of a command leads to all others`(_ command: Command) throws {
         let page = try Help.page([command.rawValue])
         let subjects = Help.subjects(of: command)
-        #expect(subjects.count == [.get: 8, .run: 9, .send: 7, .events: 6, .work: 8][command])
+        #expect(subjects.count == [.get: 8, .put: 7, .run: 9, .send: 7, .events: 6, .work: 8][command])
         for subject in subjects { #expect(page.contains("  \(subject.left) ") && page.contains(subject.right)) }
         #expect(page.contains("convoy \(command.rawValue) --help TOPIC"))
         #expect(page.contains("~/.config/convoy/config.json"))
@@ -56,7 +56,7 @@ import Testing
     @Test func `a command or topic that is not there gets a list of those that are`() throws {
         #expect { try Help.page(["fly"]) } throws: { error in
             ErrorText.line(for: error)
-                == "unknown command 'fly'; there are get, run, check, send, import, events, work, queue, demo, help, completion, manual"
+                == "unknown command 'fly'; there are get, put, run, check, send, import, events, work, queue, demo, help, completion, manual"
         }
         #expect { try Help.page(["run", "lists"]) } throws: { error in
             let line = ErrorText.line(for: error)

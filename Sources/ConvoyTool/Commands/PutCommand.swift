@@ -1,0 +1,113 @@
+import Convoy
+import ConvoySupport
+import ConvoyUploads
+import Foundation
+import FoundationNetworking
+
+/// `convoy put`: uploads files.
+enum PutCommand {
+    static func run(_ options: Options) throws(ToolError) -> ExitStatus {
+        guard options.arguments.count >= 2, let text = options.arguments.last else {
+            throw options.usage(options.arguments.isEmpty ? "no FILE and no URL" : "a FILE and a URL are needed")
+        }
+        let display = try Display(options, printsBodies: false)
+        let url = try DownloadURL.parse(text)
+        let plan = try UploadPlan(options, url)
+        // Last, as it may ask for a password and a passphrase.
+        let settings = try TransferSettings(options, for: url, display)
+        if let warning = settings.trust.warning { display.complain(warning) }
+        var transfers: [Transfer] = []
+        for file in options.arguments.dropLast() {
+            let transfer = try plan.transfer(of: file, text)
+            var configuration = ConnectionConfiguration()
+            if let rate = settings.speed.limitOfEach {
+                configuration.sendRateLimits.append(RateLimit(bytesPerSecond: rate))
+            }
+            try settings.apply(to: transfer, configuration, number: transfers.count + 1)
+            transfers.append(transfer)
+        }
+        defer { settings.trace.finish() }
+        let run = TransferRun(display: display, speed: settings.speed, options: options, trace: settings.trace)
+        let status = settings.finish(run.run(TransferList(transfers)) { "\($0) uploaded" }, display)
+        if case .interrupted = status { display.complain("to go on: the same command again") }
+        return status
+    }
+}
+
+/// What the options say of uploads.
+private struct UploadPlan {
+    private let options: Options
+    private let url: URL
+    private let headers: Headers
+    private let uploadProtocol: UploadProtocol
+    private let parts: Int
+    private let chunk: Int64?
+    private let chunkChecksum: ChecksumAlgorithm?
+    private let checksum: Checksum?
+    private let resumption: UploadResumption
+    private let metadata: [String: String]
+
+    init(_ options: Options, _ url: URL) throws(ToolError) {
+        (self.options, self.url) = (options, url)
+        headers = try Headers(options)
+        uploadProtocol =
+            options.has("tus") ? .tus : options.has("draft") ? .draft : options.has("plain") ? .plain : .automatic
+        parts = try options.integer("parallel", in: 1...64) ?? 1
+        let (chunk, checksumText) = (options.value("chunk"), options.value("checksum"))
+        self.chunk = chunk.flatMap { SpeedOptions.rate($0) }
+        guard chunk == nil || self.chunk != nil else { throw options.usage("--chunk takes a number of bytes: 500k, 8Mi") }
+        if let checksumText, !checksumText.contains("="), let algorithm = ChecksumAlgorithm(name: checksumText) {
+            (chunkChecksum, checksum) = (algorithm, nil)
+        } else if let checksumText {
+            chunkChecksum = nil
+            do throws(ChecksumError) {
+                checksum = try Checksum(parsing: checksumText)
+            } catch {
+                throw options.usage("--checksum: \(Printable.line("\(error)"))")
+            }
+        } else {
+            (chunkChecksum, checksum) = (nil, nil)
+        }
+        resumption =
+            switch try options.choice("resume") {
+            case "always": .resumeOrRestart
+            case "never": .restart
+            default: .resume
+            }
+        var metadata: [String: String] = [:]
+        for text in options.all("metadata") {
+            let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard words.count == 2, !words[0].isEmpty else { throw options.usage("--metadata takes NAME=VALUE") }
+            metadata[String(words[0])] = String(words[1])
+        }
+        self.metadata = metadata
+        let files = options.arguments.dropLast()
+        guard checksum == nil || files.count == 1 else { throw options.usage("--checksum with =HEX is for one FILE") }
+        guard files.count == 1 || url.path.hasSuffix("/") || url.absoluteString.hasSuffix("/") || options.has("tus") else {
+            throw options.usage("several files need a URL that ends in /, or --tus")
+        }
+        guard Set(files.map { UserPath.url($0).standardizedFileURL.path }).count == files.count else {
+            throw options.usage("a FILE is given twice")
+        }
+    }
+
+    /// The upload of a file.
+    ///
+    /// - Parameter text: the URL as it was given.
+    func transfer(of path: String, _ text: String) throws(ToolError) -> Transfer {
+        let file = UserPath.url(path, isDirectory: false)
+        let name = PathText.name(of: path)
+        guard !name.isEmpty else { throw options.usage("a FILE is needed, not a directory: '\(Printable.line(path))'") }
+        var target = url
+        if url.absoluteString.hasSuffix("/"), uploadProtocol == .plain { target = url.appendingPathComponent(name) }
+        let upload = UploadOperation(request: try headers.request(for: target), file: file)
+        if url.absoluteString.hasSuffix("/") { upload.plainURL = url.appendingPathComponent(name).withoutUserInfo }
+        upload.uploadProtocol = uploadProtocol
+        upload.parallelPartCount = parts
+        if let chunk { upload.chunkSize = .fixed(chunk) }
+        (upload.chunkChecksumAlgorithm, upload.checksum, upload.resumption) = (chunkChecksum, checksum, resumption)
+        upload.metadata = metadata
+        if options.has("json") { upload.computedChecksumAlgorithms = [.sha256] }
+        return Transfer(name: name, file: path, url: target, text: text, upload: upload)
+    }
+}

@@ -1,0 +1,191 @@
+import ConvoyDownloads
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// The file that an upload's record is kept in, locked for as long as the upload goes on.
+///
+/// It has two places for entries, by turns, so that the one before the last is whole while the last is written. An entry is a
+/// line of header and one of JSON:
+///
+///     convoy-upload 1 42 183 9f86d081884c7d65
+///     {"place":"…","shown":"https://…","parts":[{"url":"https://…","first":0,"end":1048576,"offset":524288,"bound":1048576}],…}
+///
+/// The header has the version, a number that grows with each entry, the length of the JSON text in bytes, and the beginning of
+/// its SHA-256 digest, by which a torn entry is recognized. All methods block.
+final class UploadJournal: @unchecked Sendable {
+    let path: String
+    private let calls: FileCalls
+    private let state: Locked<State>
+
+    private struct State {
+        var descriptor: Int32
+        var number: UInt64 = 0
+    }
+
+    private static let magic = "convoy-upload 1"
+
+    /// Opens the journal, or makes it, and locks it.
+    ///
+    /// - Throws: ``UploadError/Reason/inUse`` while another upload has it.
+    init(_ path: String, calls: FileCalls) throws(UploadError) {
+        (self.path, self.calls) = (path, calls)
+        state = Locked(State(descriptor: try Self.open(path, calls)))
+    }
+
+    deinit { close() }
+
+    private static func open(_ path: String, _ calls: FileCalls) throws(UploadError) -> Int32 {
+        for _ in 0..<16 {
+            let descriptor: Int32
+            do throws(PrivateFile.Failure) {
+                descriptor = try PrivateFile.openOrCreate(path, O_RDWR, calls: calls)
+            } catch {
+                throw UploadError(.unusableJournal("\(path): \(error.reason)"))
+            }
+            var result: Int32
+            repeat { result = calls.lock(descriptor) } while result != 0 && errno == EINTR
+            guard result == 0 else {
+                let error = SystemError()
+                _ = calls.close(descriptor)
+                throw error.code == EWOULDBLOCK
+                    ? UploadError(.inUse) : UploadError(.unusableJournal("\(path): \(error.text)"))
+            }
+            // The upload before may have removed it between the two calls.
+            if FileIdentity(path) == FileIdentity(descriptor) { return descriptor }
+            _ = calls.close(descriptor)
+        }
+        throw UploadError(.inUse)
+    }
+
+    /// The latest whole entry; nil if there is none.
+    func read() -> UploadRecord? {
+        let descriptor = state.withLock { $0.descriptor }
+        guard descriptor >= 0 else { return nil }
+        var bytes = [UInt8](repeating: 0, count: JournalLayout.placeSize * JournalLayout.placeCount)
+        var count = 0
+        while count < bytes.count {
+            let read = bytes.withUnsafeMutableBytes { buffer in
+                calls.readAt(descriptor, UnsafeMutableRawBufferPointer(rebasing: buffer[count...]), Int64(count))
+            }
+            if read < 0, errno == EINTR { continue }
+            guard read > 0 else { break }
+            count += read
+        }
+        let entries = (0..<JournalLayout.placeCount).map { $0 * JournalLayout.placeSize }.filter { $0 < count }
+            .compactMap { Self.entry(bytes[$0..<min($0 + JournalLayout.placeSize, count)]) }
+        guard let latest = entries.max(by: { $0.number < $1.number }) else { return nil }
+        state.withLock { $0.number = latest.number }
+        return latest.record
+    }
+
+    /// Writes an entry.
+    ///
+    /// - Parameter synchronizes: whether it is to survive a power cut.
+    func write(_ record: UploadRecord, synchronizes: Bool) throws(UploadError) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let json = try? encoder.encode(record), let digest = Self.digest(of: json) else {
+            throw UploadError(.unusableJournal("\(path): the entry cannot be encoded."))
+        }
+        try state.withLock { state throws(UploadError) in
+            guard state.descriptor >= 0 else { return }
+            state.number &+= 1
+            let text = Array("\(Self.magic) \(state.number) \(json.count) \(digest)\n".utf8) + json + [UInt8(ascii: "\n")]
+            guard text.count <= JournalLayout.placeSize else {
+                throw UploadError(.unusableJournal("\(path): the entry is too long."))
+            }
+            try write(text, at: JournalLayout.offset(of: state.number), to: state.descriptor)
+            guard synchronizes else { return }
+            _ = calls.synchronizeData(state.descriptor)
+            if state.number <= 2 { synchronizeDirectory() }
+        }
+    }
+
+    private func write(_ text: [UInt8], at offset: Int64, to descriptor: Int32) throws(UploadError) {
+        var position = 0
+        while position < text.count {
+            let count = text.withUnsafeBytes { bytes in
+                calls.writeAt(descriptor, UnsafeRawBufferPointer(rebasing: bytes[position...]), offset + Int64(position))
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw UploadError(.unusableJournal("\(path): \(SystemError().text)")) }
+            position += count
+        }
+    }
+
+    private func synchronizeDirectory() {
+        let directory = calls.open(PathText.directory(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+        guard directory >= 0 else { return }
+        _ = calls.synchronize(directory)
+        _ = calls.close(directory)
+    }
+
+    /// Removes the file: the upload is over.
+    func remove() {
+        if state.withLock({ $0.descriptor >= 0 }) { _ = calls.unlink(path) }
+        close()
+    }
+
+    /// Closes the file. One without an entry says nothing, and goes.
+    func close() {
+        let (descriptor, isEmpty) = state.withLock { state in
+            defer { state.descriptor = -1 }
+            return (state.descriptor, state.number == 0)
+        }
+        guard descriptor >= 0 else { return }
+        var facts = stat()
+        if isEmpty, fstat(descriptor, &facts) == 0, facts.st_size == 0 { _ = calls.unlink(path) }
+        _ = calls.close(descriptor)
+    }
+
+    // MARK: Text
+
+    private static func entry(_ text: ArraySlice<UInt8>) -> (number: UInt64, record: UploadRecord)? {
+        guard let end = text.prefix(200).firstIndex(of: UInt8(ascii: "\n")) else { return nil }
+        let header = String(decoding: text[..<end], as: UTF8.self)
+        guard header.utf8.starts(with: (magic + " ").utf8) else { return nil }
+        let words = header.dropFirst(magic.count + 1).split(separator: " ")
+        guard words.count == 3, let number = UInt64(words[0]), let length = Int(words[1]), length > 0,
+            length <= text.endIndex - (end + 1)
+        else { return nil }
+        let json = Data(text[(end + 1)..<(end + 1 + length)])
+        guard let digest = digest(of: json), digest.utf8.elementsEqual(words[2].utf8),
+            let record = try? JSONDecoder().decode(UploadRecord.self, from: json), record.isSound
+        else { return nil }
+        return (number, record)
+    }
+
+    private static func digest(of json: Data) -> String? {
+        MessageDigest.sha256(json).map { String($0.hexadecimalString.prefix(16)) }
+    }
+}
+
+extension UploadRecord {
+    /// Whether the numbers fit together.
+    fileprivate var isSound: Bool {
+        digested >= 0
+            && parts.allSatisfy { part in
+                part.first >= 0 && part.offset >= 0 && part.offset <= part.bound
+                    && part.end.map { $0 >= part.first && part.bound <= $0 - part.first } ?? true
+            }
+    }
+}
+
+/// Where the journal of an upload is.
+enum UploadJournalPlace {
+    static let suffix = ".convoyupload"
+
+    /// The journal beside a file for an upload to a URL. Each URL has its own.
+    static func path(of file: URL, for url: URL) -> String {
+        let digest = ResourcePlace(url).digest.prefix(12)
+        var name = PathText.name(of: file.path)
+        let limit = 255 - suffix.utf8.count - digest.utf8.count - 1
+        if name.utf8.count > limit {
+            let whole = MessageDigest.sha256(Data(name.utf8))?.hexadecimalString.prefix(16) ?? ""
+            while name.utf8.count + whole.utf8.count + 1 > limit { name.removeLast() }
+            name += "-" + whole
+        }
+        return PathText.join(PathText.directory(of: file.path), "\(name).\(digest)\(suffix)")
+    }
+}

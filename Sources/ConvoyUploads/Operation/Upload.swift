@@ -1,0 +1,342 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The work of an `UploadOperation`, across its pauses and retries: the source, the journal, and the requests that carry the
+/// parts.
+///
+/// An attempt is one task, which goes through the protocol step by step; stopping the attempt cancels the task, and with it
+/// the request that it waits for. What an attempt leaves is asked of the server by the next one.
+final class Upload: @unchecked Sendable {
+    let settings: UploadSettings
+    let request: URLRequest
+    private(set) weak var operation: UploadOperation?
+    let secrets: SecretClassifier
+    let state = Locked(UploadState())
+
+    init(_ operation: UploadOperation) {
+        self.operation = operation
+        settings = operation.uploadSettings.withLock { $0 }
+        request = operation.request
+        secrets = operation.connectionConfiguration.secrets
+    }
+
+    // MARK: Beginning and stopping
+
+    /// Begins an attempt. Any thread.
+    func begin(_ work: OperationWork) {
+        state.withLock { ($0.work, $0.isStopping) = (work, false) }
+        guard work.begin(stop: { self.stop() }) else {
+            state.withLock { $0.work = nil }
+            return work.didStop()
+        }
+        let task = Task { await self.run() }
+        let isStopping = state.withLock { state in
+            if state.work != nil { state.task = task }
+            return state.isStopping
+        }
+        if isStopping { task.cancel() }
+    }
+
+    private func stop() {
+        let task = state.withLock { state in
+            state.isStopping = true
+            return state.task
+        }
+        task?.cancel()
+    }
+
+    /// The operation has ended, or is gone. What an unfinished upload has left stays for a later one.
+    func close() {
+        let (journal, digest) = state.withLock { state in
+            defer { (state.journal, state.digest, state.source, state.window) = (nil, nil, nil, nil) }
+            return (state.journal, state.digest)
+        }
+        digest?.stop()
+        if let journal { FileWorkers.shared.perform { journal.close() } }
+    }
+
+    private func run() async {
+        do {
+            try await open()
+            let result = try await transfer()
+            try await blocking { self.state.withLock { $0.journal }?.remove() }
+            let (work, url) = state.withLock { state in
+                (state.isDone, state.task) = (true, nil)
+                return (state.work.take(), state.parts.first?.url)
+            }
+            if let head = result.head { work?.note(head, redirects: result.redirects) }
+            work?.succeed(with: result.object ?? url, data: result.data)
+        } catch {
+            await end(with: error)
+        }
+    }
+
+    private func end(with error: any Error) async {
+        // A final entry, so that little is asked for twice. What has changed says nothing of what was sent before.
+        if (error as? UploadError)?.reason != .sourceChanged { try? await record(synchronizes: true) }
+        let (work, isStopping) = state.withLock { state in
+            state.task = nil
+            return (state.work.take(), state.isStopping)
+        }
+        guard let work else { return }
+        if isStopping { return work.didStop() }
+        switch error {
+        case let failure as UploadFailure:
+            guard let head = failure.head, failure.isOfStatus else {
+                return work.fail(with: failure.error, head: failure.head)
+            }
+            work.fail(with: failure.error, response: head, data: failure.data, object: nil)
+        case let failure as UploadSequenceFailure: work.fail(finally: failure.cause)
+        default: work.fail(finally: error)
+        }
+    }
+
+    // MARK: Opening
+
+    /// Opens the source and the journal, and compares them. Once: later attempts go on with them.
+    private func open() async throws {
+        guard let source = settings.source else { throw UploadError(.noSource) }
+        guard request.httpBody == nil, request.httpBodyStream == nil, let url = request.url, Target(url) != nil else {
+            throw UploadError(.unsuitableRequest)
+        }
+        if state.withLock({ $0.isOpen }) { return try await check() }
+        let claim = await descriptors()
+        try await blocking { [self] in
+            switch source {
+            case .file(let file):
+                let opened = try FileSource(file, calls: settings.calls)
+                state.withLock { $0.source = opened }
+            case .data(let data): state.withLock { $0.source = DataSource(data) }
+            case .sequence(let length, _, _): state.withLock { $0.total = length }
+            }
+            try openJournal(of: source, url)
+        }
+        withExtendedLifetime(claim) {}
+        state.withLock { $0.isOpen = true }
+    }
+
+    private func descriptors() async -> DescriptorClaim? {
+        guard let work = state.withLock({ $0.work }) else { return nil }
+        return await withCheckedContinuation { continuation in
+            work.awaitDescriptors(2) { continuation.resume(returning: $0) }
+        }
+    }
+
+    /// Throws if the source has changed since it was opened.
+    func check() async throws {
+        guard let source = state.withLock({ $0.source }) else { return }
+        try await blocking { try source.check() }
+    }
+
+    /// Blocks.
+    private func openJournal(of source: UploadSource, _ url: URL) throws(UploadError) {
+        let opened = state.withLock { $0.source }
+        var record = UploadRecord(
+            place: ResourcePlace(url).digest, shown: Redaction.url(url.absoluteString, secrets),
+            source: opened?.identity, seen: SourceIdentity.now)
+        if let total = opened?.length { state.withLock { $0.total = total } }
+        var mark: Int64?
+        if settings.keepsJournal, let path = journalPath(source, url) {
+            let journal = try UploadJournal(path, calls: settings.calls)
+            state.withLock { $0.journal = journal }
+            if settings.resumption != .restart, let found = journal.read(), found.place == record.place {
+                mark = try adopt(found, opened, &record)
+            }
+        }
+        if let given = settings.uploadURL, record.parts.isEmpty {
+            state.withLock { $0.parts = [UploadPart(url: given, range: 0..<($0.total ?? .max), bound: .max)] }
+        }
+        let algorithms = settings.computed.union(settings.checksum.map { [$0.algorithm] } ?? [])
+        state.withLock { state in
+            state.record = record
+            state.digest = SentDigest(opened, algorithms, mark: opened == nil ? mark : nil)
+        }
+    }
+
+    private func journalPath(_ source: UploadSource, _ url: URL) -> String? {
+        if let journal = settings.journal { return journal.path }
+        return source.file.map { UploadJournalPlace.path(of: $0, for: url) }
+    }
+
+    /// Takes over what a journal says, if it is of the same source. Blocks. Returns up to where a sequence has to have the
+    /// same bytes.
+    private func adopt(
+        _ found: UploadRecord, _ source: (any SeekableSource)?, _ record: inout UploadRecord
+    ) throws(UploadError) -> Int64? {
+        if let old = found.source, let source {
+            guard old.mayEqual(source.identity) else { throw UploadError(.sourceChanged) }
+            // At another place, or written to so soon before that its time need not show it: its bytes must be the same.
+            if old != source.identity || old.isRecent(at: found.seen) {
+                let digest = try source.checksum(.sha256, of: 0..<min(found.digested, source.length))
+                guard found.digested <= source.length, found.digested == 0 || digest.hexadecimal == found.digest else {
+                    throw UploadError(.sourceChanged)
+                }
+            }
+        } else if (found.source == nil) != (source == nil) {
+            throw UploadError(.sourceChanged)
+        }
+        (record.digest, record.digested, record.stored) = (found.digest, found.digested, found.stored)
+        (record.expires, record.uploadProtocol) = (found.expires, found.uploadProtocol)
+        var parts: [UploadPart] = []
+        for part in found.parts {
+            guard let url = UploadURLSecrets.filled(part.url, isHidden: part.isHidden ?? false, from: request.url) else {
+                guard settings.resumption == .resumeOrRestart else { throw UploadError(.missingSecrets) }
+                return nil
+            }
+            parts.append(
+                UploadPart(
+                    url: url, range: part.first..<(part.end ?? .max), offset: part.offset, bound: part.bound,
+                    recordedBound: part.bound))
+        }
+        state.withLock { ($0.parts, $0.uploadProtocol) = (parts, found.uploadProtocol) }
+        return found.digested > 0 ? found.digested : nil
+    }
+
+    // MARK: The journal
+
+    /// Writes what is confirmed to the journal.
+    func record(synchronizes: Bool) async throws {
+        let (journal, record) = state.withLock { state -> (UploadJournal?, UploadRecord) in
+            var record = state.record
+            record.uploadProtocol = state.uploadProtocol
+            record.parts = state.parts.map { part in
+                let (text, isHidden) = UploadURLSecrets.hidden(part.url, secrets)
+                return UploadRecord.Part(
+                    url: text, isHidden: isHidden ? true : nil, first: part.range.lowerBound,
+                    end: part.length == nil ? nil : part.range.upperBound, offset: part.offset,
+                    bound: min(max(part.bound, part.recordedBound), part.length ?? .max))
+            }
+            if let digest = state.digest?.value, digest.position > record.digested, let value = digest.sha256 {
+                (record.digest, record.digested) = (value, digest.position)
+                state.record = record
+            }
+            return (state.journal, record)
+        }
+        guard let journal, !record.parts.isEmpty || record.stored != nil else { return }
+        try await blocking { try journal.write(record, synchronizes: synchronizes) }
+    }
+
+    /// Nothing of what was sent counts any more.
+    func forgetParts() {
+        state.withLock { state in
+            state.parts = []
+            state.record.expires = nil
+            (state.record.digest, state.record.digested) = (nil, 0)
+            state.uploadProtocol = nil
+            state.hasFinal = false
+        }
+    }
+
+    // MARK: Progress
+
+    /// Tells how much is confirmed.
+    func report() {
+        let (work, confirmed, total, more) = state.withLock { state in
+            let confirmed = state.confirmed
+            defer { state.reported = confirmed }
+            return (state.work, confirmed, state.total, confirmed - state.reported)
+        }
+        work?.reportSent(bytes: more, total: confirmed, expected: total)
+    }
+
+    var progress: UploadProgress {
+        state.withLock { state in
+            var progress = UploadProgress(bytesConfirmed: state.confirmed, bytesExpected: state.total)
+            progress.bytesPerSecond = state.meter.rate(at: MonotonicClock.now)
+            return progress
+        }
+    }
+
+    /// Runs a block on a thread that may block.
+    func blocking<Value: Sendable>(_ block: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            FileWorkers.shared.perform { continuation.resume(with: Result { try block() }) }
+        }
+    }
+}
+
+/// Why a request of an upload has failed; the operation may be retried.
+struct UploadFailure: Error, @unchecked Sendable {
+    let error: any Error
+    var head: ResponseHead?
+    var data: Data?
+    /// Whether the server has answered with a status that is no success.
+    var isOfStatus = false
+}
+
+/// An upload at the server: the whole, or a part that is sent beside others.
+struct UploadPart: Sendable {
+    var url: URL
+    /// The bytes of the source that it has; up to `Int64.max` as long as its end is unknown.
+    var range: Range<Int64>
+    /// How many of its bytes the server has confirmed.
+    var offset: Int64 = 0
+    /// How many of its bytes may have been sent at most, by this process or an earlier one.
+    var bound: Int64 = 0
+    /// The same as the journal has it, which is written ahead, and not for each request.
+    var recordedBound: Int64 = 0
+    /// Whether the server was asked in this attempt how much it has.
+    var isKnown = false
+    /// Whether the server has said that the upload is complete, or has been told how long it is.
+    var isComplete = false
+
+    /// How many bytes it has; nil as long as that is unknown to the server.
+    var length: Int64? { range.upperBound == .max ? nil : range.upperBound - range.lowerBound }
+}
+
+/// What an upload knows, and what it is doing. Guarded by its lock.
+struct UploadState: Sendable {
+    var work: OperationWork?
+    var task: Task<Void, Never>?
+    var isStopping = false
+    var isOpen = false
+    var isDone = false
+    var source: (any SeekableSource)?
+    var window: SequenceWindow?
+    var journal: UploadJournal?
+    var digest: SentDigest?
+    var record = UploadRecord(place: "", shown: "")
+    var uploadProtocol: UploadProtocol?
+    var abilities: ServerAbilities?
+    var parts: [UploadPart] = []
+    /// Whether the parts were combined already.
+    var hasFinal = false
+    /// The length of the source; nil as long as it is unknown.
+    var total: Int64?
+    /// What an adapter has reported.
+    var adapted: Int64?
+    var reported: Int64 = 0
+    var meter = RateMeter()
+    /// How many bytes the next chunk has, where the size adapts.
+    var chunk = UploadSettings.firstChunk
+    var restarts = 0
+    /// The checksums of the whole.
+    var computed: [Checksum] = []
+    /// Whether another attempt would go on where this one ends.
+    var isResumable = false
+
+    /// How many bytes the server has confirmed.
+    var confirmed: Int64 {
+        adapted
+            ?? parts.reduce(0) { sum, part in
+                let (next, overflow) = sum.addingReportingOverflow(part.offset)
+                return overflow ? sum : next
+            }
+    }
+
+    /// How many bytes from the start on are confirmed.
+    var confirmedPrefix: Int64 {
+        var position: Int64 = 0
+        for part in parts where part.range.lowerBound == position {
+            position += part.offset
+            if part.offset < part.range.upperBound - part.range.lowerBound { break }
+        }
+        return position
+    }
+}

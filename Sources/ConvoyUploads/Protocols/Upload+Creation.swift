@@ -1,0 +1,268 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The beginning of a resumable upload at the server.
+extension Upload {
+    /// Creates the upload, or its parts. Returns the final answer if the server has the whole already.
+    func create(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
+        try await checkSize(dialect)
+        switch dialect {
+        case .tus:
+            // Nothing of the source is in these requests: one that is sent again leaves an empty upload behind at most.
+            state.withLock { $0.isResumable = !settings.sendsDataWithCreation }
+            try await createTus()
+            return nil
+        case .draft: return try await createDraft(dialect)
+        }
+    }
+
+    private func checkSize(_ dialect: ResumableDialect) async throws {
+        let total = state.withLock { $0.total }
+        let needsAbilities = settings.parallelParts > 1 || settings.chunkChecksum != nil || total == nil
+        if dialect.isTus, needsAbilities { try await askAbilities() }
+        guard let abilities = state.withLock({ $0.abilities }) else { return }
+        if dialect.isTus, needsAbilities {
+            let hasVersion = abilities.tusVersions.isEmpty || abilities.speaksTus
+            guard hasVersion else { throw UploadError(.unsupportedVersion(abilities.tusVersions)) }
+            var wanted: [String] = []
+            if settings.parallelParts > 1, total != nil { wanted.append("concatenation") }
+            if total == nil { wanted.append("creation-defer-length") }
+            if let algorithm = settings.chunkChecksum {
+                wanted.append("checksum")
+                guard abilities.checksums.isEmpty || abilities.checksums.contains(algorithm.tusName) else {
+                    throw UploadError(.unsupported("checksums by \(algorithm)"))
+                }
+            }
+            if let missing = wanted.first(where: { !abilities.extensions.contains($0) }) {
+                throw UploadError(.unsupported("the extension \(missing) of tus"))
+            }
+        }
+        if let total, let limit = abilities.maximumSize, total > limit { throw UploadError(.tooLarge(limit: limit)) }
+    }
+
+    // MARK: tus
+
+    private func createTus() async throws {
+        let total = state.withLock { $0.total }
+        guard settings.parallelParts > 1, let total, total / 2 >= settings.minimumPart, state.withLock({ $0.source != nil })
+        else {
+            let part = try await createTusPart(0..<(total ?? .max), isPartial: false)
+            state.withLock { $0.parts = [part] }
+            return try await record(synchronizes: true)
+        }
+        let count = min(Int64(settings.parallelParts), total / settings.minimumPart)
+        var parts: [UploadPart] = []
+        for index in 0..<count {
+            let range = (total / count * index)..<(index + 1 == count ? total : total / count * (index + 1))
+            parts.append(try await createTusPart(range, isPartial: true))
+        }
+        let made = parts
+        state.withLock { $0.parts = made }
+        try await record(synchronizes: true)
+    }
+
+    private func createTusPart(_ range: Range<Int64>, isPartial: Bool) async throws -> UploadPart {
+        guard let url = request.url else { throw UploadError(.unsuitableRequest) }
+        var sent = uploadRequest("POST", url)
+        ResumableDialect.tus.mark(&sent)
+        let length = range.upperBound == .max ? nil : range.upperBound - range.lowerBound
+        if let length {
+            sent.setValue("\(length)", forHTTPHeaderField: "Upload-Length")
+        } else {
+            sent.setValue("1", forHTTPHeaderField: "Upload-Defer-Length")
+        }
+        if isPartial { sent.setValue("partial", forHTTPHeaderField: "Upload-Concat") } else { setMetadata(&sent) }
+        var body = UploadBody.none
+        var carried: Int64 = 0
+        if settings.sendsDataWithCreation, let length, length > 0, let source = state.withLock({ $0.source }) {
+            carried = min(length, chunkLimit(.tus))
+            if carried == length, !isPartial { try await checkWhole() }
+            body = .range(source, range.lowerBound..<(range.lowerBound + carried))
+            sent.setValue(ResumableDialect.tus.partType, forHTTPHeaderField: "Content-Type")
+            if let algorithm = settings.chunkChecksum {
+                let part = range.lowerBound..<(range.lowerBound + carried)
+                let checksum = try await blocking { try source.checksum(algorithm, of: part) }
+                sent.setValue(
+                    "\(algorithm.tusName) \(checksum.digest.base64EncodedString())", forHTTPHeaderField: "Upload-Checksum")
+            }
+        }
+        let answer = try await send(sent, body)
+        guard answer.status == 201 else { throw creationFailure(answer) }
+        guard let place = try answer.location() else {
+            throw UploadError(.invalidAnswer("It names no URL for the upload."))
+        }
+        state.withLock { $0.record.expires = answer.head["Upload-Expires"] ?? $0.record.expires }
+        var part = UploadPart(url: place, range: range, bound: carried)
+        if carried > 0 {
+            let offset = try answer.number("Upload-Offset") ?? 0
+            guard 0...carried ~= offset else { throw UploadError(.invalidOffset(offset, allowed: 0...carried)) }
+            part.offset = offset
+            // What the server has is asked unless all is there that was sent.
+            part.isKnown = offset == carried
+        } else {
+            part.isKnown = true
+        }
+        return part
+    }
+
+    /// Combines the parts to the whole.
+    func combineParts() async throws {
+        guard let url = request.url else { throw UploadError(.unsuitableRequest) }
+        try await checkWhole()
+        let (parts, total) = state.withLock { ($0.parts, $0.total) }
+        var sent = uploadRequest("POST", url)
+        ResumableDialect.tus.mark(&sent)
+        sent.setValue(
+            "final;" + parts.map(\.url.absoluteString).joined(separator: " "), forHTTPHeaderField: "Upload-Concat")
+        setMetadata(&sent)
+        let answer = try await send(sent)
+        guard answer.status == 201 else { throw creationFailure(answer) }
+        guard let place = try answer.location() else {
+            throw UploadError(.invalidAnswer("It names no URL for the upload."))
+        }
+        // The server may say how long the whole is: it must be all parts.
+        var question = uploadRequest("HEAD", place)
+        ResumableDialect.tus.mark(&question)
+        let state = try await send(question)
+        guard state.isSuccess else { throw refusal(state) }
+        for name in ["Upload-Length", "Upload-Offset"] {
+            if let number = try state.number(name), number != total {
+                throw UploadError(.invalidAnswer("The parts have \(total ?? 0) bytes, and the whole has \(number)."))
+            }
+        }
+        self.state.withLock { state in
+            state.parts = [
+                UploadPart(url: place, range: 0..<(total ?? 0), offset: total ?? 0, bound: total ?? 0, isKnown: true)
+            ]
+            state.hasFinal = true
+        }
+        try await record(synchronizes: true)
+    }
+
+    /// The names and values of `Upload-Metadata`: the user's, and the name and type of a file unless the user has given them.
+    private func setMetadata(_ sent: inout URLRequest) {
+        guard sent.value(forHTTPHeaderField: "Upload-Metadata") == nil else { return }
+        var metadata = settings.metadata
+        let file = settings.source?.file
+        if metadata["filename"] == nil, let file { metadata["filename"] = file.lastPathComponent }
+        if metadata["filetype"] == nil {
+            metadata["filetype"] =
+                request.value(forHTTPHeaderField: "Content-Type")
+                ?? file.map { MIMEType.type(forPathExtension: $0.pathExtension) } ?? MIMEType.unknown
+        }
+        let items = metadata.sorted { $0.key < $1.key }
+            .filter { !$0.key.isEmpty && $0.key.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ",") } }
+            .map { name, value in value.isEmpty ? name : "\(name) \(Data(value.utf8).base64EncodedString())" }
+        if !items.isEmpty { sent.setValue(items.joined(separator: ","), forHTTPHeaderField: "Upload-Metadata") }
+    }
+
+    /// Why an upload was not created.
+    private func creationFailure(_ answer: UploadAnswer) -> any Error {
+        switch answer.status {
+        case 413: return UploadError(.tooLarge(limit: ServerAbilities(answer.head).maximumSize))
+        case 412: return UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
+        case 200..<300: return UploadError(.invalidAnswer("The upload was not created: the status is \(answer.status)."))
+        default: return refusal(answer)
+        }
+    }
+
+    // MARK: The draft
+
+    /// One request begins the upload, and carries all of it, or its first part. The server names the URL in an interim
+    /// response, so that what follows after a failure is known.
+    private func createDraft(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
+        guard let url = request.url else { throw UploadError(.unsuitableRequest) }
+        let chunk = try await nextChunk(UploadPart(url: url, range: 0..<(state.withLock { $0.total } ?? .max)), dialect)
+        if chunk.isLast { try await checkWhole() }
+        var sent = uploadRequest(request.httpMethod.map { $0 == "GET" ? "POST" : $0 } ?? "POST", url)
+        dialect.mark(&sent)
+        dialect.setComplete(chunk.isLast, &sent)
+        setContentType(&sent)
+        setWholeDigest(&sent)
+        if let total = state.withLock({ $0.total }) { sent.setValue("\(total)", forHTTPHeaderField: "Upload-Length") }
+        state.withLock { $0.isResumable = false }
+        let answer = try await send(sent, chunk.body) { [self] head in noteInterim(head, chunk, creating: true) }
+        let known = state.withLock { !$0.parts.isEmpty }
+        guard answer.isSuccess else {
+            guard !known || answer.status < 500 else {
+                // The server knows how much it has.
+                state.withLock { $0.isResumable = true }
+                throw refusal(answer)
+            }
+            throw answer.status == 413 ? creationFailure(answer) : refusal(answer)
+        }
+        noteLimits(answer)
+        if chunk.isLast, dialect.isComplete(answer) != false {
+            try checkSent(answer, chunk.body)
+            let end = chunk.range.upperBound
+            if let offset = try answer.number("Upload-Offset"), offset != end {
+                throw UploadError(.invalidOffset(offset, allowed: end...end))
+            }
+            // Anything can answer with a success: a proxy, or a server that has not understood.
+            guard answer.isOfDraft else {
+                // The server is asked, where it has named the upload.
+                if known { return nil }
+                throw UploadError(.unsupported("the draft: nothing in its answer is of it"))
+            }
+            if !known { state.withLock { $0.parts = [UploadPart(url: url, range: 0..<end, bound: end)] } }
+            complete(0, at: end)
+            return answer
+        }
+        if let place = try answer.location() {
+            state.withLock { state in
+                let range = 0..<(state.total ?? .max)
+                if state.parts.isEmpty { state.parts = [UploadPart(url: place, range: range)] }
+                state.parts[0].url = place
+                state.parts[0].bound = max(state.parts[0].bound, chunk.range.upperBound)
+            }
+        } else if !known {
+            // A server that does not know the draft has taken the first bytes for the whole.
+            throw UploadError(.unsupported("the draft: its answer names no URL for the upload"))
+        }
+        state.withLock { $0.isResumable = true }
+        let end = chunk.range.upperBound
+        if try answer.number("Upload-Offset") == end, answer.sent >= end {
+            state.withLock { $0.parts[0].isKnown = true }
+            confirm(0, end)
+        }
+        try await record(synchronizes: true)
+        return nil
+    }
+
+    /// An interim response: it names the URL of the upload, or says how much the server has. On the network thread.
+    func noteInterim(_ head: ResponseHead, _ chunk: UploadChunk, creating: Bool) {
+        guard head.statusCode == 104 else { return }
+        let place = creating ? (try? UploadAnswer.location(head)) ?? nil : nil
+        let offset = head["Upload-Offset"].flatMap { Int64($0) }
+        let changed = state.withLock { state -> Bool in
+            var changed = false
+            if let place, state.parts.isEmpty {
+                state.parts = [
+                    UploadPart(url: place, range: 0..<(state.total ?? .max), bound: chunk.range.upperBound)
+                ]
+                state.isResumable = true
+                if let version = head["Upload-Draft-Interop-Version"].flatMap({ Int($0) }),
+                    ResumableDialect.versions.contains(version)
+                {
+                    state.uploadProtocol = .draft(interopVersion: version)
+                }
+                changed = true
+            }
+            // More than was sent is no confirmation; the final response will be judged.
+            if let offset, !state.parts.isEmpty, offset > state.parts[0].offset, chunk.range.upperBound >= offset {
+                state.meter.note(offset - state.parts[0].offset, at: MonotonicClock.now)
+                state.parts[0].offset = offset
+                changed = true
+            }
+            return changed
+        }
+        guard changed else { return }
+        report()
+        Task { try? await self.record(synchronizes: creating) }
+    }
+}

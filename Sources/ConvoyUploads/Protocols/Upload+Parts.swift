@@ -1,0 +1,428 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Bytes that are sent in one request.
+struct UploadChunk: Sendable {
+    /// Their positions in the part.
+    let range: Range<Int64>
+    /// Whether the part ends with them.
+    let isLast: Bool
+    let body: UploadBody
+}
+
+/// The parts of a resumable upload: how much the server has of each, and what follows.
+extension Upload {
+    /// How often the server may have nothing more than before, in a row.
+    private static let mostSetbacks = 8
+
+    /// Sends all parts, from where the server has them on; and begins anew where that is allowed and needed.
+    func sendResumably(_ dialect: ResumableDialect) async throws -> UploadResult {
+        while true {
+            do {
+                var dialect = dialect
+                if state.withLock({ $0.parts.isEmpty }) {
+                    if let answer = try await create(dialect) { return try await finalResult(answer) }
+                    if case .draft(let version)? = state.withLock({ $0.uploadProtocol }) { dialect = .draft(version) }
+                }
+                state.withLock { $0.isResumable = true }
+                report()
+                let last = try await sendParts(dialect)
+                if state.withLock({ $0.parts.count > 1 }) { try await combineParts() }
+                try await check()
+                report()
+                guard let last else { return UploadResult() }
+                // The answer to a question is none of the resource.
+                return dialect.isTus || last.isQuestion ? UploadResult(last.answer) : try await finalResult(last.answer)
+            } catch let error as UploadError {
+                guard case .gone = error.reason, settings.resumption != .resume, settings.uploadURL == nil,
+                    state.withLock({ state in
+                        state.restarts += 1
+                        return state.restarts <= 3
+                    })
+                else { throw error }
+                forgetParts()
+                state.withLock { $0.uploadProtocol = dialect.uploadProtocol }
+            }
+        }
+    }
+
+    /// The last answer, and whether it is that to a question how much the server has.
+    private typealias LastAnswer = (answer: UploadAnswer, isQuestion: Bool)
+
+    private func sendParts(_ dialect: ResumableDialect) async throws -> LastAnswer? {
+        let count = state.withLock { $0.parts.count }
+        guard count > 1 else { return try await sendPart(0, dialect) }
+        return try await withThrowingTaskGroup(of: LastAnswer?.self) { group in
+            for index in 0..<count { group.addTask { try await self.sendPart(index, dialect) } }
+            var last: LastAnswer?
+            while let answer = try await group.next() { last = answer ?? last }
+            return last
+        }
+    }
+
+    private func part(_ index: Int) -> UploadPart { state.withLock { $0.parts[index] } }
+
+    /// Sends the rest of a part. Returns the last answer; nil if the server had all of it.
+    private func sendPart(_ index: Int, _ dialect: ResumableDialect) async throws -> LastAnswer? {
+        var highest = part(index).offset
+        var setbacks = 0
+        var last: LastAnswer?
+        var damages = 0
+        while true {
+            try Task.checkCancellation()
+            if !part(index).isKnown, let answer = try await askOffset(index, dialect) { last = (answer, true) }
+            var part = self.part(index)
+            if part.offset > highest { (highest, setbacks) = (part.offset, 0) }
+            try await position(at: part)
+            part = self.part(index)
+            if isWhole(part, dialect) { return last }
+            let chunk = try await nextChunk(part, dialect)
+            if chunk.isLast, state.withLock({ $0.parts.count == 1 }) { try await checkWhole() }
+            let earlierBound = part.bound
+            try await willSend(index, to: chunk.range.upperBound)
+            let begun = MonotonicClock.now
+            let answer: UploadAnswer
+            do {
+                answer = try await append(chunk, to: part, dialect)
+            } catch let failure as UploadFailure {
+                state.withLock { $0.chunk = max(UploadSettings.chunks.lowerBound, $0.chunk / 2) }
+                throw failure
+            }
+            // The server cannot have more than was sent.
+            state.withLock { state in
+                state.parts[index].bound = max(earlierBound, chunk.range.lowerBound + answer.sent)
+            }
+            switch answer.status {
+            case 200..<300:
+                noteLimits(answer)
+                adapt(to: chunk, MonotonicClock.now &- begun)
+                last = (answer, false)
+                if try await take(answer, chunk, index, dialect) { continue }
+            case 404, 410: throw UploadError(.gone(status: answer.status))
+            case 412 where dialect.isTus: throw UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
+            case 413: throw UploadError(.tooLarge(limit: ServerAbilities(answer.head).maximumSize))
+            case 460 where dialect.isTus:
+                damages += 1
+                guard damages < 4 else { throw UploadError(.damaged) }
+            // The server has another offset, or still works on an earlier request.
+            case 409, 423: break
+            default: throw refusal(answer)
+            }
+            setbacks += 1
+            guard setbacks <= Self.mostSetbacks else {
+                throw answer.isSuccess || answer.status == 409 || answer.status == 460
+                    ? UploadError(.noProgress) : refusal(answer)
+            }
+            state.withLock { $0.parts[index].isKnown = false }
+            if answer.status == 423 || setbacks > 2 { try await pause(setbacks) }
+        }
+    }
+
+    /// Takes an answer over that says that bytes were added. Whether the part goes on without a question.
+    private func take(
+        _ answer: UploadAnswer, _ chunk: UploadChunk, _ index: Int, _ dialect: ResumableDialect
+    ) async throws -> Bool {
+        let end = chunk.range.upperBound
+        guard answer.sent >= chunk.range.upperBound - chunk.range.lowerBound else { return false }
+        if !dialect.isTus, chunk.isLast {
+            let offset = try answer.number("Upload-Offset")
+            // The resource itself answers, which need not know of offsets.
+            if dialect.isComplete(answer) != false, offset == end || offset == nil && answer.isOfDraft {
+                return try await finish(index, at: end)
+            }
+        }
+        guard let offset = try answer.number("Upload-Offset") else { return false }
+        guard offset <= end else { throw UploadError(.invalidOffset(offset, allowed: 0...end)) }
+        if let expires = answer.head["Upload-Expires"] { state.withLock { $0.record.expires = expires } }
+        // Less than was sent is asked for once more: an answer with an old number must not make bytes of it.
+        guard offset == end else { return false }
+        if dialect.isTus, chunk.isLast { return try await finish(index, at: end) }
+        confirm(index, offset)
+        try await record(synchronizes: false)
+        return true
+    }
+
+    private func finish(_ index: Int, at end: Int64) async throws -> Bool {
+        complete(index, at: end)
+        try await record(synchronizes: false)
+        return true
+    }
+
+    // MARK: Offsets
+
+    /// Asks how much the server has of a part. Returns the answer if the server says that the upload is complete.
+    private func askOffset(_ index: Int, _ dialect: ResumableDialect) async throws -> UploadAnswer? {
+        var tries = 0
+        while true {
+            let part = self.part(index)
+            var question = uploadRequest("HEAD", part.url)
+            dialect.mark(&question)
+            let answer = try await send(question)
+            switch answer.status {
+            case 200..<300: break
+            case 404, 410: throw UploadError(.gone(status: answer.status))
+            case 412 where dialect.isTus: throw UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
+            case 423 where tries < Self.mostSetbacks, 409 where tries < Self.mostSetbacks:
+                tries += 1
+                try await pause(tries)
+                continue
+            default: throw refusal(answer)
+            }
+            noteLimits(answer)
+            guard let offset = try answer.number("Upload-Offset") else {
+                throw UploadError(.invalidAnswer("It does not say how much of the upload the server has."))
+            }
+            // A sequence that has ended has a length that the server need not know yet.
+            let length = part.length ?? state.withLock { $0.window }?.length
+            let said = try answer.number("Upload-Length")
+            if let said, let length, said != length {
+                throw UploadError(.invalidAnswer("The upload should have \(length) bytes, and has \(said)."))
+            }
+            let bound = min(part.bound, part.length ?? .max)
+            guard offset <= bound else { throw UploadError(.invalidOffset(offset, allowed: 0...bound)) }
+            var isComplete = false
+            if dialect.isTus {
+                isComplete = part.length == nil && said == offset && said == length
+            } else if dialect.isComplete(answer) == true {
+                isComplete = true
+                guard offset == length else {
+                    throw UploadError(
+                        .invalidAnswer("The upload is complete with \(offset) of \(length.map { "\($0)" } ?? "more") bytes.")
+                    )
+                }
+            }
+            state.withLock { state in
+                (state.parts[index].isKnown, state.parts[index].isComplete) = (true, isComplete)
+                if let expires = answer.head["Upload-Expires"] { state.record.expires = expires }
+            }
+            confirm(index, offset)
+            try await record(synchronizes: false)
+            return isComplete ? answer : nil
+        }
+    }
+
+    /// Whether nothing is left to be sent.
+    private func isWhole(_ part: UploadPart, _ dialect: ResumableDialect) -> Bool {
+        // The draft's upload is complete when that was said; one of tus whose length was not known before, when it was told.
+        part.isComplete || dialect.isTus && part.offset == part.length
+    }
+
+    /// The server has confirmed so many bytes of a part.
+    func confirm(_ index: Int, _ offset: Int64) {
+        let (digest, prefix, released) = state.withLock { state -> (SentDigest?, Int64, (Int64, SequenceWindow)?) in
+            state.meter.note(max(0, offset - state.parts[index].offset), at: MonotonicClock.now)
+            state.parts[index].offset = offset
+            return (state.digest, state.confirmedPrefix, state.window.map { (offset, $0) })
+        }
+        if let (offset, window) = released {
+            let start = window.kept.lowerBound
+            window.release(to: offset).withUnsafeBytes { digest?.update($0, at: start) }
+        } else {
+            digest?.advance(to: prefix)
+        }
+        report()
+    }
+
+    /// The server has confirmed the whole.
+    func complete(_ index: Int, at end: Int64) {
+        state.withLock { state in
+            (state.parts[index].isKnown, state.parts[index].isComplete) = (true, true)
+            state.parts[index].range = state.parts[index].range.lowerBound..<(state.parts[index].range.lowerBound + end)
+        }
+        confirm(index, end)
+    }
+
+    func noteLimits(_ answer: UploadAnswer) {
+        guard answer.head["Upload-Limit"] != nil else { return }
+        state.withLock { state in
+            var abilities = state.abilities ?? ServerAbilities()
+            abilities.noteLimits(answer.head)
+            state.abilities = abilities
+        }
+    }
+
+    /// Waits a moment, longer each time.
+    private func pause(_ count: Int) async throws {
+        let milliseconds = min(2000, settings.patience * Double(1 << min(count, 10)))
+        try await Task.sleep(nanoseconds: UInt64(milliseconds * 1_000_000))
+    }
+
+    // MARK: Chunks
+
+    /// How many bytes are sent in one request at most.
+    func chunkLimit(_ dialect: ResumableDialect) -> Int64 {
+        let (chunk, most) = state.withLock { ($0.chunk, $0.abilities?.maximumAppend) }
+        let wanted: Int64 =
+            switch settings.chunkSize {
+            case .fixed(let size): max(1, size)
+            // The draft's interim responses confirm what comes: nothing is won by an answer in between.
+            case .adaptive: dialect.isTus ? chunk : .max
+            }
+        let kept: Int64 = settings.source?.isSequence == true ? Int64(settings.window) : .max
+        return max(1, min(wanted, kept, most ?? .max))
+    }
+
+    /// The next bytes of a part.
+    func nextChunk(_ part: UploadPart, _ dialect: ResumableDialect) async throws -> UploadChunk {
+        let limit = chunkLimit(dialect)
+        let (source, window) = state.withLock { ($0.source, $0.window) }
+        guard let source else {
+            let window = window ?? makeWindow()
+            return try await nextChunk(of: window, part, limit)
+        }
+        let end = part.range.upperBound - part.range.lowerBound
+        let upper = min(end, part.offset.addingReportingOverflow(limit).overflow ? .max : part.offset + limit)
+        let range = part.offset..<upper
+        let positions = (part.range.lowerBound + range.lowerBound)..<(part.range.lowerBound + range.upperBound)
+        // A short body is sent at less cost out of memory.
+        guard positions.upperBound - positions.lowerBound <= 256 << 10 else {
+            return UploadChunk(range: range, isLast: upper == end, body: .range(source, positions))
+        }
+        let data = try await blocking {
+            var data = Data()
+            try source.read(positions) { bytes in
+                data.append(contentsOf: bytes)
+                return true
+            }
+            try source.check()
+            return data
+        }
+        return UploadChunk(range: range, isLast: upper == end, body: .data(data))
+    }
+
+    private func nextChunk(of window: SequenceWindow, _ part: UploadPart, _ limit: Int64) async throws -> UploadChunk {
+        try await window.fill(to: part.offset + limit)
+        let expected = state.withLock { $0.total }
+        let length = window.length
+        if let length {
+            if let expected, expected != length { throw UploadError(.unexpectedLength(expected: expected, actual: length)) }
+            state.withLock { $0.total = length }
+        } else if let expected, window.kept.upperBound > expected {
+            throw UploadError(.unexpectedLength(expected: expected, actual: nil))
+        }
+        let upper = min(part.offset + limit, window.kept.upperBound)
+        guard let data = window.bytes(part.offset..<upper) else { throw UploadError(.bytesNotKept(part.offset)) }
+        return UploadChunk(range: part.offset..<upper, isLast: upper == length, body: .data(data))
+    }
+
+    private func makeWindow() -> SequenceWindow {
+        guard case .sequence(_, _, let make)? = settings.source else {
+            return SequenceWindow(SequencePump { AsyncStream<Data> { $0.finish() } })
+        }
+        let window = SequenceWindow(make())
+        state.withLock { $0.window = window }
+        return window
+    }
+
+    /// Lets a sequence reach the position from which the server goes on; one that has gone further is made anew.
+    private func position(at part: UploadPart) async throws {
+        guard let source = settings.source, case .sequence(_, let canRepeat, _) = source else { return }
+        var window = state.withLock { $0.window } ?? makeWindow()
+        if window.kept.lowerBound > part.offset {
+            guard canRepeat else { throw UploadError(.bytesNotKept(part.offset)) }
+            window = makeWindow()
+        }
+        let (digest, record) = state.withLock { ($0.digest, $0.record) }
+        while window.kept.lowerBound < part.offset {
+            let start = window.kept.lowerBound
+            try await window.fill(to: min(part.offset - 1, start + (64 << 10)))
+            guard window.kept.upperBound > start else { throw UploadError(.sourceChanged) }
+            window.release(to: part.offset).withUnsafeBytes { digest?.update($0, at: start) }
+        }
+        // What an earlier process has sent must be what the sequence has now.
+        if let marked = digest?.marked, marked.position == record.digested, marked.value != record.digest {
+            throw UploadError(.sourceChanged)
+        }
+    }
+
+    /// The size of the next chunk follows the time that this one took.
+    private func adapt(to chunk: UploadChunk, _ nanoseconds: UInt64) {
+        guard case .adaptive = settings.chunkSize else { return }
+        state.withLock { state in
+            guard chunk.range.upperBound - chunk.range.lowerBound >= state.chunk else { return }
+            if nanoseconds < 1_000_000_000 {
+                state.chunk = min(UploadSettings.chunks.upperBound, state.chunk * 2)
+            } else if nanoseconds > 4_000_000_000 {
+                state.chunk = max(UploadSettings.chunks.lowerBound, state.chunk / 2)
+            }
+        }
+    }
+
+    /// Notes how much the server may have after the next request, where a later process finds it.
+    private func willSend(_ index: Int, to bound: Int64) async throws {
+        // Not at each step on the disk: what is on it allows for more.
+        let mustRecord = state.withLock { state -> Bool in
+            state.parts[index].bound = max(state.parts[index].bound, bound)
+            let part = state.parts[index]
+            guard bound > part.recordedBound else { return false }
+            let ahead = bound.addingReportingOverflow(64 << 20)
+            state.parts[index].recordedBound = min(part.length ?? .max, ahead.overflow ? .max : ahead.partialValue)
+            return true
+        }
+        if mustRecord { try await record(synchronizes: true) }
+    }
+
+    // MARK: Requests
+
+    /// Adds bytes to a part.
+    private func append(
+        _ chunk: UploadChunk, to part: UploadPart, _ dialect: ResumableDialect
+    ) async throws -> UploadAnswer {
+        var sent = uploadRequest("PATCH", part.url)
+        dialect.mark(&sent)
+        if let type = dialect.partType {
+            sent.setValue(type, forHTTPHeaderField: "Content-Type")
+        } else {
+            setContentType(&sent)
+        }
+        sent.setValue("\(chunk.range.lowerBound)", forHTTPHeaderField: "Upload-Offset")
+        dialect.setComplete(chunk.isLast, &sent)
+        // The length of what was begun without one.
+        if dialect.isTus, chunk.isLast, part.length == nil {
+            sent.setValue("\(chunk.range.upperBound)", forHTTPHeaderField: "Upload-Length")
+        }
+        if let algorithm = settings.chunkChecksum { try await setChecksum(algorithm, of: chunk.body, dialect, &sent) }
+        return try await send(sent, chunk.body) { [self] head in
+            if !dialect.isTus { noteInterim(head, chunk, creating: false) }
+        }
+    }
+
+    private func setChecksum(
+        _ algorithm: ChecksumAlgorithm, of body: UploadBody, _ dialect: ResumableDialect, _ sent: inout URLRequest
+    ) async throws {
+        let digest: Data? = try await blocking {
+            switch body {
+            case .data(let data):
+                let digest = MessageDigest(algorithm)
+                digest.update(data)
+                return digest.value()
+            case .range(let source, let range): return try source.checksum(algorithm, of: range).digest
+            case .none, .stream: return nil
+            }
+        }
+        guard let digest else { throw UploadError(.unreadableSource("OpenSSL does not compute \(algorithm).")) }
+        let text = digest.base64EncodedString()
+        if dialect.isTus {
+            sent.setValue("\(algorithm.tusName) \(text)", forHTTPHeaderField: "Upload-Checksum")
+        } else if let name = algorithm.digestName {
+            sent.setValue("\(name)=:\(text):", forHTTPHeaderField: "Content-Digest")
+        }
+    }
+}
+
+extension ResumableDialect {
+    var uploadProtocol: UploadProtocol {
+        switch self {
+        case .tus: .tus
+        case .draft(let version): .draft(interopVersion: version)
+        }
+    }
+}
+
+extension UploadSource {
+    var isSequence: Bool { if case .sequence = self { true } else { false } }
+}

@@ -1,0 +1,210 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a finished upload leaves in its operation.
+struct UploadResult: @unchecked Sendable {
+    var head: ResponseHead?
+    var redirects: [RedirectEvent] = []
+    var data: Data?
+    var object: Any?
+
+    init() {}
+
+    init(_ answer: UploadAnswer) { (head, redirects) = (answer.head, answer.redirects) }
+}
+
+/// The choice of a protocol, and an upload without one.
+extension Upload {
+    /// Sends everything, by the protocol that the caller or the server has chosen.
+    func transfer() async throws -> UploadResult {
+        state.withLock { state in
+            state.meter.begin(at: MonotonicClock.now)
+            for index in state.parts.indices { state.parts[index].isKnown = false }
+        }
+        if let adapter = settings.adapter { return try await adapt(adapter) }
+        switch try await chosenProtocol() {
+        case .automatic, .plain: return try await sendPlainly()
+        case .tus: return try await sendResumably(.tus)
+        case .draft(let version):
+            guard ResumableDialect.versions.contains(version) else {
+                throw UploadError(.unsupported("interop version \(version) of the draft"))
+            }
+            return try await sendResumably(.draft(version))
+        }
+    }
+
+    private func chosenProtocol() async throws -> UploadProtocol {
+        if let known = state.withLock({ $0.uploadProtocol }) { return known }
+        let chosen: UploadProtocol
+        switch settings.uploadProtocol {
+        case .automatic:
+            let abilities = try await askAbilities()
+            if abilities.speaksTus {
+                chosen = .tus
+            } else if abilities.knowsDraft {
+                let version = abilities.interopVersion ?? 6
+                chosen = .draft(interopVersion: ResumableDialect.versions.contains(version) ? version : 6)
+            } else {
+                chosen = .plain
+            }
+        case let given: chosen = given
+        }
+        state.withLock { $0.uploadProtocol = chosen }
+        return chosen
+    }
+
+    /// What the server says of its uploads (an OPTIONS request for the URL that creates them).
+    @discardableResult
+    func askAbilities() async throws -> ServerAbilities {
+        if let known = state.withLock({ $0.abilities }) { return known }
+        guard let url = request.url else { throw UploadError(.unsuitableRequest) }
+        let answer = try await send(uploadRequest("OPTIONS", url))
+        // Another attempt may find the server in a better state; a refusal to say anything is an answer.
+        if answer.status >= 500 && answer.status != 501 || [401, 407, 429].contains(answer.status) {
+            throw refusal(answer)
+        }
+        let abilities = answer.isSuccess ? ServerAbilities(answer.head) : ServerAbilities()
+        state.withLock { $0.abilities = abilities }
+        return abilities
+    }
+
+    /// One request with the whole. After a failure it starts over.
+    private func sendPlainly() async throws -> UploadResult {
+        guard let url = settings.plainURL ?? request.url, let source = settings.source else { throw UploadError(.noSource) }
+        state.withLock { $0.isResumable = false }
+        let method = request.httpMethod.map { $0 == "GET" ? "PUT" : $0 } ?? "PUT"
+        var sent = uploadRequest(method, url)
+        setContentType(&sent)
+        let body: UploadBody
+        switch source {
+        case .file, .data:
+            guard let opened = state.withLock({ $0.source }) else { throw UploadError(.noSource) }
+            try await checkWhole()
+            setWholeDigest(&sent)
+            body = .range(opened, 0..<opened.length)
+        case .sequence(let length, let canRepeat, let make):
+            guard settings.checksum == nil, settings.computed.isEmpty else {
+                throw UploadError(.unsupported("the checksum of a sequence that is sent in one request"))
+            }
+            body = .stream(length: length, canRepeat: canRepeat, make: make)
+        }
+        let answer = try await send(sent, body)
+        guard answer.isSuccess else { throw refusal(answer) }
+        try checkSent(answer, body)
+        if let length = body.length { finishProgress(length) } else { finishProgress(answer.sent) }
+        return try await finalResult(answer)
+    }
+
+    /// The result for the response of the resource that the upload was for.
+    func finalResult(_ answer: UploadAnswer) async throws -> UploadResult {
+        var result = UploadResult(answer)
+        result.data = answer.data
+        guard let operation else { return result }
+        struct Made: @unchecked Sendable { let object: Any? }
+        let made = try await withCheckedThrowingContinuation { continuation in
+            BlockingWorkers.shared.perform {
+                continuation.resume(
+                    with: Result {
+                        Made(object: try operation.responseObject(for: answer.head.urlResponse, data: answer.data))
+                    })
+            }
+        }
+        result.object = made.object
+        return result
+    }
+
+    /// A success that comes before everything was sent is none.
+    func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
+        guard let length = body.length, answer.sent < length else { return }
+        throw UploadError(.invalidAnswer("It came before everything was sent: after \(answer.sent) of \(length) bytes."))
+    }
+
+    func setContentType(_ sent: inout URLRequest) {
+        let own = request.value(forHTTPHeaderField: "Content-Type")
+        let type = own ?? settings.source?.file.map { MIMEType.type(forPathExtension: $0.pathExtension) }
+        sent.setValue(type ?? MIMEType.unknown, forHTTPHeaderField: "Content-Type")
+    }
+
+    func finishProgress(_ length: Int64) {
+        state.withLock { state in
+            state.adapted = length
+            if state.total == nil { state.total = length }
+        }
+        report()
+    }
+
+    // MARK: The checksum of the whole
+
+    /// Computes the wanted checksums, and compares the given one. Before the last bytes are sent: what is wrong never becomes
+    /// whole.
+    func checkWhole() async throws {
+        guard settings.checksum != nil || !settings.computed.isEmpty else { return }
+        let (digest, window, total) = state.withLock { ($0.digest, $0.window, $0.total) }
+        guard let digest, let total else { return }
+        if let window, let rest = window.bytes(window.kept) {
+            rest.withUnsafeBytes { digest.update($0, at: window.kept.lowerBound) }
+        }
+        let checksums = try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                BlockingWorkers.shared.perform {
+                    continuation.resume(
+                        with: Result {
+                            try digest.reach(total)
+                            return digest.checksums(of: total)
+                        })
+                }
+            }
+        } onCancel: {
+        }
+        try Task.checkCancellation()
+        guard let checksums else { throw UploadError(.sourceChanged) }
+        state.withLock { $0.computed = checksums.filter { settings.computed.contains($0.algorithm) } }
+        guard let expected = settings.checksum else { return }
+        guard let actual = checksums.first(where: { $0.algorithm == expected.algorithm }) else {
+            throw UploadError(.unreadableSource("OpenSSL does not compute \(expected.algorithm)."))
+        }
+        guard actual == expected else { throw UploadError(.checksumMismatch(expected: expected, actual: actual)) }
+    }
+
+    /// Tells the server the digest of the whole (RFC 9530), if that is known before it is sent.
+    func setWholeDigest(_ sent: inout URLRequest) {
+        guard let checksum = settings.checksum, let name = checksum.algorithm.digestName else { return }
+        sent.setValue("\(name)=:\(checksum.digest.base64EncodedString()):", forHTTPHeaderField: "Repr-Digest")
+    }
+
+    // MARK: Adapters
+
+    private func adapt(_ adapter: any UploadAdapter) async throws -> UploadResult {
+        guard let file = settings.source?.file else { throw UploadError(.unsupported("an upload of anything but a file")) }
+        state.withLock { $0.isResumable = true }
+        let context = UploadAdapterContext(
+            stored: state.withLock { $0.record.stored },
+            store: { [self] data in
+                let (journal, record) = state.withLock { state in
+                    state.record.stored = data
+                    return (state.journal, state.record)
+                }
+                try journal?.write(record, synchronizes: true)
+            },
+            report: { [self] confirmed, total in
+                let now = MonotonicClock.now
+                state.withLock { state in
+                    state.meter.note(max(0, confirmed - state.confirmed), at: now)
+                    (state.adapted, state.total) = (confirmed, total)
+                }
+                report()
+            })
+        var result = UploadResult()
+        do {
+            result.object = try await adapter.send(file, context)
+        } catch let error as URLError {
+            throw UploadFailure(error: error)
+        }
+        return result
+    }
+}

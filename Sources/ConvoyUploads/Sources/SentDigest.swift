@@ -1,0 +1,117 @@
+import ConvoyDownloads
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// The digests of the bytes of a source from its start to a position, which follows what the server has confirmed.
+///
+/// A source that can be read anywhere is read again for that, on a thread for files, beside the transfer.
+final class SentDigest: @unchecked Sendable {
+    private struct State: @unchecked Sendable {
+        var digests: [MessageDigest] = []
+        var position: Int64 = 0
+        var target: Int64 = 0
+        var isReading = false
+        var isStopped = false
+        /// SHA-256 at a position that was asked for, once that was reached.
+        var mark: (position: Int64, value: String?)?
+    }
+
+    private let source: (any SeekableSource)?
+    private let state: Locked<State>
+
+    init(_ source: (any SeekableSource)?, _ algorithms: Set<ChecksumAlgorithm>, mark: Int64? = nil) {
+        self.source = source
+        var state = State()
+        state.digests = algorithms.union([.sha256]).sorted().map { MessageDigest($0) }
+        state.mark = mark.map { ($0, $0 == 0 ? "" : nil) }
+        self.state = Locked(state)
+    }
+
+    /// How far it is, and the SHA-256 of the bytes so far.
+    var value: (position: Int64, sha256: String?) {
+        state.withLock { state in
+            (state.position, state.digests.first { $0.algorithm == .sha256 }?.value()?.hexadecimalString)
+        }
+    }
+
+    /// The position that was asked for, and the SHA-256 there; nil as long as it is not reached.
+    var marked: (position: Int64, value: String)? {
+        state.withLock { state in
+            guard let mark = state.mark, let value = mark.value else { return nil }
+            return (mark.position, value)
+        }
+    }
+
+    /// The digests of a source of this length; nil if they are not there yet.
+    func checksums(of length: Int64) -> [Checksum]? {
+        state.withLock { state in state.position == length ? state.digests.compactMap { Checksum(of: $0) } : nil }
+    }
+
+    /// Adds bytes that begin at a position. What was added before is left out.
+    func update(_ bytes: UnsafeRawBufferPointer, at start: Int64) {
+        state.withLock { state in
+            let known = state.position - start
+            guard known >= 0, known < Int64(bytes.count) else { return }
+            var rest = UnsafeRawBufferPointer(rebasing: bytes[Int(known)...])
+            // Stops at the mark for a moment.
+            if let mark = state.mark, mark.value == nil, mark.position > state.position,
+                mark.position - state.position <= Int64(rest.count)
+            {
+                let head = UnsafeRawBufferPointer(rebasing: rest[..<Int(mark.position - state.position)])
+                for digest in state.digests { digest.update(head) }
+                state.position = mark.position
+                state.mark?.value = state.digests.first { $0.algorithm == .sha256 }?.value()?.hexadecimalString ?? ""
+                rest = UnsafeRawBufferPointer(rebasing: rest[head.count...])
+            }
+            for digest in state.digests { digest.update(rest) }
+            state.position += Int64(rest.count)
+        }
+    }
+
+    /// Lets the digest follow to a position, on a thread for files.
+    func advance(to position: Int64) {
+        let starts = state.withLock { state -> Bool in
+            state.target = max(state.target, position)
+            guard source != nil, !state.isReading, !state.isStopped, state.target > state.position else { return false }
+            state.isReading = true
+            return true
+        }
+        if starts { BlockingWorkers.shared.perform { self.follow() } }
+    }
+
+    private func follow() {
+        while true {
+            let range = state.withLock { state -> Range<Int64>? in
+                guard !state.isStopped, state.target > state.position else {
+                    state.isReading = false
+                    return nil
+                }
+                return state.position..<state.target
+            }
+            guard let range else { return }
+            // A source that cannot be read any more fails the transfer, too.
+            guard (try? read(range)) != nil else { return state.withLock { ($0.isReading, $0.isStopped) = (false, true) } }
+        }
+    }
+
+    /// Reads a range that begins at the position at most. Blocks.
+    private func read(_ range: Range<Int64>) throws(UploadError) {
+        var position = range.lowerBound
+        try source?.read(range) { bytes in
+            update(bytes, at: position)
+            position += Int64(bytes.count)
+            return !state.withLock { $0.isStopped }
+        }
+    }
+
+    /// Reads as far as a position. Blocks. One of a sequence is only as far as it was updated.
+    func reach(_ position: Int64) throws(UploadError) {
+        while let next = state.withLock({ $0.position < position ? $0.position : nil }), source != nil {
+            try read(next..<position)
+            if state.withLock({ $0.isStopped }) { return }
+        }
+    }
+
+    func stop() { state.withLock { $0.isStopped = true } }
+}

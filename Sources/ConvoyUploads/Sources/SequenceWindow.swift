@@ -1,0 +1,107 @@
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+
+/// The bytes of a sequence that were not confirmed yet, so that they can be sent again, and a few more.
+///
+/// It asks the sequence for a piece only while it has fewer bytes than a request needs, and never keeps more than that and
+/// one piece.
+final class SequenceWindow: Sendable {
+    private struct State {
+        var bytes = Data()
+        /// The position of the first byte in the sequence.
+        var start: Int64 = 0
+        var hasEnded = false
+        var failure: (any Error)?
+        var isAsking = false
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    private let pump: SequencePump
+    private let state = Locked(State())
+
+    init(_ pump: SequencePump) { self.pump = pump }
+
+    deinit { pump.stop() }
+
+    /// How many bytes the sequence has in all; nil as long as it has not ended.
+    var length: Int64? { state.withLock { $0.hasEnded ? $0.start + Int64($0.bytes.count) : nil } }
+
+    /// The positions of the bytes that are kept.
+    var kept: Range<Int64> { state.withLock { $0.start..<($0.start + Int64($0.bytes.count)) } }
+
+    /// Waits until the window reaches a position, or the sequence has ended; and one byte further, so that the end is known.
+    ///
+    /// - Throws: the sequence's error, or `CancellationError`. What has arrived is kept.
+    func fill(to position: Int64) async throws {
+        while true {
+            let (isDone, failure) = state.withLock { state in
+                (state.hasEnded || state.start + Int64(state.bytes.count) > position, state.failure)
+            }
+            if let failure { throw UploadSequenceFailure(cause: failure) }
+            if isDone { return }
+            try Task.checkCancellation()
+            await nextPiece()
+        }
+    }
+
+    /// Waits for a piece, or until the task is cancelled.
+    private func nextPiece() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let (asks, wakes) = state.withLock { state -> (Bool, Bool) in
+                    // Cancelled before it waits.
+                    if Task.isCancelled { return (false, true) }
+                    state.waiter = continuation
+                    defer { state.isAsking = true }
+                    return (!state.isAsking, false)
+                }
+                if wakes { return continuation.resume() }
+                if asks { pump.next { [weak self] piece in self?.take(piece) } }
+            }
+        } onCancel: {
+            state.withLock { $0.waiter.take() }?.resume()
+        }
+    }
+
+    private func take(_ piece: Result<Data?, any Error>) {
+        let waiter = state.withLock { state in
+            state.isAsking = false
+            switch piece {
+            case .success(let bytes?): state.bytes.append(bytes)
+            case .success(nil): state.hasEnded = true
+            case .failure(let error): state.failure = error
+            }
+            return state.waiter.take()
+        }
+        waiter?.resume()
+    }
+
+    /// The bytes of a range that is kept.
+    func bytes(_ range: Range<Int64>) -> Data? {
+        state.withLock { state in
+            guard range.lowerBound >= state.start, range.upperBound <= state.start + Int64(state.bytes.count) else {
+                return nil
+            }
+            let first = state.bytes.startIndex + Int(range.lowerBound - state.start)
+            return Data(state.bytes[first..<(first + Int(range.upperBound - range.lowerBound))])
+        }
+    }
+
+    /// Forgets the bytes before a position, which are confirmed, and returns them.
+    func release(to position: Int64) -> Data {
+        state.withLock { state in
+            let count = Int(max(0, min(position - state.start, Int64(state.bytes.count))))
+            guard count > 0 else { return Data() }
+            let gone = Data(state.bytes.prefix(count))
+            state.bytes = Data(state.bytes.dropFirst(count))
+            state.start += Int64(count)
+            return gone
+        }
+    }
+}
+
+/// The error that a sequence has thrown, which no retry mends.
+struct UploadSequenceFailure: Error {
+    let cause: any Error
+}

@@ -1,0 +1,161 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// What an upload sends.
+enum UploadSource: Sendable {
+    case file(URL)
+    case data(Data)
+    /// A sequence of pieces, and whether it can be made anew.
+    case sequence(length: Int64?, canRepeat: Bool, make: @Sendable () -> SequencePump)
+
+    var file: URL? { if case .file(let url) = self { url } else { nil } }
+}
+
+/// What identifies a file, as far as the system says.
+struct SourceIdentity: Codable, Sendable, Equatable {
+    let device: UInt64
+    let inode: UInt64
+    let size: Int64
+    /// In nanoseconds since 1970: when its bytes were last written, and when anything of it was last changed.
+    let modified: Int64
+    let changed: Int64
+
+    init(_ facts: stat) {
+        (device, inode, size) = (UInt64(facts.st_dev), UInt64(facts.st_ino), Int64(facts.st_size))
+        modified = Self.nanoseconds(facts.st_mtim)
+        changed = Self.nanoseconds(facts.st_ctim)
+    }
+
+    /// Data in memory, or a sequence, has a size alone.
+    init(size: Int64) { (device, inode, self.size, modified, changed) = (0, 0, size, 0, 0) }
+
+    /// Whether the bytes may be the same: an equal file can be at another place, or have another name.
+    func mayEqual(_ other: Self) -> Bool { size == other.size && modified == other.modified }
+
+    /// Times have a granularity: what was written this soon before it was looked at may be written again in the same tick.
+    func isRecent(at now: Int64) -> Bool { now - modified < 2_000_000_000 }
+
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return nanoseconds(time)
+    }
+
+    private static func nanoseconds(_ time: timespec) -> Int64 {
+        let (seconds, overflow) = Int64(time.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max : seconds &+ Int64(time.tv_nsec)
+    }
+}
+
+/// Bytes that an upload can read at any position, and whose changes it notices.
+protocol SeekableSource: AnyObject, Sendable {
+    var identity: SourceIdentity { get }
+    var length: Int64 { get }
+
+    /// Reads at a position, and returns how many bytes: 0 at the end. Blocks.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at position: Int64) throws(UploadError) -> Int
+
+    /// Throws if the source is no longer as it was when it was opened. Blocks.
+    func check() throws(UploadError)
+}
+
+extension SeekableSource {
+    /// Reads a range, block by block. Blocks.
+    func read(_ range: Range<Int64>, _ use: (UnsafeRawBufferPointer) -> Bool) throws(UploadError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: Int(min(512 << 10, max(1, range.upperBound - range.lowerBound))), alignment: 16)
+        defer { buffer.deallocate() }
+        var position = range.lowerBound
+        while position < range.upperBound {
+            let wanted = Int(min(Int64(buffer.count), range.upperBound - position))
+            let count = try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]), at: position)
+            guard count > 0 else { throw UploadError(.sourceChanged) }
+            guard use(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else { return }
+            position += Int64(count)
+        }
+    }
+
+    /// The digest of a range. Blocks.
+    func checksum(_ algorithm: ChecksumAlgorithm, of range: Range<Int64>) throws(UploadError) -> Checksum {
+        let digest = MessageDigest(algorithm)
+        try read(range) { bytes in
+            digest.update(bytes)
+            return true
+        }
+        guard let checksum = Checksum(of: digest) else {
+            throw UploadError(.unreadableSource("OpenSSL does not compute \(algorithm)."))
+        }
+        return checksum
+    }
+}
+
+/// A regular file that is open for reading.
+final class FileSource: SeekableSource {
+    let identity: SourceIdentity
+    private let path: String
+    private let descriptor: Int32
+    private let calls: FileCalls
+
+    var length: Int64 { identity.size }
+
+    init(_ url: URL, calls: FileCalls) throws(UploadError) {
+        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("It is the URL of no file.")) }
+        path = url.path
+        self.calls = calls
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
+        descriptor = calls.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)
+        guard descriptor >= 0 else { throw UploadError(.unreadableSource("\(path): \(SystemError().text)")) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
+            _ = calls.close(descriptor)
+            throw UploadError(.unreadableSource("\(path) is no regular file."))
+        }
+        identity = SourceIdentity(facts)
+    }
+
+    deinit { _ = calls.close(descriptor) }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer, at position: Int64) throws(UploadError) -> Int {
+        while true {
+            let count = calls.readAt(descriptor, buffer, position)
+            if count >= 0 { return count }
+            guard errno == EINTR else { throw UploadError(.unreadableSource("\(path): \(SystemError().text)")) }
+        }
+    }
+
+    func check() throws(UploadError) {
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else {
+            throw UploadError(.unreadableSource("\(path): \(SystemError().text)"))
+        }
+        // Its name, owner and mode may change meanwhile.
+        let now = SourceIdentity(facts)
+        guard now.size == identity.size, now.modified == identity.modified else { throw UploadError(.sourceChanged) }
+    }
+}
+
+/// Bytes in memory.
+final class DataSource: SeekableSource {
+    private let data: Data
+    let identity: SourceIdentity
+
+    var length: Int64 { identity.size }
+
+    init(_ data: Data) {
+        self.data = data
+        identity = SourceIdentity(size: Int64(data.count))
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer, at position: Int64) throws(UploadError) -> Int {
+        guard position >= 0, position < length else { return 0 }
+        let start = data.startIndex + Int(position)
+        let count = min(buffer.count, data.endIndex - start)
+        data.copyBytes(to: buffer, from: start..<(start + count))
+        return count
+    }
+
+    func check() throws(UploadError) {}
+}

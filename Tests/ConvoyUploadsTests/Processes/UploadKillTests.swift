@@ -1,0 +1,67 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyUploads
+
+/// A process that uploads is killed, and the server is restarted: what comes later goes on.
+///
+/// `CONVOY_UPLOAD_KILLS` says how often, `CONVOY_UPLOAD_RESTARTS` the same of the server, `CONVOY_UPLOAD_BYTES` how long the
+/// file is.
+struct UploadKillTests {
+    private static let environment = ProcessInfo.processInfo.environment
+    private static func number(_ name: String, _ usual: Int) -> Int { environment[name].flatMap { Int($0) } ?? usual }
+
+    private static func program() throws -> String {
+        let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+        return tests.deletingLastPathComponent().appendingPathComponent("StoreProgram").path
+    }
+
+    @Test func killsAndRestartsCostLittle() throws {
+        let kills = Self.number("CONVOY_UPLOAD_KILLS", 8), restarts = Self.number("CONVOY_UPLOAD_RESTARTS", 4)
+        let count = Self.number("CONVOY_UPLOAD_BYTES", 4 << 20)
+        let fixture = try UploadFixture(count)
+        let server = try UploadServer()
+        defer { server.stop() }
+        var random = SplitMix64.printingSeed()
+        // Where something happens: at so many bytes that have come.
+        var events = (0..<(kills + restarts)).map { index in
+            (at: Int.random(in: 0..<count, using: &random), isKill: index < kills)
+        }
+        events.sort { $0.at < $1.at }
+        var sent = 0
+        var process = try start(server, fixture)
+        for event in events {
+            try eventually(timeout: 60, "the upload to go on: \(output(process))") {
+                server.state.withLock { $0.received } >= event.at || !process.isRunning
+            }
+            if event.isKill {
+                kill(process.id, SIGKILL)
+                process.stop()
+                process = try start(server, fixture)
+            } else {
+                try server.restart()
+            }
+        }
+        try eventually(timeout: 120, "the end") { !process.isRunning }
+        #expect(output(process).hasSuffix("uploaded\n"), "\(output(process))")
+        server.stop()
+        try eventually { server.state.withLock { $0.connections.isEmpty } }
+        sent = server.state.withLock { $0.wired - $0.heads }
+        let whole = server.state.withLock { state in state.uploads.values.filter { $0.data == fixture.bytes } }
+        #expect(whole.count == 1 && fixture.journals.isEmpty)
+        let share = Double(sent) / Double(count)
+        print("uploads: \(kills) kills and \(restarts) restarts, \(sent) of \(count) bytes sent, \(share)")
+        #expect(share <= 1.05)
+        #expect(server.state.withLock { $0.uploads.count } <= 1 + kills)
+    }
+
+    private func start(_ server: UploadServer, _ fixture: UploadFixture) throws -> ChildProcess {
+        try ChildProcess(
+            Self.program(), ["upload", server.url().absoluteString, fixture.file.path, "16384"],
+            directory: fixture.directory.url, log: fixture.directory.file("log"))
+    }
+
+    private func output(_ process: ChildProcess) -> String { process.output }
+}
