@@ -1,0 +1,47 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// `convoy put`, at a tus server of others, and without one.
+struct PutTests {
+    @Test(.enabled(if: TusPyServer.isInstalled, "needs \(TusPyServer.installHint)"))
+    func `files are uploaded, and go on where they were`() async throws {
+        let server = try TusPyServer()
+        let directory = try TemporaryDirectory(prefix: "convoy-put")
+        var random = SplitMix64(seed: 1)
+        let bytes = random.data(count: 2_500_000)
+        try bytes.write(to: directory.file("film.bin"))
+        try Data("short".utf8).write(to: directory.file("note.txt"))
+        let bench = directory.url.path
+        let both = try await ToolProcess.run(
+            ["put", "\(bench)/film.bin", "\(bench)/note.txt", server.url.absoluteString], in: directory.url)
+        #expect(both.status == 0, "\(both.errors)")
+        #expect(both.output.contains("2 uploaded") || both.errors.contains("2 uploaded"))
+        let parts = try await ToolProcess.run(
+            ["put", "--json", "--tus", "--parallel", "2", "\(bench)/film.bin", server.url.absoluteString], in: directory.url)
+        #expect(parts.status == 0, "\(parts.errors)")
+        let line = try #require(
+            JSONSerialization.jsonObject(with: Data(parts.output.utf8)) as? [String: Any])
+        #expect(line["bytes"] as? Int == 2_500_000 && line["error"] is NSNull)
+        let place = try #require((line["upload"] as? String).flatMap { URL(string: $0) })
+        #expect(server.stored(place) == bytes)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: bench).sorted() == ["film.bin", "note.txt"])
+    }
+
+    @Test func `what cannot be uploaded has the exit status of its kind`() async throws {
+        let directory = try TemporaryDirectory(prefix: "convoy-put")
+        let port = try LoopbackPort.free()
+        try Data("short".utf8).write(to: directory.file("note.txt"))
+        let bench = directory.url.path
+        func status(_ arguments: [String]) async throws -> Int32 {
+            try await ToolProcess.run(["put"] + arguments, in: directory.url).status
+        }
+        #expect(try await status([]) == 2)
+        #expect(try await status(["\(bench)/note.txt"]) == 2)
+        #expect(try await status(["--chunk", "x", "\(bench)/note.txt", "http://127.0.0.1:\(port)/"]) == 2)
+        #expect(try await status(["--tus", "--plain", "\(bench)/note.txt", "http://127.0.0.1:\(port)/"]) == 2)
+        #expect(try await status(["\(bench)/none", "http://127.0.0.1:\(port)/"]) == 8)
+        #expect(try await status(["\(bench)/note.txt", "http://127.0.0.1:\(port)/"]) == 4)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: bench) == ["note.txt"])
+    }
+}
