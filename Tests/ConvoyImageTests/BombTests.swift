@@ -23,7 +23,7 @@ import Testing
                 with: [0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]),
             .xbm: Data("#define a_width 30000\n#define a_height 30000\nstatic char a_bits[] = {0};".utf8),
         ]
-        #expect(bombs.count == ImageFormat.allCases.count)
+        #expect(Set(bombs.keys).isSuperset(of: Samples.formats))
         let before = ProcessMeters.peakResidentKilobytes
         for (format, bomb) in bombs {
             for _ in 0..<20 {
@@ -64,7 +64,7 @@ import Testing
         for body in bodies { #expect(limit(failure(body, serializer)) == .pixelCount) }
     }
 
-    @Test(arguments: ImageFormat.allCases)
+    @Test(arguments: Samples.formats)
     func `A decoder that finds another size than the layout's is stopped before it allocates`(
         format: ImageFormat
     ) throws {

@@ -17,19 +17,20 @@ import Testing
         let gate = TestServer.Gate()
         try rig.serve("/one", 77, gate: gate)
         let processor = CountingProcessor()
-        let log = LoadLog<Int>()
-        for _ in 0..<100 {
+        let log = LoadLog<(load: Int, number: Int)>()
+        for load in 0..<100 {
             rig.downloader.load(rig.request("/one", processors: [processor]), on: rig.queue) { result in
-                log.add((try? result.get()).map(ImageRig.number) ?? -1)
+                log.add((load, (try? result.get()).map(ImageRig.number) ?? -1))
             }
         }
         _ = try await rig.server.waitForRequests(count: 1)
         gate.open()
         try await waitUntil("100 completions") { log.entries.count == 100 }
-        #expect(log.entries.allSatisfy { $0 == 77 })
+        #expect(log.entries.map(\.number) == Array(repeating: 77, count: 100))
+        #expect(log.entries.map(\.load) == Array(0..<100), "in the order of the loads")
         #expect(rig.server.requests("/one").count == 1 && processor.count == 1)
         let accept = try #require(rig.server.requests("/one").first?.headers["Accept"])
-        #expect(accept.contains("image/*") && accept.contains("image/webp"))
+        #expect(accept.contains("image/*") && accept.contains("image/webp") == Samples.formats.contains(.webp))
         #expect(rig.server.requests("/one").first?.headers["User-Agent"] != nil)
         // Once more, from memory: not before this returns, and without a request.
         try await rig.waitUntilIdle()

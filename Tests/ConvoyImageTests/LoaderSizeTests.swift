@@ -82,7 +82,7 @@ import Testing
         return body
     }
 
-    @Test(arguments: ImageFormat.allCases)
+    @Test(arguments: Samples.formats)
     func `The size in a layout is the one that the loader finds`(format: ImageFormat) throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("LoaderSizeTests: \(format), seed \(seed)")

@@ -135,6 +135,7 @@ extension ImageLayout {
         let (width, height) = try items.primarySize()
         try limits.check(width: width, height: height)
         guard try items.areExtentsInside(body) else { throw .truncated }
+        try items.checkBitstreams(body, limits: limits)
         return ImageLayout(.avif, width: width, height: height, pieces: [.range(0..<body.count)])
     }
 
@@ -179,6 +180,9 @@ private struct AVIFItems {
     /// The properties of the items.
     private var properties: [Int: [Int]] = [:]
     private var extents: [Range<Int>] = []
+    /// The items that are AV1 images, and where the bytes of all begin.
+    private var coded: Set<Int> = []
+    private var starts: [Int: Range<Int>] = [:]
 
     mutating func read(_ body: ImageBytes, _ box: ImageLayout.Box, limits: ImageLimits) throws(ImageFault) {
         let start = box.content.lowerBound
@@ -193,6 +197,7 @@ private struct AVIFItems {
                 default: break
                 }
             }
+        case "iinf": try readTypes(body, box.content)
         case "iloc": try readPlaces(body, box.content)
         default: break
         }
@@ -231,6 +236,29 @@ private struct AVIFItems {
         guard offset <= range.upperBound else { throw .malformed("properties beyond their box") }
     }
 
+    /// ISO/IEC 14496-12, section 8.11.6.
+    private mutating func readTypes(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
+        let isShort = try body.byte(range.lowerBound) == 0
+        let first = range.lowerBound + (isShort ? 6 : 8)
+        guard first <= range.upperBound else { throw .malformed("no items") }
+        for entry in try ImageLayout.boxes(body, first..<range.upperBound) {
+            let start = entry.content.lowerBound
+            let version = try body.byte(start)
+            guard version == 2 || version == 3 else { continue }
+            let item = try body.number(version == 2 ? 2 : 4, at: start + 4, bigEndian: true)
+            if body.starts(with: Array("av01".utf8), at: start + (version == 2 ? 8 : 10)) { coded.insert(item) }
+        }
+    }
+
+    /// Checks the size in the bitstreams: what a decoder allocates is theirs, whatever the properties say.
+    func checkBitstreams(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) {
+        for item in coded {
+            guard let range = starts[item] else { throw .malformed("an image without bytes") }
+            let (width, height) = try AV1SequenceHeader.size(body, range.clamped(to: 0..<body.count))
+            try limits.check(width: width, height: height)
+        }
+    }
+
     /// ISO/IEC 14496-12, section 8.11.3.
     private mutating func readPlaces(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
         let start = range.lowerBound
@@ -255,7 +283,7 @@ private struct AVIFItems {
         let count = try next(version < 2 ? 2 : 4)
         for _ in 0..<count {
             guard offset < range.upperBound else { throw .malformed("fewer items than announced") }
-            _ = try next(version < 2 ? 2 : 4)
+            let item = try next(version < 2 ? 2 : 4)
             let method = version == 0 ? 0 : try next(2) & 15
             _ = try next(2)
             let base = try next(baseSize)
@@ -265,7 +293,9 @@ private struct AVIFItems {
                 let place = try base + next(offsetSize)
                 let length = try next(lengthSize)
                 // Other methods count from a place inside of the description.
-                if method == 0 { extents.append(place..<(place + length)) }
+                guard method == 0 else { continue }
+                extents.append(place..<(place + length))
+                if starts[item] == nil { starts[item] = place..<(place + length) }
             }
         }
         guard offset <= range.upperBound else { throw .malformed("items beyond their box") }
@@ -284,6 +314,83 @@ private struct AVIFItems {
     func areExtentsInside(_ body: ImageBytes) throws(ImageFault) -> Bool {
         guard !extents.isEmpty else { throw .malformed("an image without bytes") }
         return extents.allSatisfy { $0.upperBound <= body.count }
+    }
+}
+
+/// The largest size of the frames of an AV1 bitstream (AV1 specification, section 5.5).
+private struct AV1SequenceHeader {
+    private let body: ImageBytes
+    private var bit: Int
+
+    /// The size in the first sequence header of an item.
+    static func size(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) -> (width: Int, height: Int) {
+        var offset = range.lowerBound
+        // A temporal delimiter and padding may come before it.
+        for _ in 0..<16 where offset < range.upperBound {
+            let header = try body.byte(offset)
+            offset += header & 0x04 != 0 ? 2 : 1
+            var size = range.upperBound - offset
+            if header & 0x02 != 0 {
+                size = 0
+                for index in 0..<5 {
+                    let byte = try body.byte(offset)
+                    offset += 1
+                    size |= (byte & 0x7F) << (7 * index)
+                    if byte & 0x80 == 0 { break }
+                }
+            }
+            if header >> 3 & 15 == 1 {
+                var reader = AV1SequenceHeader(body: body, bit: offset * 8)
+                return try reader.size()
+            }
+            offset += size
+        }
+        throw .malformed("a bitstream without a header")
+    }
+
+    private mutating func number(_ bits: Int) throws(ImageFault) -> Int {
+        var value = 0
+        for _ in 0..<bits {
+            value = value << 1 | (try body.byte(bit / 8)) >> (7 - bit % 8) & 1
+            bit += 1
+        }
+        return value
+    }
+
+    private mutating func size() throws(ImageFault) -> (width: Int, height: Int) {
+        _ = try number(4)
+        if try number(1) == 1 { _ = try number(5) } else { try skipOperatingPoints() }
+        let widthBits = try number(4) + 1
+        let heightBits = try number(4) + 1
+        return (try number(widthBits) + 1, try number(heightBits) + 1)
+    }
+
+    private mutating func skipOperatingPoints() throws(ImageFault) {
+        var delayBits = 0
+        if try number(1) == 1 {
+            _ = try number(32)
+            _ = try number(32)
+            if try number(1) == 1 {
+                var zeros = 0
+                while try number(1) == 0 {
+                    zeros += 1
+                    guard zeros < 32 else { throw .malformed("a number without an end") }
+                }
+                _ = try number(zeros)
+            }
+            if try number(1) == 1 {
+                delayBits = try number(5) + 1
+                _ = try number(32)
+                _ = try number(10)
+            }
+        }
+        let hasDisplayDelay = try number(1) == 1
+        for _ in 0...(try number(5)) {
+            _ = try number(12)
+            if try number(5) > 7 { _ = try number(1) }
+            if delayBits > 0, try number(1) == 1 { _ = try number(2 * delayBits + 1) }
+            if hasDisplayDelay, try number(1) == 1 { _ = try number(4) }
+        }
     }
 }
 #endif

@@ -34,6 +34,8 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
     nonisolated(unsafe) var place: (job: ImageJob, variant: ImageVariant)?
     /// The priority that counts in `place`. Guarded by the downloader's lock.
     nonisolated(unsafe) var countedLevel = 0
+    /// The order in which the loads of an image began. Guarded by the downloader's lock.
+    nonisolated(unsafe) var number = 0
     let wantsProgress: Bool
     let wantsPreview: Bool
 
@@ -117,5 +119,10 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 
     /// Hashes the receipt's identity.
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+extension Collection<ImageDownloadReceipt> {
+    /// In the order in which the loads began.
+    var inOrder: [ImageDownloadReceipt] { sorted { $0.number < $1.number } }
 }
 #endif

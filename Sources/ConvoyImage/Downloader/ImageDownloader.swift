@@ -39,7 +39,8 @@ public final class ImageDownloader: Sendable {
 
     /// Settings of a downloader.
     public struct Configuration: Sendable {
-        /// How many transfers run at the same time: 8 unless set, and at least 1. As many bodies at most wait for being decoded.
+        /// How many transfers run at the same time: 8 unless set, and at least 1. With those that are decoded, there are
+        /// as many bodies in memory at most, and one more for each processor.
         public var maximumActiveDownloads = 8
         /// Which of the waiting downloads begins first.
         public var prioritization = Prioritization.fifo
@@ -70,7 +71,8 @@ public final class ImageDownloader: Sendable {
     public let configuration: Configuration
 
     /// Decodes images, on as many threads as there are processors, of all downloaders.
-    private static let workers = BlockingWorkers(limit: max(1, ProcessInfo.processInfo.activeProcessorCount))
+    private static let workers = BlockingWorkers(limit: workerCount)
+    private static let workerCount = max(1, ProcessInfo.processInfo.activeProcessorCount)
     let jobs = Locked(ImageJobs())
     /// Where operations report their ends. Nothing there takes long.
     private let queue = DispatchQueue(label: "Convoy.Images")
@@ -221,13 +223,13 @@ public final class ImageDownloader: Sendable {
             } else if configuration.prioritization == .lifo || job.level != before {
                 jobs.requeue(job)
             }
-            if case .transferring(let operation) = job.phase {
-                joined = (job, operation)
-                operation.queuePriority = PriorityLevel.priority(job.level)
-            }
+            if case .transferring(let operation) = job.phase { joined = (job, operation) }
         }
         if let stored { return receipt.end(with: .success(stored)) }
-        if let (job, operation) = joined { follow(operation, of: job) }
+        if let (job, operation) = joined {
+            passPriority(to: job)
+            follow(operation, of: job)
+        }
         if decodes { ImageDownloader.workers.perform { [self] in decodeNext() } }
         startWaiting()
     }
@@ -236,7 +238,10 @@ public final class ImageDownloader: Sendable {
     private func startWaiting() {
         while let job = jobs.withLock({ jobs -> ImageJob? in
             let limit = max(1, configuration.maximumActiveDownloads)
-            guard jobs.running < limit, jobs.decoding < limit else { return nil }
+            // No more bodies are in memory than may arrive at the same time, and one for each decoding thread.
+            guard jobs.running < limit, jobs.running + jobs.decoding < limit + ImageDownloader.workerCount else {
+                return nil
+            }
             return jobs.startNext(configuration.prioritization)
         }) {
             start(job)
@@ -268,27 +273,27 @@ public final class ImageDownloader: Sendable {
                 return false
             }
             job.phase = .transferring(operation)
-            operation.queuePriority = PriorityLevel.priority(job.level)
             return true
         }
         // Given up while the operation was made; the next one may start.
         guard isWanted else { return }
+        passPriority(to: job)
         follow(operation, of: job)
         manager.enqueue(operation)
     }
 
     private func transferDidEnd(_ job: ImageJob, _ response: HTTPURLResponse?, _ data: Data?, _ error: (any Error)?) {
-        var variants: [ImageVariant] = []
         var failed: [ImageDownloadReceipt] = []
-        jobs.withLock { jobs in
+        // The forms are released outside the lock, as their processors are a program's.
+        let (variants, decodes) = jobs.withLock { jobs -> ([ImageVariant], Bool) in
             jobs.transferDidEnd()
-            guard case .transferring = job.phase else { return }
+            guard case .transferring = job.phase else { return ([], false) }
+            let variants = Array(job.variants.values)
             if let data, !data.isEmpty {
                 jobs.beginDecoding(job, data, response)
-                variants = Array(job.variants.values)
-                return
+                return (variants, true)
             }
-            for variant in job.variants.values {
+            for variant in variants {
                 for receipt in variant.receipts {
                     failed.append(receipt)
                     job.remove(receipt, from: variant)
@@ -296,12 +301,13 @@ public final class ImageDownloader: Sendable {
             }
             job.variants = [:]
             _ = jobs.giveUp(job)
+            return (variants, false)
         }
         if !failed.isEmpty {
             let error = error ?? ImageFault.empty.error(for: response, data: Data())
-            for receipt in failed { receipt.end(with: .failure(error)) }
+            for receipt in failed.inOrder { receipt.end(with: .failure(error)) }
         }
-        for _ in variants { ImageDownloader.workers.perform { [self] in decodeNext() } }
+        if decodes { for _ in variants { ImageDownloader.workers.perform { [self] in decodeNext() } } }
         startWaiting()
     }
 
@@ -324,7 +330,7 @@ public final class ImageDownloader: Sendable {
             _ = jobs.remove(variant, of: job)
             return receipts
         }
-        for receipt in receipts { receipt.end(with: result) }
+        for receipt in receipts.inOrder { receipt.end(with: result) }
         startWaiting()
     }
 
@@ -342,8 +348,11 @@ public final class ImageDownloader: Sendable {
 
     /// Removes a cancelled load.
     func leave(_ receipt: ImageDownloadReceipt) {
+        var left: (job: ImageJob, variant: ImageVariant)?
         let operation = jobs.withLock { jobs -> HTTPRequestOperation? in
-            guard let (job, variant) = receipt.place else { return nil }
+            // Released outside the lock, as its processors are a program's.
+            left = receipt.place
+            guard let (job, variant) = left else { return nil }
             let (before, formBefore) = (job.level, variant.level)
             job.remove(receipt, from: variant)
             if !variant.receipts.isEmpty {
@@ -355,21 +364,35 @@ public final class ImageDownloader: Sendable {
             return jobs.remove(variant, of: job)
         }
         operation?.cancel()
+        if let left { passPriority(to: left.job) }
         startWaiting()
     }
 
     /// Moves what a receipt waits for.
     func priorityDidChange(_ receipt: ImageDownloadReceipt) {
-        jobs.withLock { jobs in
-            guard let (job, variant) = receipt.place else { return }
+        let moved = jobs.withLock { jobs -> ImageJob? in
+            guard let (job, variant) = receipt.place else { return nil }
             // Read here, so that the last of several changes counts.
             let level = PriorityLevel.of(receipt.priority)
             let (before, formBefore) = (job.level, variant.level)
             job.move(receipt, in: variant, to: level)
             if variant.level != formBefore { jobs.requeue(variant) }
-            guard job.level != before else { return }
+            guard job.level != before else { return nil }
             jobs.requeue(job)
-            if case .transferring(let operation) = job.phase { operation.queuePriority = PriorityLevel.priority(job.level) }
+            return job
+        }
+        if let moved { passPriority(to: moved) }
+    }
+
+    /// Gives the operation of a job its priority, which another thread may change meanwhile.
+    private func passPriority(to job: ImageJob) {
+        while true {
+            let (operation, level) = jobs.withLock { _ -> (HTTPRequestOperation?, Int) in
+                guard case .transferring(let operation) = job.phase else { return (nil, 0) }
+                return (operation, job.level)
+            }
+            guard let operation, operation.queuePriority != PriorityLevel.priority(level) else { return }
+            operation.queuePriority = PriorityLevel.priority(level)
         }
     }
 

@@ -25,6 +25,7 @@ final class ImageJob: @unchecked Sendable {
     var variants: [ExactString: ImageVariant] = [:]
     /// How many receipts have each priority.
     private var counts = [Int](repeating: 0, count: PriorityLevel.count)
+    private var loads = 0
     var reportsProgress = false
     var reportsPreviews = false
     let previews = PreviewPace()
@@ -37,6 +38,8 @@ final class ImageJob: @unchecked Sendable {
     func add(_ receipt: ImageDownloadReceipt, to variant: ImageVariant, level: Int) {
         receipt.place = (self, variant)
         receipt.countedLevel = level
+        loads += 1
+        receipt.number = loads
         counts[level] += 1
         variant.add(receipt, level: level)
     }

@@ -238,18 +238,17 @@ import Testing
 
     @Test func `pairs share a transfer only where all is equal`() throws {
         var random = SplitMix64.printingSeed()
-        let target = try #require(URL(string: url))
         var equal = 0
         for _ in 0..<PropertyBudget.rounds(2_000) {
             let one = Spec.random(&random)
             let other = one.neighbour(&random)
-            func key(_ spec: Spec) throws -> CoalescingTransport.Key {
+            func key(_ spec: Spec) throws -> SharedTransferKey {
                 var configuration = try configuration(spec)
                 // Each operation that was challenged has a record of its own.
                 if spec.user != nil {
                     configuration.authorizer = AuthorizerReference(AuthenticationRecord(CredentialSource()))
                 }
-                return CoalescingTransport.Key(try request(spec), target, configuration)
+                return try #require(SharedTransferKey(request(spec), configuration))
             }
             let shares = try key(one) == key(other)
             // A transfer is shared by those who send the same bytes: that is less than those have in common who may share what
