@@ -127,7 +127,7 @@ import Testing
             #expect(completions.load(ordering: .relaxed) == 1 && outcomes.load(ordering: .relaxed) == 1, "round \(round)")
             #expect(operation.core.withLock { $0.attempt } == nil && operation.isDelivered)
             // What comes now comes too late.
-            operation.end(attempt, with: .succeeded("late"))
+            operation.end(attempt, with: .succeeded("late", data: nil))
             let object = operation.core.withLock { core -> String? in
                 if case .made(let box) = core.object { box.object as? String } else { nil }
             }
