@@ -34,6 +34,77 @@ import Testing
         }
     }
 
+    @Test func `The frames of a WebP are drawn as it says`() throws {
+        guard Samples.formats.contains(.webp) else { return }
+        let image = try ImageDecoder.image(Samples.movingWebP, ImageDecoding(allowsAnimation: true))
+        let frames = try #require(image.animation?.frames)
+        #expect(frames.count == 4 && image.animation?.loopCount == 0)
+        for (number, frame) in frames.enumerated() {
+            for y in 0..<16 {
+                for x in 0..<20 {
+                    let isInside =
+                        (3 * number..<3 * number + 6).contains(x) && (2 * number..<2 * number + 6).contains(y)
+                    let pixel = [UInt8](frame.image.pixels[(y * 20 + x) * 4..<(y * 20 + x) * 4 + 4])
+                    let expected = isInside ? [200, UInt8(60 * number), 50, UInt8(255 - 60 * number)] : [0]
+                    #expect(isInside ? pixel == expected : pixel[3] == 0, "frame \(number), \(x), \(y): \(pixel)")
+                }
+            }
+        }
+    }
+
+    @Test func `Blending, replacing and clearing are those of the specification`() throws {
+        var canvas = WebPCanvas(ImageSize(width: 2, height: 1))
+        func draw(_ pixel: [UInt8], at left: Int, blended: Bool, disposed: Bool = false) throws -> [UInt8] {
+            let size = ImageSize(width: 1, height: 1)
+            let frame = WebPFrame(
+                left: left, top: 0, size: size, isBlended: blended, isDisposed: disposed, milliseconds: 0,
+                bitstream: 0..<0)
+            canvas.draw(frame, try Image(size: size, hasAlpha: pixel.count == 4, pixels: Data(pixel)))
+            return [UInt8](canvas.image.pixels)
+        }
+        #expect(try draw([10, 20, 30], at: 0, blended: true) == [10, 20, 30, 255, 0, 0, 0, 0])
+        #expect(try draw([110, 120, 130, 0], at: 0, blended: true) == [10, 20, 30, 255, 0, 0, 0, 0])
+        #expect(try draw([110, 120, 130, 51], at: 0, blended: true) == [30, 40, 50, 255, 0, 0, 0, 0])
+        #expect(try draw([110, 120, 130, 51], at: 0, blended: false) == [110, 120, 130, 51, 0, 0, 0, 0])
+        #expect(try draw([1, 2, 3, 255], at: 1, blended: true, disposed: true) == [110, 120, 130, 51, 1, 2, 3, 255])
+        #expect(try draw([7, 7, 7, 128], at: 0, blended: false) == [7, 7, 7, 128, 0, 0, 0, 0])
+        #expect(try draw([7, 7, 7, 127], at: 1, blended: true) == [7, 7, 7, 128, 7, 7, 7, 127])
+    }
+
+    @Test func `An animation takes the memory of two frames beside those that are delivered`() throws {
+        guard Samples.formats.contains(.webp), ProcessMeters.resetPeak() else { return }
+        let still = try Samples.plain("webp", width: 1000, height: 1000)
+        let chunk = still.dropFirst(12)
+        try #require(chunk.starts(with: Data("VP8 ".utf8)))
+        func number(_ value: Int, _ count: Int) -> Data { Data((0..<count).map { UInt8(value >> ($0 * 8) & 255) }) }
+        var content = Data("WEBPVP8X".utf8) + number(10, 4) + number(2, 4) + number(999, 3) + number(999, 3)
+        content += Data("ANIM".utf8) + number(6, 4) + number(0, 6)
+        for _ in 0..<60 {
+            content += Data("ANMF".utf8) + number(16 + chunk.count, 4) + number(0, 6) + number(999, 3) + number(999, 3)
+            content += number(40, 3) + number(0, 1) + chunk
+        }
+        let body = Data("RIFF".utf8) + number(content.count, 4) + content
+        let before = ProcessMeters.peakResidentKilobytes
+        let image = try ImageDecoder.image(
+            body, ImageDecoding(size: ImageSize(width: 100, height: 100), allowsAnimation: true))
+        #expect(image.animation?.frames.count == 60 && image.size == ImageSize(width: 100, height: 100))
+        let taken = ProcessMeters.peakResidentKilobytes - before
+        print("ImageFormsTests: \(taken) kB for an animation whose frames have 240,000")
+        #expect(taken < 60_000 || ProcessMeters.holdsOnToFreedMemory)
+    }
+
+    @Test func `An animation of very many frames is its first one`() throws {
+        // A GIF of one pixel, whose frames take twenty bytes each.
+        let gif = Samples.animatedGIF
+        let start = try #require(gif.range(of: Data([0x21, 0xF9, 4]))?.lowerBound)
+        let next = try #require(gif[(start + 3)...].range(of: Data([0x21, 0xF9, 4]))?.lowerBound)
+        var body = gif.prefix(start)
+        for _ in 0..<AnimationTiming.mostFrames + 1 { body += gif[start..<next] }
+        let image = try ImageDecoder.image(
+            body + [0x3B], ImageDecoding(limits: ImageLimits(maximumAnimationPixelCount: .max), allowsAnimation: true))
+        #expect(image.animation == nil && image.pixels.prefix(3) == Data([255, 0, 0]))
+    }
+
     @Test(arguments: [ImageFormat.gif, .webp].filter(Samples.formats.contains))
     func `A damaged animation is an error or an image, and never a crash`(format: ImageFormat) throws {
         let body = format == .gif ? Samples.animatedGIF : Samples.animatedWebP

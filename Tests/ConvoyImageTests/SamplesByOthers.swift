@@ -33,7 +33,15 @@ extension Samples {
         DwAAAC8LwAEABxDR//4HIqL/AQA=
         """)
 
-    /// The same as a GIF.
+    /// 20 x 16, four frames, of which each has a square of 6 x 6 at another place and with another alpha, and nothing else.
+    static let movingWebP = decoded(
+        """
+        UklGRu4AAABXRUJQVlA4WAoAAAASAAAAEwAADwAAQU5JTQYAAAAAAAAAAABBTk1GKAAAAAAAAAAAAAUAAAUAACgAAANWUDhMEAAAAC8FQAEABxBF
+        rkz/AxHR/wBBTk1GLAAAAAEAAAEAAAYAAAUAADIAAANWUDhMEwAAAC8GQAEQDzA8gzwyMxzwqF9E/wMAQU5NRioAAAADAAACAAAFAAAFAAA8AAAD
+        VlA4TBEAAAAvBUABEAdQvCJXpoeBiOh/AABBTk1GLAAAAAQAAAMAAAYAAAUAAEYAAAJWUDhMEwAAAC8GQAEQDzC0gzwysxTwqF9E/wMA
+        """)
+
+    /// The same as the first animation, as a GIF.
     static let animatedGIF = decoded(
         """
         R0lGODlhDAAIAIEAAP8AAAAAAAAAAAAAACH/C05FVFNDQVBFMi4wAwECAAAh+QQABQAAACwAAAAADAAIAAAIEgABCBxIsKDBgwgTKlzIsGHBgAAh

@@ -75,14 +75,10 @@ enum ImageDecoder {
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> Image {
         if layout.decoder == .xbm { return decoding.reduce(try XBMDecoder.image(layout, in: body, limits: decoding.limits)) }
-        if decoding.allowsAnimation, let image = try animation(layout, in: body, decoding) { return image }
-        // Used when the loader has gone: pixels that it still holds would have to be copied.
-        var pixbuf = try withLoader(layout, layout.pieces, in: body, decoding) { loader throws(ImageFault) in
-            guard let decoded = gdk_pixbuf_loader_get_pixbuf(loader), let pixbuf = convoy_pixbuf_ref(decoded) else {
-                throw .truncated
-            }
-            return pixbuf
-        }
+        let isAnimated = decoding.allowsAnimation && isWithinLimits(layout.timing, layout, decoding)
+        if !layout.frames.isEmpty { return try frames(layout, in: body, decoding, all: isAnimated) }
+        if isAnimated, let image = try animation(layout, in: body, decoding) { return image }
+        var pixbuf = try pixbuf(layout, layout.pieces, in: body, decoding)
         // Five to eight are turned by a quarter.
         let orientation = gdk_pixbuf_get_option(pixbuf, "orientation").flatMap { Int(String(cString: $0)) } ?? 1
         let isTurned = decoding.appliesOrientation && orientation >= 5
@@ -98,17 +94,51 @@ enum ImageDecoder {
         return ImageScaler.reduce(image, to: decoding.target(of: whole))
     }
 
-    /// An image with all of its frames; nil for a single image, and for an animation beyond the limits.
+    /// The single image of a file, with a reference for the caller.
+    private static func pixbuf(
+        _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
+    ) throws(ImageFault) -> OpaquePointer {
+        // Used when the loader has gone: pixels that it still holds would have to be copied.
+        try withLoader(layout, pieces, in: body, decoding) { loader throws(ImageFault) in
+            guard let decoded = gdk_pixbuf_loader_get_pixbuf(loader), let pixbuf = convoy_pixbuf_ref(decoded) else {
+                throw .truncated
+            }
+            return pixbuf
+        }
+    }
+
+    /// Whether there are several frames, and all of them may be decoded.
+    private static func isWithinLimits(_ timing: AnimationTiming, _ layout: ImageLayout, _ decoding: ImageDecoding) -> Bool {
+        let whole = ImageSize(width: layout.width, height: layout.height)
+        let target = decoding.target(of: whole)
+        let count = timing.durations.count
+        return count > 1 && count <= decoding.limits.maximumAnimationPixelCount / (target.width * target.height)
+            && count <= decoding.limits.maximumPassedPixelCount / (whole.width * whole.height)
+    }
+
+    /// The frames of a WebP: all of them, or the first one.
+    private static func frames(
+        _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding, all: Bool
+    ) throws(ImageFault) -> Image {
+        var canvas = WebPCanvas(ImageSize(width: layout.width, height: layout.height))
+        var shown: [ImageAnimation.Frame] = []
+        for (frame, duration) in zip(layout.frames, all ? layout.timing.durations : [0]) {
+            if decoding.isCancelled() { throw .cancelled }
+            let drawn = try image(taking: try pixbuf(layout, [frame.file(in: body)], in: body, decoding), layout)
+            guard drawn.size == frame.size else { throw .malformed("a frame of another size than its image") }
+            canvas.draw(frame, drawn)
+            shown.append(ImageAnimation.Frame(image: decoding.reduce(canvas.image), duration: duration))
+        }
+        guard var image = shown.first?.image else { throw .truncated }
+        if shown.count > 1 { image.animation = ImageAnimation(frames: shown, loopCount: layout.timing.loopCount) }
+        return image
+    }
+
+    /// A GIF with all of its frames; nil if the decoder finds one only.
     private static func animation(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> Image? {
         let durations = layout.timing.durations
-        guard durations.count > 1 else { return nil }
-        let whole = ImageSize(width: layout.width, height: layout.height)
-        let target = decoding.target(of: whole)
-        guard durations.count <= decoding.limits.maximumAnimationPixelCount / (target.width * target.height),
-            durations.count <= decoding.limits.maximumPassedPixelCount / (whole.width * whole.height)
-        else { return nil }
         var still = decoding
         still.allowsAnimation = false
         return try withLoader(layout, layout.animationPieces, in: body, still) { loader throws(ImageFault) -> Image? in
@@ -130,14 +160,10 @@ enum ImageDecoder {
                     throw .malformed("frames of different sizes")
                 }
                 frames.append(ImageAnimation.Frame(image: frame, duration: duration))
-                if layout.format == .webp {
-                    time += Int64(layout.timing.milliseconds[number])
-                } else {
-                    // How long the frame is still shown; -1 for ever.
-                    let left = gdk_pixbuf_animation_iter_get_delay_time(iterator)
-                    guard left >= 0 else { break }
-                    time += Int64(max(1, left)) + (number == 0 ? 1 : 0)
-                }
+                // How long the frame is still shown; -1 for ever.
+                let left = gdk_pixbuf_animation_iter_get_delay_time(iterator)
+                guard left >= 0 else { break }
+                time += Int64(max(1, left)) + (number == 0 ? 1 : 0)
                 _ = convoy_animation_advance(iterator, time * 1000)
             }
             guard frames.count > 1, var image = frames.first?.image else { return nil }

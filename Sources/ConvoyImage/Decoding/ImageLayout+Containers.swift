@@ -9,6 +9,7 @@ extension ImageLayout {
         var canvas: (width: Int, height: Int)?
         var isAnimation = false
         var timing = AnimationTiming()
+        var frames: [WebPFrame] = []
         var offset = 12
         while offset < end {
             guard end - offset >= 8 else { throw .malformed("a chunk without a size") }
@@ -29,7 +30,9 @@ extension ImageLayout {
                 timing.loopCount = try body.number(2, at: offset + 12)
             case "ANMF":
                 guard isAnimation, let canvas else { throw .malformed("a frame out of place") }
-                timing.addFrame(milliseconds: try frame(body, content, canvas, limits))
+                let frame = try frame(body, content, canvas)
+                timing.addFrame(milliseconds: frame.milliseconds)
+                if frames.count < AnimationTiming.mostFrames { frames.append(frame) }
             case "VP8 ", "VP8L":
                 guard layout == nil, !isAnimation else { throw .malformed("a second image") }
                 let (width, height) = try bitstreamSize(body, at: offset, size)
@@ -40,23 +43,19 @@ extension ImageLayout {
             }
             offset += 8 + padded
         }
-        if isAnimation, let canvas, !timing.durations.isEmpty {
+        if isAnimation, let canvas, !frames.isEmpty {
             layout = ImageLayout(.webp, width: canvas.width, height: canvas.height, pieces: [])
         }
         guard var layout else { throw .malformed("no image") }
         layout.pieces = [.range(0..<end)]
-        if timing.durations.count > 1 {
-            // The decoder's first image of an animation is its first frame, for which it needs no other.
-            layout.timing = timing
-            layout.animationPieces = layout.pieces
-        }
+        (layout.frames, layout.timing) = (frames, timing)
         return layout
     }
 
-    /// Checks a frame, and returns how long it is shown, in milliseconds.
+    /// A frame, which lies within the canvas.
     private static func frame(
-        _ body: ImageBytes, _ content: Range<Int>, _ canvas: (width: Int, height: Int), _ limits: ImageLimits
-    ) throws(ImageFault) -> Int {
+        _ body: ImageBytes, _ content: Range<Int>, _ canvas: (width: Int, height: Int)
+    ) throws(ImageFault) -> WebPFrame {
         guard content.count >= 24 else { throw .malformed("a frame without an image") }
         let start = content.lowerBound
         let left = try body.number(3, at: start) * 2
@@ -66,18 +65,28 @@ extension ImageLayout {
         guard left + width <= canvas.width, top + height <= canvas.height else {
             throw .malformed("a frame beyond the image")
         }
+        let flags = try body.byte(start + 15)
+        var alpha: Range<Int>?
         var offset = start + 16
         while offset < content.upperBound {
             guard content.upperBound - offset >= 8 else { throw .malformed("a chunk without a size") }
             let size = try body.number(4, at: offset + 4)
             guard size + size & 1 <= content.upperBound - offset - 8 else { throw .malformed("a chunk beyond its frame") }
-            if ["VP8 ", "VP8L"].contains(body.text(offset..<(offset + 4))) {
+            let chunk = offset..<(offset + 8 + size + size & 1)
+            switch body.text(offset..<(offset + 4)) {
+            case "ALPH": alpha = chunk
+            case "VP8 ", "VP8L":
                 guard try bitstreamSize(body, at: offset, size) == (width, height) else {
                     throw .malformed("a frame of another size than its image")
                 }
-                return try body.number(3, at: start + 12)
+                let frameSize = ImageSize(width: width, height: height)
+                return WebPFrame(
+                    left: left, top: top, size: frameSize, isBlended: flags & 2 == 0, isDisposed: flags & 1 == 1,
+                    milliseconds: try body.number(3, at: start + 12),
+                    alpha: alpha, bitstream: chunk)
+            default: break
             }
-            offset += 8 + size + size & 1
+            offset = chunk.upperBound
         }
         throw .malformed("a frame without an image")
     }

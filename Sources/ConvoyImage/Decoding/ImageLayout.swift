@@ -37,6 +37,8 @@ struct ImageLayout {
     var timing = AnimationTiming()
     /// What the decoder gets for an animation.
     var animationPieces: [Piece] = []
+    /// The frames of a WebP, each of which is decoded alone.
+    var frames: [WebPFrame] = []
 
     init(_ format: ImageFormat, width: Int, height: Int, pieces: [Piece]) {
         self.format = format
@@ -79,16 +81,18 @@ struct ImageLayout {
 
 /// How the frames of an animation are shown, as its body says.
 struct AnimationTiming {
-    /// How long each frame is shown, in seconds.
+    /// How long each frame is shown, in seconds; none, if there are too many frames.
     private(set) var durations: [Double] = []
-    /// The same as in the body.
-    private(set) var milliseconds: [Int] = []
+    private var isTooLong = false
+    /// A frame may take ten bytes in a body, and thousands of times as much as an image.
+    static let mostFrames = 10_000
     /// How often; 0 for ever.
     var loopCount = 1
 
     /// Adds a frame. Browsers show frames of 10 ms and less for 100 ms, for which animations are made.
     mutating func addFrame(milliseconds: Int) {
-        self.milliseconds.append(milliseconds)
+        if durations.count == Self.mostFrames { (durations, isTooLong) = ([], true) }
+        if isTooLong { return }
         durations.append(milliseconds <= 10 ? 0.1 : max(0.02, Double(milliseconds) / 1000))
     }
 }

@@ -1,0 +1,95 @@
+#if Images
+import CGdkPixbuf
+import Foundation
+
+/// A frame of an animated WebP (RFC 9649, section 2.7.1.1).
+struct WebPFrame {
+    let left: Int
+    let top: Int
+    let size: ImageSize
+    /// Whether it is drawn over what is there, by its alpha; otherwise it replaces that.
+    let isBlended: Bool
+    /// Whether its area is cleared before the next frame.
+    let isDisposed: Bool
+    let milliseconds: Int
+    /// The chunk with the alpha of the image; nil if there is none.
+    var alpha: Range<Int>?
+    /// The chunk with the image.
+    var bitstream: Range<Int>
+
+    /// A file with the frame as its only image. In one piece, as the loader wants all headers at once.
+    func file(in body: UnsafeRawBufferPointer) -> ImageLayout.Piece {
+        func number(_ value: Int, _ count: Int) -> [UInt8] { (0..<count).map { UInt8(value >> ($0 * 8) & 255) } }
+        var content = Array("WEBP".utf8)
+        if let alpha {
+            content += Array("VP8X".utf8) + number(10, 4) + number(0x10, 4)
+            content += number(size.width - 1, 3) + number(size.height - 1, 3)
+            content += body[alpha]
+        }
+        content += body[bitstream]
+        return .bytes(Array("RIFF".utf8) + number(content.count, 4) + content)
+    }
+}
+
+/// The picture of an animation, onto which its frames are drawn. Rows of red, green, blue and alpha.
+///
+/// gdk-pixbuf's loader for WebP decodes all frames of an animation at once, each in the size of the whole. Here one
+/// frame after the other is decoded, so that the memory is that of two.
+struct WebPCanvas {
+    private let size: ImageSize
+    private var pixels: [UInt8]
+    /// The area that is cleared before the next frame.
+    private var disposed: WebPFrame?
+
+    init(_ size: ImageSize) {
+        self.size = size
+        pixels = [UInt8](repeating: 0, count: size.width * size.height * 4)
+    }
+
+    /// What is shown.
+    var image: Image {
+        Image(format: .webp, width: size.width, height: size.height, hasAlpha: true, pixels: Data(pixels))
+    }
+
+    /// Draws a frame, which lies within the canvas.
+    mutating func draw(_ frame: WebPFrame, _ image: Image) {
+        if let disposed { clear(disposed) }
+        disposed = frame.isDisposed ? frame : nil
+        let channels = image.channels
+        let width = size.width
+        pixels.withUnsafeMutableBufferPointer { target in
+            image.pixels.withUnsafeBytes { (source: UnsafeRawBufferPointer) in
+                for y in 0..<frame.size.height {
+                    var from = y * image.bytesPerRow
+                    var to = ((frame.top + y) * width + frame.left) * 4
+                    for _ in 0..<frame.size.width {
+                        let alpha = channels == 4 ? Int(source[from + 3]) : 255
+                        if alpha == 255 || !frame.isBlended {
+                            for channel in 0..<3 { target[to + channel] = source[from + channel] }
+                            target[to + 3] = UInt8(alpha)
+                        } else if alpha > 0 {
+                            // Neither is multiplied by its alpha.
+                            let below = (Int(target[to + 3]) * (255 - alpha) + 127) / 255
+                            let sum = alpha + below
+                            for channel in 0..<3 {
+                                let color = Int(source[from + channel]) * alpha + Int(target[to + channel]) * below
+                                target[to + channel] = UInt8((color + sum / 2) / sum)
+                            }
+                            target[to + 3] = UInt8(sum)
+                        }
+                        from += channels
+                        to += 4
+                    }
+                }
+            }
+        }
+    }
+
+    private mutating func clear(_ frame: WebPFrame) {
+        for y in frame.top..<(frame.top + frame.size.height) {
+            let start = (y * size.width + frame.left) * 4
+            for index in start..<(start + frame.size.width * 4) { pixels[index] = 0 }
+        }
+    }
+}
+#endif
