@@ -173,12 +173,14 @@ final class EventDelivery: Sendable {
                 let event = events[position]
                 position += 1
                 if let call = handlers.event { call(source, event) }
-                guard !handlers.listeners.isEmpty, let listeners = handlers.listeners[event.type] else { continue }
-                for listener in listeners {
-                    // A listener that another one has removed is not called.
-                    if version.load(ordering: .acquiring) != seen, !isListening(listener, event.type) { continue }
-                    listener.call(event)
+                if !handlers.listeners.isEmpty, let listeners = handlers.listeners[event.type] {
+                    for listener in listeners {
+                        // A listener that another one has removed is not called.
+                        if version.load(ordering: .acquiring) != seen, !isListening(listener, event.type) { continue }
+                        listener.call(event)
+                    }
                 }
+                for observer in handlers.observers { observer.call(event) }
             }
         }
         return true

@@ -254,6 +254,23 @@ extension EventSource {
         }
     }
 
+    /// Calls a block with each later event of any type, after the listeners of its type. The rest is as for a listener.
+    package final func addObserver(using observer: @escaping @Sendable (_ event: ServerSentEvent) -> Void) -> Int {
+        feed.delivery.change { state in
+            state.lastNumber += 1
+            let number = state.lastNumber
+            if state.end == nil {
+                state.handlers.observers.append(EventHandlers.Listener(number: number, call: observer))
+            }
+            return number
+        }
+    }
+
+    /// Removes an observer.
+    package final func removeObserver(_ number: Int) {
+        feed.delivery.change { $0.handlers.observers.removeAll { $0.number == number } }
+    }
+
     /// Removes a listener. No call of it starts after this has returned; a running one continues.
     public final func removeListener(_ id: EventListenerID) {
         feed.delivery.change { $0.handlers.remove(id) }
@@ -285,9 +302,11 @@ struct EventHandlers: Sendable {
     var reconnect: (@Sendable (EventSource, EventSourceInterruption) -> Void)?
     /// By event type, in the order of their addition.
     var listeners: [String: [Listener]] = [:]
+    /// Listeners for all types, of views.
+    var observers: [Listener] = []
 
     /// Whether there is a handler or listener for events.
-    var wantsEvents: Bool { event != nil || !listeners.isEmpty }
+    var wantsEvents: Bool { event != nil || !listeners.isEmpty || !observers.isEmpty }
 
     mutating func remove(_ id: EventListenerID) {
         guard var remaining = listeners[id.type] else { return }
