@@ -1,0 +1,258 @@
+#if GTK
+import CGTK
+import ConvoyImage
+import Foundation
+
+/// A reference to an object of GLib, released with this one.
+final class ObjectReference: @unchecked Sendable {
+    let pointer: UnsafeMutableRawPointer
+
+    /// Takes over the caller's reference.
+    init(taking pointer: UnsafeMutableRawPointer) { self.pointer = pointer }
+    /// Adds a reference.
+    init(retaining pointer: UnsafeMutableRawPointer) {
+        self.pointer = pointer
+        _ = convoy_ref(pointer)
+    }
+
+    deinit { convoy_unref(pointer) }
+
+    var opaque: OpaquePointer { OpaquePointer(pointer) }
+}
+
+/// What a widget shows while a picture is loaded, or when it could not be.
+public struct PlaceholderImage: Sendable {
+    enum Content {
+        case empty, unchanged
+        case icon(String)
+        case image(Image)
+        case paintable(ObjectReference)
+    }
+
+    let content: Content
+
+    /// Nothing.
+    public static let empty = PlaceholderImage(content: .empty)
+    /// What the widget has shown before: for a picture that is loaded again, and never for a cell that is used again.
+    public static let unchanged = PlaceholderImage(content: .unchanged)
+    /// An icon of the theme, by its name, in the middle of the widget.
+    public static func icon(_ name: String) -> PlaceholderImage { PlaceholderImage(content: .icon(name)) }
+    /// A decoded image.
+    public static func image(_ image: Image) -> PlaceholderImage { PlaceholderImage(content: .image(image)) }
+    /// A `GdkPaintable`, to which this adds a reference.
+    public static func paintable(_ pointer: UnsafeMutableRawPointer) -> PlaceholderImage {
+        PlaceholderImage(content: .paintable(ObjectReference(retaining: pointer)))
+    }
+}
+
+/// How a picture takes the place of its placeholder. One that was in memory is there at once.
+public struct ImageTransition: Sendable, Hashable {
+    let duration: TimeInterval
+
+    /// At once.
+    public static let none = ImageTransition(duration: 0)
+    /// The picture becomes visible over its placeholder. It is at once where the user has turned animations off
+    /// (`gtk-enable-animations`), and in a widget that is not visible.
+    public static func crossFade(_ duration: TimeInterval = 0.25) -> ImageTransition {
+        ImageTransition(duration: max(0, min(duration, 10)))
+    }
+}
+
+@MainActor enum Paintables {
+    /// A texture that reads the pixels where they are; nil for an image that does not have the pixels that it says.
+    static func texture(of image: Image) -> ObjectReference? {
+        let (rowLength, count) = (image.bytesPerRow, image.pixels.count)
+        guard image.width > 0, image.height > 0, image.width <= Int32.max, image.height <= Int32.max,
+            count / image.height >= rowLength
+        else { return nil }
+        guard let bytes = bytes(of: image.pixels) else { return nil }
+        defer { g_bytes_unref(bytes) }
+        let format = image.hasAlpha ? GDK_MEMORY_R8G8B8A8 : GDK_MEMORY_R8G8B8
+        let (width, height) = (Int32(image.width), Int32(image.height))
+        guard let texture = gdk_memory_texture_new(width, height, format, bytes, gsize(rowLength)) else { return nil }
+        return ObjectReference(taking: UnsafeMutableRawPointer(texture))
+    }
+
+    /// Holds the storage of the data, which is not changed and so stays where it is.
+    private final class Storage {
+        let data: Data
+        init(_ data: Data) { self.data = data }
+    }
+
+    private static func bytes(of data: Data) -> OpaquePointer? {
+        let storage = Storage(data)
+        return storage.data.withUnsafeBytes { buffer -> OpaquePointer? in
+            // The few bytes that `Data` keeps in itself have no lasting address.
+            if buffer.count <= 64 { return g_bytes_new(buffer.baseAddress, gsize(buffer.count)) }
+            return convoy_bytes(
+                buffer.baseAddress, buffer.count,
+                { context in
+                    if let context { Unmanaged<Storage>.fromOpaque(context).release() }
+                }, Unmanaged.passRetained(storage).toOpaque())
+        }
+    }
+
+    private struct IconKey: Hashable {
+        var name: String
+        var (width, height, scale): (Int, Int, Int32)
+        var direction: UInt32
+        var color: [Float]
+        var theme: OpaquePointer?
+    }
+
+    /// Icons that were drawn. All cells of a grid have the same, and finding one in the theme takes milliseconds.
+    private static var icons: [IconKey: ObjectReference] = [:]
+    private static var watchedThemes: Set<OpaquePointer> = []
+
+    /// An icon in the middle of an empty area, in the colour of the widget's text if it is symbolic.
+    static func icon(_ name: String, of widget: Widget, width: Int, height: Int) -> ObjectReference? {
+        let theme = gtk_icon_theme_get_for_display(gtk_widget_get_display(widget.widget))
+        if let theme, watchedThemes.insert(theme).inserted {
+            Signal.connect(UnsafeMutableRawPointer(theme), "changed") { _ in icons = [:] }
+        }
+        var color = GdkRGBA()
+        gtk_style_context_get_color(gtk_widget_get_style_context(widget.widget), &color)
+        // A placeholder is not to be taken for content.
+        color.alpha *= 0.4
+        let key = IconKey(
+            name: name, width: width, height: height, scale: gtk_widget_get_scale_factor(widget.widget),
+            direction: gtk_widget_get_direction(widget.widget).rawValue,
+            color: [color.red, color.green, color.blue, color.alpha], theme: theme)
+        if let icon = icons[key] { return icon }
+        if icons.count >= 64 { icons = [:] }
+        icons[key] = makeIcon(name, of: widget, theme, color, width: width, height: height)
+        return icons[key]
+    }
+
+    private static func makeIcon(
+        _ name: String, of widget: Widget, _ theme: OpaquePointer?, _ color: GdkRGBA, width: Int, height: Int
+    ) -> ObjectReference? {
+        let length = max(16, min(64, min(width, height) / 3))
+        guard
+            let icon = gtk_icon_theme_lookup_icon(
+                theme, name, nil, Int32(length), gtk_widget_get_scale_factor(widget.widget),
+                gtk_widget_get_direction(widget.widget), GtkIconLookupFlags(0))
+        else { return nil }
+        defer { convoy_unref(UnsafeMutableRawPointer(icon)) }
+        return drawing(width: width, height: height) { snapshot in
+            var corner = graphene_point_t(x: Float(width - length) / 2, y: Float(height - length) / 2)
+            gtk_snapshot_translate(snapshot, &corner)
+            withUnsafePointer(to: color) { color in
+                gtk_symbolic_paintable_snapshot_symbolic(icon, snapshot, Double(length), Double(length), color, 1)
+            }
+        }
+    }
+
+    /// A mixture of two: the first one, in the middle, becomes the second.
+    static func mixture(of old: ObjectReference?, and new: ObjectReference, at share: Double) -> ObjectReference? {
+        let width = max(1, Int(gdk_paintable_get_intrinsic_width(new.opaque)))
+        let height = max(1, Int(gdk_paintable_get_intrinsic_height(new.opaque)))
+        return drawing(width: width, height: height) { snapshot in
+            gtk_snapshot_push_cross_fade(snapshot, share)
+            if let old { draw(old, on: snapshot, width: Double(width), height: Double(height)) }
+            gtk_snapshot_pop(snapshot)
+            gdk_paintable_snapshot(new.opaque, snapshot, Double(width), Double(height))
+            gtk_snapshot_pop(snapshot)
+        }
+    }
+
+    private static func draw(_ old: ObjectReference, on snapshot: OpaquePointer, width: Double, height: Double) {
+        let oldWidth = Double(gdk_paintable_get_intrinsic_width(old.opaque))
+        let oldHeight = Double(gdk_paintable_get_intrinsic_height(old.opaque))
+        guard oldWidth > 0, oldHeight > 0 else {
+            return gdk_paintable_snapshot(old.opaque, snapshot, width, height)
+        }
+        let scale = min(width / oldWidth, height / oldHeight)
+        gtk_snapshot_save(snapshot)
+        var corner = graphene_point_t(
+            x: Float((width - oldWidth * scale) / 2), y: Float((height - oldHeight * scale) / 2))
+        gtk_snapshot_translate(snapshot, &corner)
+        gdk_paintable_snapshot(old.opaque, snapshot, oldWidth * scale, oldHeight * scale)
+        gtk_snapshot_restore(snapshot)
+    }
+
+    private static func drawing(width: Int, height: Int, _ draw: (OpaquePointer) -> Void) -> ObjectReference? {
+        guard let snapshot = gtk_snapshot_new() else { return nil }
+        // Something that cannot be seen, so that a drawing of nothing is one, too.
+        var clear = GdkRGBA()
+        var area = graphene_rect_t(
+            origin: graphene_point_t(x: 0, y: 0), size: graphene_size_t(width: Float(width), height: Float(height)))
+        gtk_snapshot_append_color(snapshot, &clear, &area)
+        draw(snapshot)
+        var size = graphene_size_t(width: Float(width), height: Float(height))
+        guard let paintable = gtk_snapshot_free_to_paintable(snapshot, &size) else { return nil }
+        return ObjectReference(taking: UnsafeMutableRawPointer(paintable))
+    }
+}
+
+/// Shows a picture over another one, a bit more of it with each frame.
+@MainActor final class CrossFade {
+    private var ticks: FrameTicks?
+    private var begin: Int64?
+
+    /// Calls `show` with each mixture, and last with the new picture.
+    init(
+        on widget: Widget, from old: ObjectReference?, to new: ObjectReference, lasting duration: TimeInterval,
+        _ show: @escaping @MainActor (ObjectReference) -> Void
+    ) {
+        ticks = FrameTicks.start(widget) { [weak self] time in
+            guard let self else { return false }
+            let begin = begin ?? time
+            self.begin = begin
+            let share = Double(time - begin) / 1_000_000 / duration
+            guard share < 1, let mixture = Paintables.mixture(of: old, and: new, at: share) else {
+                show(new)
+                return false
+            }
+            show(mixture)
+            return true
+        }
+    }
+
+    func cancel() { ticks?.cancel() }
+}
+
+/// Shows the frames of an animation one after the other, while its widget is visible.
+@MainActor final class AnimationPlayer {
+    private let animation: ImageAnimation
+    private let show: @MainActor (ObjectReference) -> Void
+    private var textures: [ObjectReference?]
+    private var index = 0
+    private var rounds = 0
+    private var timer: LoopTimer?
+
+    init(_ animation: ImageAnimation, _ show: @escaping @MainActor (ObjectReference) -> Void) {
+        self.animation = animation
+        self.show = show
+        textures = Array(repeating: nil, count: animation.frames.count)
+    }
+
+    /// Goes on where it was paused.
+    func play() {
+        guard timer == nil, animation.frames.count > 1 else { return }
+        wait()
+    }
+
+    func pause() {
+        timer?.cancel()
+        timer = nil
+    }
+
+    private func wait() {
+        timer = LoopTimer.start(after: max(0.02, animation.frames[index].duration)) { [weak self] in self?.advance() }
+    }
+
+    private func advance() {
+        timer = nil
+        if index == animation.frames.count - 1 {
+            rounds += 1
+            // The last frame stays.
+            if animation.loopCount > 0, rounds >= animation.loopCount { return }
+        }
+        index = (index + 1) % animation.frames.count
+        if textures[index] == nil { textures[index] = Paintables.texture(of: animation.frames[index].image) }
+        if let texture = textures[index] { show(texture) }
+        wait()
+    }
+}
+#endif

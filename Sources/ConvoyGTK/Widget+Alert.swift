@@ -1,0 +1,114 @@
+#if GTK
+import CGTK
+import ConvoyOperations
+import Foundation
+
+extension Widget {
+    /// Shows an alert over a `GtkWindow` if an operation fails. The counterpart of
+    /// `showAlertViewForRequestOperationWithErrorOnCompletion:delegate:` of `UIAlertView`.
+    ///
+    /// The title is the error's description, and the text its suggestion for recovery or else its reason. A cancelled operation
+    /// shows nothing. A window shows one alert at a time: another one waits until the user has closed the first, and the
+    /// same one is shown once.
+    ///
+    /// - Parameters:
+    ///   - operation: is not retained for this. A window that is gone when it fails shows nothing.
+    ///   - button: the text of the button that closes the alert.
+    @MainActor public func showAlert(onErrorOf operation: URLConnectionOperation, button: String = "Dismiss") {
+        alertBinding().follow(operation, button)
+    }
+
+    /// The same for the task of a session.
+    @_disfavoredOverload
+    @MainActor public func showAlert(onErrorOf request: some HTTPRequestHandle, button: String = "Dismiss") {
+        showAlert(onErrorOf: request.operation as URLConnectionOperation, button: button)
+    }
+
+    /// Shows an alert over a `GtkWindow` for an error of any kind.
+    @MainActor public func showAlert(for error: any Error, button: String = "Dismiss") {
+        alertBinding().show(error, button)
+    }
+
+    @MainActor private func alertBinding() -> AlertBinding {
+        require(gtk_window_get_type())
+        if let binding: AlertBinding = bound("alert") { return binding }
+        let binding = AlertBinding(self)
+        bind(binding, as: "alert")
+        return binding
+    }
+}
+
+@MainActor private final class AlertBinding: WidgetBinding {
+    private struct Alert: Hashable {
+        var title: String
+        var text: String?
+        var button: String
+    }
+
+    /// A server that is gone can fail hundreds of operations, each in other words.
+    private static let maximumWaitingCount = 8
+
+    private var shown: Alert?
+    private var dialog: ObjectReference?
+    private var waiting: [Alert] = []
+    private var observations: [ObjectIdentifier: OperationObservation] = [:]
+
+    func follow(_ operation: URLConnectionOperation, _ button: String) {
+        let key = ObjectIdentifier(operation)
+        let observation = operation.observe(.state) { [weak self] operation, change in
+            guard change.newValue == .finished else { return }
+            let error = operation.error
+            MainInbox.post { self?.finish(key, error, button) }
+        }
+        observations[key] = observation
+        if operation.isFinished { finish(key, operation.error, button) }
+    }
+
+    private func finish(_ key: ObjectIdentifier, _ error: (any Error)?, _ button: String) {
+        guard observations.removeValue(forKey: key) != nil else { return }
+        if let error, (error as? URLError)?.code != .cancelled { show(error, button) }
+    }
+
+    func show(_ error: any Error, _ button: String) {
+        let known = error as NSError
+        let title = known.localizedDescription
+        let text = known.localizedRecoverySuggestion ?? known.localizedFailureReason
+        let alert = Alert(
+            title: Self.printable(title.isEmpty ? "\(known.domain) error \(known.code)" : title),
+            text: text.map(Self.printable), button: button)
+        guard alert != shown, !waiting.contains(alert), waiting.count < Self.maximumWaitingCount else { return }
+        waiting.append(alert)
+        showNext()
+    }
+
+    private func showNext() {
+        guard shown == nil, !waiting.isEmpty else { return }
+        let alert = waiting.removeFirst()
+        let parent = widget.pointer.assumingMemoryBound(to: GtkWindow.self)
+        guard let made = convoy_alert(parent, alert.title, alert.text, alert.button) else { return }
+        shown = alert
+        let dialog = Widget(made)
+        self.dialog = ObjectReference(retaining: dialog.pointer)
+        Signal.connect(dialog.pointer, "response") { [weak self] _ in self?.close() }
+        gtk_window_present(dialog.pointer.assumingMemoryBound(to: GtkWindow.self))
+    }
+
+    private func close() {
+        let old = dialog
+        (shown, dialog) = (nil, nil)
+        if let old { gtk_window_destroy(old.pointer.assumingMemoryBound(to: GtkWindow.self)) }
+        showNext()
+    }
+
+    /// Without what C's text cannot have, and no longer than a window.
+    private static func printable(_ text: String) -> String {
+        String(text.prefix(2000)).replacingOccurrences(of: "\0", with: "\u{FFFD}")
+    }
+
+    override func end() {
+        // GTK destroys the dialog with its window.
+        (waiting, shown, dialog, observations) = ([], nil, nil, [:])
+        super.end()
+    }
+}
+#endif

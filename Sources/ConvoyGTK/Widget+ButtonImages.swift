@@ -1,0 +1,138 @@
+#if GTK
+import CGTK
+import ConvoyImage
+import Foundation
+
+/// The states in which a button can have a picture of its own. The counterpart of `UIControlState`.
+public enum ButtonState: Sendable, Hashable, CaseIterable {
+    /// Any state without a picture of its own.
+    case normal
+    /// The pointer is over it: `GTK_STATE_FLAG_PRELIGHT`.
+    case hovered
+    /// It is pressed: `GTK_STATE_FLAG_ACTIVE`.
+    case pressed
+    /// It is a toggle that is on: `GTK_STATE_FLAG_CHECKED`.
+    case checked
+    /// It does not react: `GTK_STATE_FLAG_INSENSITIVE`.
+    case disabled
+
+    /// In the order in which they count if a button is in several.
+    fileprivate static let byPrecedence: [(state: ButtonState, flag: GtkStateFlags)] = [
+        (.disabled, GTK_STATE_FLAG_INSENSITIVE), (.pressed, GTK_STATE_FLAG_ACTIVE), (.checked, GTK_STATE_FLAG_CHECKED),
+        (.hovered, GTK_STATE_FLAG_PRELIGHT),
+    ]
+}
+
+extension Widget {
+    /// Loads the picture at a URL and shows it in a `GtkButton` while the button is in a state. The counterpart of
+    /// `setImageForState:withURL:` of `UIButton`.
+    ///
+    /// The button gets a `GtkImage` as its child. A state whose picture has not arrived shows that of ``ButtonState/normal``, and
+    /// without that the state's placeholder. It ends what an earlier call has begun for the same state.
+    ///
+    /// - Parameters:
+    ///   - url: where the picture is.
+    ///   - state: the state.
+    ///   - size: the width and height in the button, in GTK's pixels; the same for all states: the last one counts.
+    ///   - placeholder: what is shown until there is a picture.
+    ///   - downloader: loads it.
+    ///   - completion: called as that of ``setImage(_:placeholder:failure:transition:showsPreviews:by:completion:)``.
+    @MainActor public func setImage(
+        from url: URL, for state: ButtonState, size: Int = 32, placeholder: PlaceholderImage = .empty,
+        by downloader: ImageDownloader = .default, completion: ImageCompletion? = nil
+    ) {
+        require(gtk_button_get_type())
+        let existing: ButtonBinding? = bound("button-images")
+        let binding = existing ?? ButtonBinding(self)
+        if existing == nil { bind(binding, as: "button-images") }
+        binding.set(url, state, max(1, min(size, 4096)), placeholder, downloader, completion)
+    }
+
+    /// Ends the load for a state of a button, without calling its completion. What is shown stays.
+    @MainActor public func cancelImage(for state: ButtonState) {
+        bound("button-images", as: ButtonBinding.self)?.cancel(state)
+    }
+}
+
+/// The pictures of a button, by its states.
+@MainActor private final class ButtonBinding: WidgetBinding {
+    private struct Picture {
+        var load: PictureLoad?
+        var texture: ObjectReference?
+        var placeholder: PlaceholderImage
+    }
+
+    private let image: ObjectReference
+    private let surface: PictureSurface
+    private var pictures: [ButtonState: Picture] = [:]
+
+    override init(_ widget: Widget) {
+        // A button whose child is something else gets an image in its place.
+        let child = UnsafeMutableRawPointer(gtk_image_new()!)
+        image = ObjectReference(taking: convoy_ref_sink(child))
+        surface = PictureSurface(Widget(child))
+        super.init(widget)
+        gtk_button_set_child(
+            widget.pointer.assumingMemoryBound(to: GtkButton.self), child.assumingMemoryBound(to: GtkWidget.self))
+        connect("state-flags-changed") { [weak self] in self?.show() }
+    }
+
+    func set(
+        _ url: URL, _ state: ButtonState, _ size: Int, _ placeholder: PlaceholderImage, _ downloader: ImageDownloader,
+        _ completion: Widget.ImageCompletion?
+    ) {
+        cancel(state)
+        gtk_image_set_pixel_size(surface.widget.opaque, Int32(size))
+        var request = ImageRequest(url)
+        request.size = surface.pixelSize
+        if let picture = downloader.cachedImage(for: request), let texture = Paintables.texture(of: picture) {
+            pictures[state] = Picture(texture: texture, placeholder: placeholder)
+            show()
+            completion?(.success(picture))
+            return
+        }
+        pictures[state] = Picture(placeholder: placeholder)
+        show()
+        convoy_set_busy(widget.widget, 1)
+        pictures[state]?.load = PictureLoad(request, by: downloader) { [weak self] result in
+            self?.finish(result, state)
+            completion?(result)
+        }
+    }
+
+    private func finish(_ result: Result<Image, any Error>, _ state: ButtonState) {
+        pictures[state]?.load = nil
+        if case .success(let picture) = result { pictures[state]?.texture = Paintables.texture(of: picture) }
+        didEndLoad()
+        show()
+    }
+
+    private func didEndLoad() {
+        if !pictures.values.contains(where: { $0.load != nil }) { convoy_set_busy(widget.widget, 0) }
+    }
+
+    func cancel(_ state: ButtonState) {
+        guard let load = pictures[state]?.load else { return }
+        load.cancel()
+        pictures[state]?.load = nil
+        didEndLoad()
+    }
+
+    /// Shows the picture of the most important state that the button is in.
+    private func show() {
+        let flags = gtk_widget_get_state_flags(widget.widget).rawValue
+        let states = ButtonState.byPrecedence.filter { flags & $0.flag.rawValue != 0 }.map(\.state) + [.normal]
+        if let texture = states.lazy.compactMap({ self.pictures[$0]?.texture }).first {
+            surface.show(texture)
+        } else if let placeholder = states.lazy.compactMap({ self.pictures[$0]?.placeholder }).first {
+            surface.show(placeholder)
+        }
+    }
+
+    override func end() {
+        for picture in pictures.values { picture.load?.cancel() }
+        pictures = [:]
+        super.end()
+    }
+}
+#endif

@@ -1,0 +1,172 @@
+#if GTK
+import CGTK
+import ConvoyRealtime
+import ConvoySupport
+import Foundation
+
+extension Widget {
+    /// Appends the events of a source to a `GtkTextView`, a paragraph for each, and keeps the last ones.
+    ///
+    /// The view follows the end, unless the user has scrolled away from it. It is bound until the source has ended, or
+    /// the view is gone; the source is not closed with it.
+    ///
+    /// - Parameters:
+    ///   - source: where the events are from. They arrive on its `completionQueue`, and their text is made there.
+    ///   - maximumLineCount: how many lines the view keeps.
+    ///   - text: what is shown of an event; nil for nothing. The event's data, unless given. A line of more than
+    ///     2,000 characters is cut.
+    @MainActor public func showEvents(
+        of source: EventSource, maximumLineCount: Int = 1000, text: (@Sendable (ServerSentEvent) -> String?)? = nil
+    ) {
+        require(gtk_text_view_get_type())
+        bind(EventsBinding(self, source, max(1, min(maximumLineCount, 1_000_000)), text), as: "events")
+    }
+}
+
+/// The lines that have arrived and are not in the view yet: no more than it would keep.
+private final class EventLines: Sendable {
+    private struct State {
+        var lines: [String] = []
+        var isPosted = false
+        var isOver = false
+    }
+
+    /// How long a line can be. GTK lays out each paragraph as a whole, however long it is.
+    static let maximumLength = 2000
+
+    private let limit: Int
+    private let state = Locked(State())
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Whether the view has to fetch the lines.
+    func append(_ text: String) -> Bool {
+        let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }.suffix(limit).map(Self.line)
+        return state.withLock { state in
+            guard !state.isOver else { return false }
+            state.lines += lines
+            // Cut seldom, as that moves what is left.
+            if state.lines.count >= 2 * limit { state.lines.removeFirst(state.lines.count - limit) }
+            defer { state.isPosted = true }
+            return !state.isPosted
+        }
+    }
+
+    func take() -> [String] {
+        state.withLock { state in
+            defer { (state.lines, state.isPosted) = ([], false) }
+            return state.lines.count > limit ? Array(state.lines.suffix(limit)) : state.lines
+        }
+    }
+
+    func close() { state.withLock { $0 = State(isOver: true) } }
+
+    private static func line(_ text: Substring) -> String {
+        var line = String(text.prefix(maximumLength))
+        if line.endIndex != text.endIndex, line.utf8.count < text.utf8.count { line += "…" }
+        // GTK's text has no NUL. A character may have any number of combining marks.
+        if line.utf8.contains(0) { line = line.replacingOccurrences(of: "\0", with: "\u{FFFD}") }
+        if line.utf8.count > 8 * maximumLength {
+            line = String(String.UnicodeScalarView(line.unicodeScalars.prefix(maximumLength))) + "…"
+        }
+        return line
+    }
+}
+
+@MainActor private final class EventsBinding: WidgetBinding {
+    private let lines: EventLines
+    private let limit: Int
+    private weak var source: EventSource?
+    private let observer: Int
+    private var following: FrameTicks?
+
+    init(_ widget: Widget, _ source: EventSource, _ limit: Int, _ text: (@Sendable (ServerSentEvent) -> String?)?) {
+        self.limit = limit
+        self.source = source
+        let lines = EventLines(limit: limit)
+        self.lines = lines
+        let place = EventsPlace()
+        observer = source.addObserver { event in
+            guard let text = text.map({ $0(event) }) ?? event.data, lines.append(text) else { return }
+            MainInbox.post { place.binding?.show() }
+        }
+        super.init(widget)
+        place.binding = self
+    }
+
+    private func show() {
+        let new = lines.take()
+        guard !new.isEmpty, let buffer = gtk_text_view_get_buffer(view) else { return }
+        let follows = isAtEnd || following != nil
+        var end = GtkTextIter()
+        gtk_text_buffer_get_end_iter(buffer, &end)
+        let isEmpty = gtk_text_buffer_get_char_count(buffer) == 0
+        let text = (isEmpty ? "" : "\n") + new.joined(separator: "\n")
+        gtk_text_buffer_insert(buffer, &end, text, -1)
+        let excess = Int(gtk_text_buffer_get_line_count(buffer)) - limit
+        if excess > 0 {
+            var (begin, keep) = (GtkTextIter(), GtkTextIter())
+            gtk_text_buffer_get_start_iter(buffer, &begin)
+            gtk_text_buffer_get_iter_at_line(buffer, &keep, Int32(excess))
+            gtk_text_buffer_delete(buffer, &begin, &keep)
+        }
+        if follows { follow() }
+    }
+
+    private var view: UnsafeMutablePointer<GtkTextView> { widget.pointer.assumingMemoryBound(to: GtkTextView.self) }
+
+    /// Whether the last line was visible, or none was: then new ones are what the user wants to see.
+    private var isAtEnd: Bool {
+        guard let adjustment = gtk_scrollable_get_vadjustment(widget.opaque) else { return true }
+        let visible = gtk_adjustment_get_value(adjustment) + gtk_adjustment_get_page_size(adjustment)
+        return visible >= gtk_adjustment_get_upper(adjustment) - 8
+    }
+
+    /// Scrolls with each frame until the end is in view: GTK lays new lines out little by little.
+    private func follow() {
+        guard following == nil else { return }
+        var frames = 0
+        following = FrameTicks.start(widget) { [weak self] _ in
+            guard let self else { return false }
+            frames += 1
+            // The first frame may come before the new lines have a height.
+            if frames > 1, isAtEnd || frames > 60 {
+                following = nil
+                return false
+            }
+            scrollToEnd()
+            return true
+        }
+    }
+
+    private func scrollToEnd() {
+        guard let buffer = gtk_text_view_get_buffer(view) else { return }
+        var end = GtkTextIter()
+        gtk_text_buffer_get_end_iter(buffer, &end)
+        let mark: UnsafeMutablePointer<GtkTextMark>
+        if let existing = gtk_text_buffer_get_mark(buffer, "convoy-end") {
+            mark = existing
+            gtk_text_buffer_move_mark(buffer, mark, &end)
+        } else if let made = gtk_text_buffer_create_mark(buffer, "convoy-end", &end, 0) {
+            mark = made
+        } else {
+            return
+        }
+        gtk_text_view_scroll_to_mark(view, mark, 0, 0, 0, 1)
+    }
+
+    override func end() {
+        following?.cancel()
+        following = nil
+        source?.removeObserver(observer)
+        lines.close()
+        super.end()
+    }
+}
+
+/// Where the observer of a source finds its view: the source must not keep it.
+private final class EventsPlace: @unchecked Sendable {
+    // Used on the main actor only.
+    weak var binding: EventsBinding?
+}
+#endif

@@ -1,0 +1,139 @@
+#if GTK
+import CGTK
+import ConvoyOperations
+import Foundation
+
+extension Widget {
+    /// Shows in a `GtkProgressBar` or a `GtkLevelBar` how much of an operation's response has arrived. The counterpart of
+    /// `setProgressWithDownloadProgressOfOperation:animated:` of `UIProgressView`, with the rules of `TransferProgressView`.
+    ///
+    /// As long as it is unknown how much there will be, a progress bar moves to and fro, and a level bar is empty. Where
+    /// that is never told, the bar is full at the end of an operation that succeeds, and empty after one that fails.
+    ///
+    /// - Returns: the binding, which need not be kept: it ends with the operation, or with the bar.
+    @MainActor @discardableResult
+    public func setProgressWithDownloadProgress(of operation: URLConnectionOperation) -> ViewBinding {
+        makeProgressBinding().follow(operation) { $0.setProgressWithDownloadProgress(of: operation) }
+    }
+
+    /// Shows how much of an operation's request was sent. The rest is as for a download.
+    @MainActor @discardableResult
+    public func setProgressWithUploadProgress(of operation: URLConnectionOperation) -> ViewBinding {
+        makeProgressBinding().follow(operation) { $0.setProgressWithUploadProgress(of: operation) }
+    }
+
+    /// The same for the task of a session.
+    @_disfavoredOverload
+    @MainActor @discardableResult
+    public func setProgressWithDownloadProgress(of request: some HTTPRequestHandle) -> ViewBinding {
+        setProgressWithDownloadProgress(of: request.operation as URLConnectionOperation)
+    }
+
+    /// The same for the task of a session.
+    @_disfavoredOverload
+    @MainActor @discardableResult
+    public func setProgressWithUploadProgress(of request: some HTTPRequestHandle) -> ViewBinding {
+        setProgressWithUploadProgress(of: request.operation as URLConnectionOperation)
+    }
+
+    /// Shows how much of all members' requests and responses has moved. As long as the size of one is unknown, it is as
+    /// for an operation of unknown size.
+    ///
+    /// The bar is bound until the batch has finished, or the bar is gone.
+    @MainActor public func setProgress(of batch: BatchOperation) {
+        makeProgressBinding().follow(batch)
+    }
+
+    @MainActor private func makeProgressBinding() -> ProgressBinding {
+        require(gtk_progress_bar_get_type(), gtk_level_bar_get_type())
+        let binding = ProgressBinding(self)
+        bind(binding, as: "progress")
+        return binding
+    }
+}
+
+@MainActor private final class ProgressBinding: WidgetBinding, TransferProgressView {
+    private weak var operation: URLConnectionOperation?
+    private var operationBinding: ViewBinding?
+    private var updates: Task<Void, Never>?
+    private let isLevelBar: Bool
+    private var pulse: LoopTimer?
+
+    override init(_ widget: Widget) {
+        isLevelBar = widget.isA(gtk_level_bar_get_type())
+        super.init(widget)
+    }
+
+    func follow(_ operation: URLConnectionOperation, _ begin: (any TransferProgressView) -> ViewBinding) -> ViewBinding {
+        self.operation = operation
+        show(0)
+        let binding = begin(self)
+        operationBinding = binding
+        return binding
+    }
+
+    func follow(_ batch: BatchOperation) {
+        show(0)
+        let stream = batch.transferProgressUpdates
+        updates = Task { @MainActor [weak self] in
+            var last: Double?
+            for await progress in stream {
+                last = progress.fractionCompleted
+                self?.move(to: last)
+            }
+            guard !Task.isCancelled else { return }
+            self?.finish(last ?? 1)
+        }
+    }
+
+    nonisolated func setProgress(_ fraction: Double?, of transfer: TransferProgress) {
+        MainActor.assumeIsolated { MainLoop.meter.measure { move(to: fraction) } }
+    }
+
+    private func move(to fraction: Double?) {
+        if let fraction {
+            stopPulse()
+            show(fraction)
+        } else if operation?.isFinished == true {
+            // The last value, of a length that was never told.
+            finish(operation?.error == nil ? 1 : 0)
+        } else if pulse == nil, !isLevelBar {
+            pulse = LoopTimer.start(after: 0.1, repeats: true) { [weak self] in self?.beat() }
+        }
+    }
+
+    private func beat() {
+        if operationBinding?.isOver == true { return finish(operation.map { $0.error == nil } == true ? 1 : 0) }
+        if widget.isMapped { gtk_progress_bar_pulse(widget.opaque) }
+    }
+
+    private func finish(_ fraction: Double) {
+        stopPulse()
+        show(fraction)
+    }
+
+    private func stopPulse() {
+        pulse?.cancel()
+        pulse = nil
+    }
+
+    private func show(_ fraction: Double) {
+        let fraction = max(0, min(fraction.isFinite ? fraction : 0, 1))
+        if isLevelBar {
+            let least = gtk_level_bar_get_min_value(widget.opaque)
+            let most = gtk_level_bar_get_max_value(widget.opaque)
+            gtk_level_bar_set_value(widget.opaque, least + (most - least) * fraction)
+        } else {
+            gtk_progress_bar_set_fraction(widget.opaque, fraction)
+        }
+    }
+
+    override func end() {
+        operationBinding?.invalidate()
+        updates?.cancel()
+        stopPulse()
+        (operationBinding, updates) = (nil, nil)
+        super.end()
+    }
+}
+#endif

@@ -1,0 +1,225 @@
+#if GTK
+import CGTK
+import Foundation
+
+/// A widget of GTK by its pointer, which a request is bound to.
+///
+/// It is no wrapper: it holds no reference, and has nothing but what this module does with widgets. Any binding of GTK has the
+/// pointer, under one of three types:
+///
+/// ```swift
+/// Widget(gtk_picture_new())          // UnsafeMutablePointer<GtkWidget>, of whichever module
+/// Widget(spinner.opaquePointer)      // OpaquePointer
+/// Widget(button.ptr)                 // UnsafeMutableRawPointer
+/// ```
+///
+/// What is bound to a widget ends with the widget: a picture's transfer is cancelled, and nothing is kept. Binding it again
+/// ends the earlier binding of the same kind.
+///
+/// Each function is called on the main thread, checks the widget's class, and stops the program with the class that it
+/// needs if it is another one.
+public struct Widget: Hashable, @unchecked Sendable {
+    // Sendable because it is an address, which is used on the main actor only.
+
+    /// The address of the `GtkWidget`.
+    public let pointer: UnsafeMutableRawPointer
+
+    /// The widget at an address.
+    public init(_ pointer: UnsafeMutableRawPointer) { self.pointer = pointer }
+    /// The widget at an address, as C's incomplete types are imported.
+    public init(_ pointer: OpaquePointer) { self.pointer = UnsafeMutableRawPointer(pointer) }
+    /// The widget at an address, as C's other types are imported: `GtkWidget`, or that of a class.
+    public init<Instance>(_ pointer: UnsafeMutablePointer<Instance>) { self.pointer = UnsafeMutableRawPointer(pointer) }
+}
+
+extension Widget {
+    /// The pointer as most functions take it.
+    package var widget: UnsafeMutablePointer<GtkWidget> { pointer.assumingMemoryBound(to: GtkWidget.self) }
+    /// The pointer as those of a class with an incomplete type take it.
+    package var opaque: OpaquePointer { OpaquePointer(pointer) }
+
+    package func isA(_ type: GType) -> Bool { convoy_is_a(pointer, type) != 0 }
+
+    /// Stops the program if the widget is of none of these classes: that is a mistake in it, which GTK would only write
+    /// to its log.
+    @MainActor package func require(_ types: GType..., function: StaticString = #function) {
+        MainLoop.install()
+        precondition(
+            types.contains { isA($0) },
+            """
+            \(function) needs a \(types.map { String(cString: g_type_name($0)) }.joined(separator: " or a ")), and this is a \
+            \(convoy_type_name(pointer).map { String(cString: $0) } ?? "widget without a class").
+            """)
+    }
+
+    /// Whether the widget and all it is in are visible, so that it has a frame clock.
+    @MainActor var isMapped: Bool { gtk_widget_get_mapped(widget) != 0 }
+}
+
+/// What is bound to a widget under a name, until something else is, or until the widget is gone.
+@MainActor package class WidgetBinding {
+    package let widget: Widget
+    private var signals: [(object: Widget, handler: UInt)] = []
+
+    private var endHandler: (@MainActor () -> Void)?
+
+    package init(_ widget: Widget) { self.widget = widget }
+
+    /// A binding that another module makes. The closure is called when it ends.
+    package convenience init(_ widget: Widget, onEnd: @escaping @MainActor () -> Void) {
+        self.init(widget)
+        endHandler = onEnd
+    }
+
+    /// Ends it. Called once; the widget may be on its way to be freed.
+    package func end() {
+        endHandler?()
+        endHandler = nil
+        for signal in signals { convoy_disconnect(signal.object.pointer, signal.handler) }
+        signals = []
+    }
+
+    /// Calls the method on each signal of the widget until the binding ends.
+    package final func connect(_ signal: String, _ body: @escaping @MainActor () -> Void) {
+        connectArgument(signal) { _ in body() }
+    }
+
+    /// The same with the first argument of the signal, whatever its type is.
+    package final func connectArgument(
+        _ signal: String, _ body: @escaping @MainActor (UnsafeMutableRawPointer?) -> Void
+    ) {
+        signals.append((widget, Signal.connect(widget.pointer, signal, body)))
+    }
+}
+
+extension Widget {
+    /// Binds something under a name. What was bound under it ends.
+    @MainActor package func bind(_ binding: WidgetBinding?, as name: String) {
+        let context = binding.map { Unmanaged.passRetained($0).toOpaque() }
+        convoy_set_data(pointer, "convoy-\(name)", context) { context in
+            guard let context else { return }
+            let binding = Unmanaged<WidgetBinding>.fromOpaque(context).takeRetainedValue()
+            MainActor.assumeIsolated { binding.end() }
+        }
+    }
+
+    /// What is bound under a name.
+    @MainActor package func bound<Binding: WidgetBinding>(_ name: String, as type: Binding.Type = Binding.self) -> Binding? {
+        guard let context = convoy_get_data(pointer, "convoy-\(name)") else { return nil }
+        return Unmanaged<WidgetBinding>.fromOpaque(context).takeUnretainedValue() as? Binding
+    }
+}
+
+/// Closures for GObject's signals.
+@MainActor package final class Signal {
+    private let body: @MainActor (UnsafeMutableRawPointer?) -> Void
+
+    private init(_ body: @escaping @MainActor (UnsafeMutableRawPointer?) -> Void) { self.body = body }
+
+    private func call(_ argument: Widget?) { MainLoop.meter.measure { body(argument?.pointer) } }
+
+    /// Calls the closure at each signal with its first argument, or with the instance if it has none, until the instance
+    /// is gone. A signal that returns something goes on to its next handler.
+    @discardableResult
+    package static func connect(
+        _ instance: UnsafeMutableRawPointer, _ signal: String,
+        _ body: @escaping @MainActor (UnsafeMutableRawPointer?) -> Void
+    ) -> UInt {
+        let context = Unmanaged.passRetained(Signal(body)).toOpaque()
+        return convoy_connect(
+            instance, signal,
+            { context, argument in
+                guard let context else { return 0 }
+                let signal = Unmanaged<Signal>.fromOpaque(context).takeUnretainedValue()
+                let argument = argument.map { Widget($0) }
+                MainActor.assumeIsolated { signal.call(argument) }
+                return 0
+            }, context,
+            { context in
+                if let context { Unmanaged<Signal>.fromOpaque(context).release() }
+            })
+    }
+}
+
+/// A timer of the main loop.
+@MainActor package final class LoopTimer {
+    private var source: UInt32 = 0
+    private let body: @MainActor () -> Void
+
+    private init(_ body: @escaping @MainActor () -> Void) { self.body = body }
+
+    /// Calls the closure once after a time, or again and again, until the timer is cancelled.
+    package static func start(
+        after seconds: Double, repeats: Bool = false, _ body: @escaping @MainActor () -> Void
+    ) -> LoopTimer {
+        let timer = LoopTimer(body)
+        let milliseconds = UInt32(max(0, min(seconds, 86_400)) * 1000)
+        let context = Unmanaged.passRetained(timer).toOpaque()
+        let release: @convention(c) @Sendable (UnsafeMutableRawPointer?) -> Void = { context in
+            if let context { Unmanaged<LoopTimer>.fromOpaque(context).release() }
+        }
+        timer.source =
+            repeats
+            ? convoy_timeout(milliseconds, { LoopTimer.fire($0, repeats: true) }, context, release)
+            : convoy_timeout(milliseconds, { LoopTimer.fire($0, repeats: false) }, context, release)
+        return timer
+    }
+
+    private nonisolated static func fire(_ context: UnsafeMutableRawPointer?, repeats: Bool) -> gboolean {
+        guard let context else { return 0 }
+        let timer = Unmanaged<LoopTimer>.fromOpaque(context).takeUnretainedValue()
+        return MainActor.assumeIsolated {
+            if !repeats { timer.source = 0 }
+            MainLoop.meter.measure { timer.body() }
+            return repeats && timer.source != 0 ? 1 : 0
+        }
+    }
+
+    /// Ends it; it calls nothing more.
+    package func cancel() {
+        guard source != 0 else { return }
+        let old = source
+        source = 0
+        g_source_remove(old)
+    }
+}
+
+/// A callback for each frame of a widget, while it is mapped.
+@MainActor package final class FrameTicks {
+    private let widget: Widget
+    private var identifier: UInt32 = 0
+    private let body: @MainActor (_ time: Int64) -> Bool
+
+    private init(_ widget: Widget, _ body: @escaping @MainActor (Int64) -> Bool) {
+        self.widget = widget
+        self.body = body
+    }
+
+    /// Calls the closure with the time of each frame in microseconds, as long as it returns true.
+    package static func start(_ widget: Widget, _ body: @escaping @MainActor (_ time: Int64) -> Bool) -> FrameTicks {
+        let ticks = FrameTicks(widget, body)
+        ticks.identifier = convoy_add_tick(
+            widget.widget,
+            { _, clock, context in
+                guard let context else { return 0 }
+                let ticks = Unmanaged<FrameTicks>.fromOpaque(context).takeUnretainedValue()
+                let time = Int64(gdk_frame_clock_get_frame_time(clock))
+                return MainActor.assumeIsolated { MainLoop.meter.measure { ticks.body(time) } ? 1 : 0 }
+            }, Unmanaged.passRetained(ticks).toOpaque(),
+            { context in
+                guard let context else { return }
+                let ticks = Unmanaged<FrameTicks>.fromOpaque(context).takeRetainedValue()
+                // The callback is gone, maybe with the widget, and must not be removed again.
+                MainActor.assumeIsolated { ticks.identifier = 0 }
+            })
+        return ticks
+    }
+
+    package func cancel() {
+        guard identifier != 0 else { return }
+        let old = identifier
+        identifier = 0
+        gtk_widget_remove_tick_callback(widget.widget, old)
+    }
+}
+#endif
