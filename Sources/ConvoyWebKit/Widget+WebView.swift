@@ -1,0 +1,230 @@
+#if WebKit
+import CGTK
+import CWebKit
+import ConvoyGTK
+import ConvoyOperations
+import ConvoySerialization
+import Foundation
+import FoundationNetworking
+
+/// Why a page is not shown, if its transfer has not failed.
+public enum WebViewError: Error, Sendable, Hashable {
+    /// WebKit does not show content of this type, such as `application/zip`.
+    case unsupportedType(String)
+    /// The page has no text in its encoding, which the transformation needs.
+    case noText(encoding: String?)
+    /// WebKit could not load what it was given; its message.
+    case notShown(String)
+}
+
+extension WebViewError: LocalizedError, CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .unsupportedType(let type): "A web view does not show content of the type \(type)."
+        case .noText(let encoding): "The page is no text in the encoding \(encoding ?? "UTF-8")."
+        case .notShown(let message): "WebKit did not show the page: \(message)"
+        }
+    }
+    public var errorDescription: String? { description }
+}
+
+extension Widget {
+    /// Called when the page is in the view, or with the error. On the main actor.
+    public typealias PageCompletion = @MainActor (_ result: Result<HTTPURLResponse, any Error>) -> Void
+
+    /// Loads a page by a manager, and shows it in a `WebKitWebView` after its text was transformed. The counterpart of
+    /// `loadRequest:progress:success:failure:` of `UIWebView`.
+    ///
+    /// The manager's trust, credentials, cookies and cache hold for the page. What the page refers to (images, styles, scripts,
+    /// frames) and where its links lead is loaded by WebKit, with WebKit's own cookies, cache and trust: WebKit lets no
+    /// program answer its requests for `https`.
+    ///
+    /// It ends what an earlier call has begun. The transfer is cancelled when the view is gone.
+    ///
+    /// - Parameters:
+    ///   - request: the request for the page. After redirects, the last URL is the page's.
+    ///   - manager: sends it.
+    ///   - progress: called with the progress of the transfer.
+    ///   - transform: makes the text that is shown of the response and its text. On a queue of its own; what it throws is
+    ///     the load's error.
+    ///   - completion: called once, unless another call or ``cancelPageLoad()`` ends this one, or the view is gone. Without it, an
+    ///     error is shown as a page.
+    /// - Returns: the operation, which is enqueued.
+    @MainActor @discardableResult
+    public func loadRequest(
+        _ request: URLRequest, by manager: HTTPRequestOperationManager,
+        progress: (@MainActor (TransferProgress) -> Void)? = nil,
+        transform: @escaping @Sendable (_ response: HTTPURLResponse, _ text: String) throws -> String,
+        completion: PageCompletion? = nil
+    ) -> HTTPRequestOperation {
+        load(request, by: manager, progress, completion) { operation, response in
+            guard let text = operation.responseString else { throw WebViewError.noText(encoding: response.textEncodingName) }
+            let type = response.mimeType ?? "text/html"
+            return Page(data: Data(try transform(response, text).utf8), type: type, encoding: "UTF-8")
+        }
+    }
+
+    /// The same with bytes: the counterpart of `loadRequest:MIMEType:textEncodingName:progress:success:failure:`.
+    ///
+    /// - Parameters:
+    ///   - request: the request for the page.
+    ///   - manager: sends it.
+    ///   - mimeType: what the bytes are shown as; the response's type, unless given.
+    ///   - textEncodingName: the encoding of text; the response's, unless given.
+    ///   - progress: called with the progress of the transfer.
+    ///   - transformData: makes the bytes that are shown; those of the response are, unless given.
+    ///   - completion: as for the other form.
+    /// - Returns: the operation, which is enqueued.
+    @MainActor @discardableResult
+    public func loadRequest(
+        _ request: URLRequest, by manager: HTTPRequestOperationManager, mimeType: String? = nil,
+        textEncodingName: String? = nil, progress: (@MainActor (TransferProgress) -> Void)? = nil,
+        transformData: (@Sendable (_ response: HTTPURLResponse, _ data: Data) throws -> Data)? = nil,
+        completion: PageCompletion? = nil
+    ) -> HTTPRequestOperation {
+        load(request, by: manager, progress, completion) { operation, response in
+            let data = operation.responseData ?? Data()
+            return Page(
+                data: try transformData.map { try $0(response, data) } ?? data,
+                type: mimeType ?? response.mimeType ?? "text/html", encoding: textEncodingName ?? response.textEncodingName)
+        }
+    }
+
+    /// Ends what `loadRequest` has begun, without calling its completion. What is shown stays.
+    @MainActor public func cancelPageLoad() { bind(nil, as: "page") }
+
+    @MainActor private func load(
+        _ request: URLRequest, by manager: HTTPRequestOperationManager,
+        _ progress: (@MainActor (TransferProgress) -> Void)?, _ completion: PageCompletion?,
+        _ makePage: @escaping @Sendable (HTTPRequestOperation, HTTPURLResponse) throws -> Page
+    ) -> HTTPRequestOperation {
+        require(webkit_web_view_get_type())
+        let operation = manager.makeOperation(request: request)
+        operation.responseSerializer = HTTPResponseSerializer()
+        let load = PageLoad(self, operation, progress, completion)
+        let binding = WidgetBinding(self, onEnd: { load.end() })
+        bind(binding, as: "page")
+        load.start(makePage, binding)
+        manager.enqueue(operation)
+        return operation
+    }
+}
+
+/// What a web view is given.
+private struct Page: Sendable {
+    var data: Data
+    var type: String
+    var encoding: String?
+}
+
+/// A page on its way into a web view.
+@MainActor private final class PageLoad: TransferProgressView {
+    /// Transformations may take their time.
+    private static let queue = DispatchQueue(label: "Convoy.WebKit.pages", attributes: .concurrent)
+
+    private let widget: Widget
+    private weak var binding: WidgetBinding?
+    private let operation: HTTPRequestOperation
+    private var progress: (@MainActor (TransferProgress) -> Void)?
+    private var completion: Widget.PageCompletion?
+    private var progressBinding: ViewBinding?
+    private var response: HTTPURLResponse?
+    private var isOver = false
+
+    init(
+        _ widget: Widget, _ operation: HTTPRequestOperation, _ progress: (@MainActor (TransferProgress) -> Void)?,
+        _ completion: Widget.PageCompletion?
+    ) {
+        self.widget = widget
+        (self.operation, self.progress, self.completion) = (operation, progress, completion)
+    }
+
+    func start(
+        _ makePage: @escaping @Sendable (HTTPRequestOperation, HTTPURLResponse) throws -> Page, _ binding: WidgetBinding
+    ) {
+        self.binding = binding
+        if progress != nil { progressBinding = setProgressWithDownloadProgress(of: operation) }
+        operation.completionQueue = Self.queue
+        operation.setCompletionHandler { [weak self] operation, _ in
+            let result = Result { () throws -> (Page, HTTPURLResponse) in
+                guard let response = operation.response else { throw URLError(.badServerResponse) }
+                return (try makePage(operation, response), response)
+            }
+            MainInbox.post { self?.show(result) }
+        } failure: { [weak self] _, error in
+            MainInbox.post { self?.fail(error) }
+        }
+    }
+
+    nonisolated func setProgress(_ fraction: Double?, of transfer: TransferProgress) {
+        MainActor.assumeIsolated { progress?(transfer) }
+    }
+
+    private func show(_ result: Result<(Page, HTTPURLResponse), any Error>) {
+        guard !isOver else { return }
+        do {
+            let (page, response) = try result.get()
+            guard webkit_web_view_can_show_mime_type(view, page.type) != 0 else {
+                throw WebViewError.unsupportedType(page.type)
+            }
+            self.response = response
+            // Of the events of a load, the one that WebKit has begun to show it.
+            binding?.connectArgument("load-changed") { [weak self] event in
+                guard UInt32(truncatingIfNeeded: UInt(bitPattern: event)) == WEBKIT_LOAD_COMMITTED.rawValue else { return }
+                self?.finish(.success(response))
+            }
+            binding?.connect("web-process-terminated") { [weak self] in
+                self?.fail(WebViewError.notShown("its process has ended."))
+            }
+            let bytes = page.data.withUnsafeBytes { g_bytes_new($0.baseAddress, gsize($0.count)) }
+            defer { g_bytes_unref(bytes) }
+            let base = response.url ?? operation.request.url
+            webkit_web_view_load_bytes(view, bytes, page.type, page.encoding, base?.absoluteString)
+        } catch {
+            fail(error)
+        }
+    }
+
+    private func fail(_ error: any Error) {
+        guard !isOver else { return }
+        if completion == nil {
+            let address = operation.request.url?.absoluteString ?? ""
+            webkit_web_view_load_alternate_html(view, Self.page(of: error, address), address, nil)
+        }
+        finish(.failure(error))
+    }
+
+    private func finish(_ result: Result<HTTPURLResponse, any Error>) {
+        guard !isOver else { return }
+        let completion = completion
+        release()
+        completion?(result)
+    }
+
+    /// Nothing is called any more, and nothing is kept.
+    private func release() {
+        isOver = true
+        progressBinding?.invalidate()
+        (progress, completion, progressBinding, response) = (nil, nil, nil, nil)
+    }
+
+    func end() {
+        release()
+        operation.cancel()
+    }
+
+    private var view: UnsafeMutablePointer<WebKitWebView> { widget.pointer.assumingMemoryBound(to: WebKitWebView.self) }
+
+    private static func page(of error: any Error, _ address: String) -> String {
+        func escaped(_ text: String) -> String {
+            text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
+                .replacingOccurrences(of: "\0", with: "")
+        }
+        return """
+            <!doctype html><meta charset=utf-8><title>\(escaped(error.localizedDescription))</title>
+            <body style="font: 16px sans-serif; margin: 4em auto; max-width: 40em">
+            <h1 style="font-size: 1.3em">\(escaped(error.localizedDescription))</h1><p>\(escaped(address))
+            """
+    }
+}
+#endif
