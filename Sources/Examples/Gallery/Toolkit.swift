@@ -1,0 +1,81 @@
+#if GTK
+import CGTK
+import ConvoyGTK
+
+// What a binding of GTK would have: closures for signals, and casts.
+
+typealias WidgetPointer = UnsafeMutablePointer<GtkWidget>
+
+extension UnsafeMutablePointer<GtkWidget> {
+    /// The same pointer for the functions of its class.
+    func of<Class>(_ type: Class.Type = Class.self) -> UnsafeMutablePointer<Class> {
+        UnsafeMutableRawPointer(self).assumingMemoryBound(to: type)
+    }
+    /// The same for a class whose type is incomplete in C.
+    var opaque: OpaquePointer { OpaquePointer(self) }
+    /// For requests.
+    var bound: Widget { Widget(self) }
+
+    @MainActor func show(_ isVisible: Bool) { gtk_widget_set_visible(self, isVisible ? 1 : 0) }
+
+    @MainActor func add(_ children: WidgetPointer...) -> WidgetPointer {
+        for child in children { gtk_box_append(of(GtkBox.self), child) }
+        return self
+    }
+
+    @MainActor func expanding() -> WidgetPointer {
+        gtk_widget_set_hexpand(self, 1)
+        gtk_widget_set_vexpand(self, 1)
+        return self
+    }
+}
+
+@MainActor enum Toolkit {
+    private final class Handler: Sendable {
+        let body: @MainActor (UInt) -> Void
+        init(_ body: @escaping @MainActor (UInt) -> Void) { self.body = body }
+    }
+
+    /// Calls a closure at each signal, with its first argument.
+    static func connect(_ instance: UnsafeMutableRawPointer, _ signal: String, _ body: @escaping @MainActor (UInt) -> Void) {
+        _ = convoy_connect(
+            instance, signal,
+            { context, argument in
+                let handler = Unmanaged<Handler>.fromOpaque(context!).takeUnretainedValue()
+                let argument = UInt(bitPattern: argument)
+                MainActor.assumeIsolated { handler.body(argument) }
+                return 0
+            }, Unmanaged.passRetained(Handler(body)).toOpaque(), { Unmanaged<Handler>.fromOpaque($0!).release() })
+    }
+
+    static func button(_ icon: String, _ tip: String, _ action: @escaping @MainActor () -> Void) -> WidgetPointer {
+        let button = gtk_button_new_from_icon_name(icon)!
+        gtk_widget_set_tooltip_text(button, tip)
+        gtk_widget_add_css_class(button, "flat")
+        connect(button, "clicked") { _ in action() }
+        return button
+    }
+
+    static func box(_ orientation: GtkOrientation, margin: Int32 = 0, spacing: Int32 = 6) -> WidgetPointer {
+        let box = gtk_box_new(orientation, spacing)!
+        let sides = [gtk_widget_set_margin_start, gtk_widget_set_margin_end]
+        for set in sides + [gtk_widget_set_margin_top, gtk_widget_set_margin_bottom] { set(box, margin) }
+        return box
+    }
+
+    static func label(_ text: String) -> WidgetPointer {
+        let label = gtk_label_new(text)!
+        gtk_label_set_ellipsize(label.opaque, PANGO_ELLIPSIZE_MIDDLE)
+        gtk_label_set_xalign(label.opaque, 0)
+        return label
+    }
+
+    /// What slides in and out.
+    static func revealer(_ child: WidgetPointer, _ transition: GtkRevealerTransitionType) -> WidgetPointer {
+        let revealer = gtk_revealer_new()!
+        gtk_revealer_set_transition_type(revealer.opaque, transition)
+        gtk_revealer_set_child(revealer.opaque, child)
+        return revealer
+    }
+}
+#endif
