@@ -200,7 +200,7 @@ let package = Package(
         .target(
             name: "ConvoyWebKit",
             dependencies: [
-                "ConvoyGTK", "ConvoyOperations", "ConvoySupport", "ConvoyTransport",
+                "ConvoyGTK", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
                 .target(name: "CGTK", condition: .when(traits: ["GTK"])),
                 .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
             ],
@@ -266,6 +266,16 @@ let package = Package(
             name: "ModelTests", dependencies: ["ConvoyOperations", "ConvoySharedQueue", "ConvoyTestSupport", "ConvoyTransport"],
             exclude: ["Models"], swiftSettings: swiftSettings),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], exclude: ["Corpora"], swiftSettings: swiftSettings),
+        // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.
+        .executableTarget(
+            name: "WidgetProgram",
+            dependencies: [
+                "ConvoyCookies", "ConvoyGTK", "ConvoyWebKit", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime",
+                "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+                .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
+            ],
+            path: "Tests/WidgetProgram", swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
@@ -362,13 +372,13 @@ let package = Package(
             name: "ConvoyGTKTests",
             dependencies: [
                 "ConvoyGTK", "ConvoyImage", "ConvoyOperations", "ConvoyRealtime", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport", "Gallery", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
+                "ConvoyTestSupport", "Gallery", "WidgetProgram", .target(name: "CGTK", condition: .when(traits: ["GTK"])),
             ],
-            swiftSettings: swiftSettings),
+            exclude: ["Screenshots"], swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyWebKitTests",
             dependencies: [
-                "ConvoyWebKit", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyWebKit", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "WidgetProgram",
                 .target(name: "CGTK", condition: .when(traits: ["GTK"])),
                 .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
             ],

@@ -1,0 +1,258 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// The gallery, driven by keys and the wheel, and looked at.
+@Suite(.serialized, .enabled(if: Programs.areRunnable, Programs.hint)) struct GalleryTests {
+    @Test(arguments: [
+        ([], "The URL is missing"), (["ftp://example.com/"], "no URL of a web server"), (["x"], "no URL of a web server"),
+        (["--size", "1x", "http://example.com"], "--size takes"), (["--jobs", "0", "http://example.com"], "--jobs takes"),
+        (["--what", "http://example.com"], "no option --what"),
+        (["http://a.example", "http://b.example"], "one URL too many"),
+        (["--downloads"], "needs a value"),
+    ])
+    func `a mistake in the command line is said in a sentence`(arguments: [String], message: String) throws {
+        let result = try ProcessRunner.run(Programs.path("Gallery"), arguments, timeout: 30)
+        #expect(result.status == 2)
+        #expect(result.errorText.contains(message), "\(result.errorText)")
+    }
+
+    @Test func `without a display it says so`() throws {
+        let result = try ProcessRunner.run(
+            Programs.path("Gallery"), ["http://127.0.0.1/"], environment: ["DISPLAY": "", "WAYLAND_DISPLAY": "none"],
+            timeout: 30)
+        #expect(result.status == 2)
+        #expect(result.errorText.contains("There is no display"), "\(result.errorText)")
+    }
+
+    @Test func `keys show, go on, go back and download, and the wheel loads what comes into view`() throws {
+        let folder = try PictureFolder(count: 1000)
+        let gallery = try RunningGallery(folder.server.url("/"), ["--size", "900x700"])
+        try gallery.waitForTitle("1000 pictures")
+        // Only what is in view is fetched.
+        try eventually("the first pictures") { folder.requestedPictures.count >= 12 }
+        let display = try Programs.display.get()
+        try display.send(["mousemove", "400", "400"])
+        try gallery.key("Right")
+        try gallery.key("Return")
+        try gallery.waitForTitle("0001.bmp (2 of 1000)")
+        try gallery.key("Right")
+        try gallery.waitForTitle("0002.bmp (3 of 1000)")
+        try gallery.key("Left")
+        try gallery.waitForTitle("0001.bmp (2 of 1000)")
+        try gallery.key("ctrl+s")
+        let file = gallery.downloads.appendingPathComponent("0001.bmp")
+        try eventually(timeout: 20, "the download") { (try? Data(contentsOf: file)) == PictureFolder.picture(1) }
+        try gallery.key("Escape")
+        try gallery.waitForTitle("1000 pictures")
+
+        #expect(folder.requestedPictures.count < 400, "what is out of view is loaded, too")
+        let before = try display.picture(width: 900, height: 500, scaledTo: 240).pixels
+        for _ in 0..<8 { try display.send(["click", "--delay", "25", "--repeat", "2", "5"]) }
+        try eventually("the wheel to move the grid") {
+            let now = try display.picture(width: 900, height: 500, scaledTo: 240).pixels
+            return Screenshot.difference(before, now) > Screenshot.tolerance
+        }
+        try gallery.key("End")
+        try eventually(timeout: 20, "the last pictures") { folder.requestedPictures.contains("/0999.bmp") }
+        try gallery.key("ctrl+q")
+        try eventually("the end") { gallery.process.exitStatus != nil }
+        #expect(gallery.process.exitStatus == 0)
+        #expect(!gallery.process.output.contains("CRITICAL"), "\(gallery.process.output)")
+    }
+
+    @Test func `a feed works too, and a server that is not there is an alert that Control-R gets over`() throws {
+        let folder = try PictureFolder(count: 30)
+        folder.server.route("/feed", .json(text: #"{"url": "/no", "items": [{"image": "/0003.bmp"}, {"url": "0004.bmp"}]}"#))
+        let feed = try RunningGallery(folder.server.url("/feed"), [])
+        try feed.waitForTitle("2 pictures")
+        try eventually("both") { folder.requestedPictures == ["/0003.bmp", "/0004.bmp"] }
+        feed.process.stop()
+
+        folder.server.route("/late", TestServer.Response(status: 404))
+        let late = try RunningGallery(folder.server.url("/late"), [])
+        let display = try Programs.display.get()
+        try eventually(timeout: 20, "the alert") {
+            try display.send(["search", "--pid", "\(late.process.id)", "--onlyvisible", "--name", "."])
+                .split(separator: "\n").count >= 2
+        }
+        folder.server.route("/late", .bytes(folder.index, type: "text/html"))
+        try display.send(["key", "Escape"])
+        try eventually(timeout: 20, "the alert to go") {
+            try display.send(["search", "--pid", "\(late.process.id)", "--onlyvisible", "--name", "."])
+                .split(separator: "\n").count <= 1
+        }
+        try late.key("ctrl+r")
+        try late.waitForTitle("30 pictures")
+    }
+
+    @Test(arguments: [480, 1600], [1, 2])
+    func `it looks as it did, light and dark`(width: Int, scale: Int) throws {
+        let height = width == 480 ? 640 : 900
+        let folder = try PictureFolder(count: 60)
+        let display = try Programs.display.get()
+        for theme in ["light", "dark"] {
+            let gallery = try RunningGallery(
+                folder.server.url("/"), ["--size", "\(width)x\(height)", "--\(theme)"], scale: scale)
+            try gallery.waitForTitle("60 pictures")
+            let name = "gallery-\(theme)-\(width)-\(scale)x.png"
+            let kept = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+                .appendingPathComponent("Screenshots/\(name)")
+            var difference = Double.infinity
+            if let directory = ProcessInfo.processInfo.environment["CONVOY_RECORD_SCREENSHOTS"] {
+                // To be looked at, and then kept.
+                sleep(4)
+                let picture = try display.picture(width: width * scale, height: height * scale, scaledTo: 240)
+                try picture.png.write(to: kept)
+                let whole = try display.picture(width: width * scale, height: height * scale, scaledTo: width * scale)
+                try whole.png.write(to: URL(fileURLWithPath: directory).appendingPathComponent(name))
+            }
+            let expected = try VirtualDisplay.pixels(of: Data(contentsOf: kept))
+            // Polled, as the pictures come one after the other and become visible over a quarter of a second.
+            do {
+                try eventually(timeout: 20, "the picture \(name)") {
+                    let seen = try display.picture(width: width * scale, height: height * scale, scaledTo: 240)
+                    difference = Screenshot.difference(seen.pixels, expected)
+                    return difference < Screenshot.tolerance
+                }
+            } catch {
+                Issue.record("\(name) differs by \(difference)")
+            }
+            gallery.process.stop()
+        }
+    }
+
+    @Test func `the tolerance tells light from dark, and a grid from an empty one`() throws {
+        let kept = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Screenshots")
+        func pixels(_ name: String) throws -> Data {
+            try VirtualDisplay.pixels(of: Data(contentsOf: kept.appendingPathComponent(name)))
+        }
+        let light = try pixels("gallery-light-480-1x.png")
+        let dark = try pixels("gallery-dark-480-1x.png")
+        #expect(Screenshot.difference(light, dark) > Screenshot.tolerance)
+        // The last row of pictures is missing.
+        var short = light
+        short.replaceSubrange((short.count * 4 / 5)..., with: Data(repeating: 250, count: short.count - short.count * 4 / 5))
+        #expect(Screenshot.difference(light, short) > Screenshot.tolerance)
+        #expect(Screenshot.difference(light, light) == 0)
+    }
+}
+
+/// A comparison that another font or another hinting does not disturb.
+enum Screenshot {
+    /// Of 255, in the worst part.
+    static let tolerance = 24.0
+
+    /// The largest mean difference in a part of 24 rows, over all columns, in a picture that is 240 pixels wide.
+    static func difference(_ one: Data, _ other: Data) -> Double {
+        guard one.count == other.count, !one.isEmpty else { return .infinity }
+        let part = 240 * 3 * 24
+        var worst = 0.0
+        one.withUnsafeBytes { one in
+            other.withUnsafeBytes { other in
+                for begin in stride(from: 0, to: one.count, by: part) {
+                    let end = min(begin + part, one.count)
+                    var sum = 0
+                    for index in begin..<end { sum += abs(Int(one[index]) - Int(other[index])) }
+                    worst = max(worst, Double(sum) / Double(end - begin))
+                }
+            }
+        }
+        return worst
+    }
+}
+
+/// A folder of pictures on a web server, as nginx lists it.
+final class PictureFolder: Sendable {
+    let server: TestServer
+    let index: Data
+
+    init(count: Int) throws {
+        server = try TestServer()
+        let names = (0..<count).map { String(format: "%04d.bmp", $0) }
+        let links = names.map { "<a href=\"\($0)\">\($0)</a>  26-Nov-2026 20:00  27702" }.joined(separator: "\n")
+        index = Data(
+            "<html><head><title>Index of /</title></head><body><pre><a href=\"../\">../</a>\n\(links)</pre></body></html>"
+                .utf8)
+        server.route("/", .bytes(index, type: "text/html"))
+        server.route(nil, "/*") { request in
+            guard let number = Int(request.path.dropFirst().prefix(4)) else { return TestServer.Response(status: 404) }
+            return .bytes(Self.picture(number), type: "image/bmp")
+        }
+    }
+
+    var requestedPictures: Set<String> { Set(server.requests.map(\.path).filter { $0.hasSuffix(".bmp") }) }
+
+    /// A BMP of 96 x 96: a colour that is the number's, which gets darker downwards.
+    static func picture(_ number: Int) -> Data {
+        let side = 96
+        var data = Data("BM".utf8)
+        for value in [54 + side * side * 3, 0, 54, 40, side, side] { append(value, 4, to: &data) }
+        for value in [1, 24] { append(value, 2, to: &data) }
+        for value in [0, side * side * 3, 2835, 2835, 0, 0] { append(value, 4, to: &data) }
+        let hue = Double(number % 60) / 60 * 6
+        func channel(_ shift: Double) -> Double {
+            let place = (hue + shift).truncatingRemainder(dividingBy: 6)
+            return min(1, max(0, abs(place - 3) - 1))
+        }
+        let color = [channel(2), channel(4), channel(0)]
+        for row in 0..<side {
+            // The lowest row is the first.
+            let light = 0.25 + 0.75 * Double(row) / Double(side)
+            let pixel = color.map { UInt8(255 * $0 * light) }
+            for _ in 0..<side { data.append(contentsOf: pixel) }
+        }
+        return data
+    }
+
+    private static func append(_ value: Int, _ count: Int, to data: inout Data) {
+        for index in 0..<count { data.append(UInt8(value >> (8 * index) & 255)) }
+    }
+}
+
+/// A gallery that runs until it is stopped.
+final class RunningGallery: Sendable {
+    let process: ChildProcess
+    let downloads: URL
+    private let directory: TemporaryDirectory
+    private let display: VirtualDisplay
+
+    init(_ url: URL, _ options: [String], scale: Int = 1) throws {
+        display = try Programs.display.get()
+        directory = try TemporaryDirectory(prefix: "convoy-gallery")
+        downloads = directory.file("downloads")
+        var environment = display.environment(scale: scale)
+        // The pictures of an earlier run are no part of this one.
+        environment["XDG_CACHE_HOME"] = directory.file("cache").path
+        process = try ChildProcess(
+            Programs.path("Gallery"), [url.absoluteString, "--downloads", downloads.path] + options,
+            environment: environment, directory: directory.url, log: directory.file("output.log"))
+    }
+
+    deinit { process.stop() }
+
+    private func window() throws -> String? {
+        try display.send(["search", "--pid", "\(process.id)", "--onlyvisible", "--name", "."])
+            .split(separator: "\n").first.map(String.init)
+    }
+
+    func waitForTitle(_ title: String) throws {
+        var seen = ""
+        do {
+            try eventually(timeout: 30, "the title") {
+                guard let window = try window() else { return false }
+                seen = try display.send(["getwindowname", window])
+                return seen == title
+            }
+        } catch {
+            throw ProcessError.didNotStart("the title is \(seen) and not \(title); \(process.output)")
+        }
+    }
+
+    /// Without a window manager the window has to be given the focus.
+    func key(_ name: String) throws {
+        guard let window = try window() else { throw ProcessError.didNotStart("no window: \(process.output)") }
+        try display.send(["windowfocus", "--sync", window, "key", name])
+    }
+}

@@ -1,0 +1,87 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Widgets that are bound to requests, in a program of their own on a display without a screen.
+@Suite(.serialized, .enabled(if: Programs.areRunnable, Programs.hint)) struct WidgetTests {
+    @Test func `the main queue and the main actor run in GLib's main loop, and neither holds up the other`() throws {
+        let seen = try Programs.run("loop")
+        #expect(seen.number("posted") == 20)
+        #expect(seen.isTrue("mainActor"))
+        #expect(seen.isTrue("isInOrder"))
+        #expect(seen.number("floods") > 1)
+        // 100 ms of work in portions of 4 ms.
+        #expect(seen.number("inboxTicks") >= 10)
+        #expect(seen.isTrue("inboxIsInOrder"))
+        #expect(seen.double("idleMilliseconds") < 30, "a loop with nothing to do turns")
+    }
+
+    @Test func `spinners, bars, rows, alerts and texts follow their requests`() throws {
+        let seen = try Programs.run("bindings")
+        #expect(seen["spinsBefore"] as? Bool == false)
+        #expect(seen.isTrue("spinsForSecond"), "the end of a replaced operation stops the spinner of the next")
+        #expect(seen.number("livingSpinners") == 0)
+        #expect(seen.isTrue("spinnerReleases"))
+        #expect(seen.double("fractionWhileUnknown") == 0)
+        #expect(seen.double("fractionAfterFailure") == 0)
+        #expect(seen.double("fractionBeforeBatch") == 0)
+        #expect(seen.number("rowsAfterEmptying") == 0)
+        #expect(seen.number("alertsForTwo") == 1)
+        #expect(seen.number("alertsForCancelled") == 0)
+        #expect(seen.number("eventLines") == 100)
+        #expect(seen["firstEventLine"] as? String == "line 2900")
+        #expect(seen["followsWhileScrolledAway"] as? Bool == false)
+        #expect(seen.number("longestLine") <= 2001)
+        #expect(seen.isTrue("hasReplacement"))
+        #expect(seen.isTrue("hasBothLines"))
+    }
+
+    @Test func `assistive technologies learn that a picture is loading, and that it has failed`() throws {
+        let seen = try Programs.run("accessibility", accessibility: "test")
+        #expect(seen.isTrue("busyWhileLoading"))
+        #expect(seen.isTrue("describedAfterFailure"))
+        #expect(seen["describedAfterSuccess"] as? Bool == false)
+    }
+
+    @Test func `a picture comes at once from memory, in the size of its widget, and ends with it`() throws {
+        let seen = try Programs.run("pictures")
+        #expect(seen.isTrue("isLoading"))
+        #expect(seen.isTrue("hasIcon"))
+        #expect(seen.number("decodedWidth") == 64)
+        #expect(seen.isTrue("memoryHit"))
+        #expect(seen.number("requests") == 1)
+        #expect(seen["failureIcon"] as? String == "image-missing")
+        #expect(seen.isTrue("isFading"))
+        #expect(seen.number("mixtures") > 0)
+        #expect(seen.number("frames") == 2)
+        #expect(seen.isTrue("restsWhileHidden"))
+        #expect(seen["buttonPictures"] as? [Int] == [10, 11, 13, 12, 14])
+        #expect(seen.number("livingPictures") == 0)
+        #expect(seen.number("callsAfterRelease") == 0)
+    }
+
+    @Test func `a cell that is used again never shows what is not its own, and nothing leaks`() throws {
+        let count = ProcessInfo.processInfo.environment["CONVOY_REUSES"].flatMap { Int($0) } ?? 10_000
+        let seen = try Programs.run("reuse", "\(count)", timeout: 600)
+        #expect(seen.number("looks") > count)
+        #expect(seen.number("wrong") == 0)
+        #expect(seen.number("settled") == 3 * 40)
+        #expect(seen.number("completions") > 120)
+        #expect(seen.number("living") == 0)
+        let descriptors = try #require(seen["descriptors"] as? [Int])
+        #expect(descriptors[2] <= descriptors[0] + 4, "\(descriptors)")
+        let allocated = try #require(seen["allocated"] as? [Int])
+        #expect(allocated[2] - allocated[1] < 1 << 20, "\(allocated)")
+    }
+
+    @Test func `the main loop is free while a thousand pictures scroll by, and a broken one costs its own cell`() throws {
+        let seen = try Programs.run("scroll", "1000", timeout: 300)
+        #expect(seen.number("wrong") == 0)
+        #expect(seen.number("finished") > 100)
+        // In time of the thread itself, so that other programs on the machine do not matter.
+        #expect(seen.double("longestMilliseconds") < 8)
+        // What is being decoded, GTK's own drawings, and what is not given back yet are beside the cache.
+        #expect(seen.number("grownKilobytes") < seen.number("cacheKilobytes") + (128 << 10))
+        print("scrolling 1000 pictures: \(seen)")
+    }
+}

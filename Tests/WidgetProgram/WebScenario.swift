@@ -1,0 +1,99 @@
+#if WebKit
+import CGTK
+import CWebKit
+import ConvoyCookies
+import ConvoyGTK
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyWebKit
+import Foundation
+import FoundationNetworking
+
+/// Pages in a web view, which the engine has fetched.
+@MainActor enum WebScenario {
+    static func run() async throws -> [String: Any] {
+        let server = try TestServer()
+        let manager = HTTPRequestOperationManager()
+        manager.cookieStore = CookieStore()
+        let window = TestWindow()
+        let view = window.add(webkit_web_view_new())
+        let pointer = view.pointer.assumingMemoryBound(to: WebKitWebView.self)
+        gtk_widget_set_vexpand(view.pointer.assumingMemoryBound(to: GtkWidget.self), 1)
+        try await window.show()
+        func title() -> String { webkit_web_view_get_title(pointer).map { String(cString: $0) } ?? "" }
+        func address() -> String { webkit_web_view_get_uri(pointer).map { String(cString: $0) } ?? "" }
+        func load(
+            _ path: String, _ body: (URLRequest, @escaping Widget.PageCompletion) -> Void
+        ) async throws -> Result<HTTPURLResponse, any Error> {
+            var result: Result<HTTPURLResponse, any Error>?
+            body(URLRequest(url: server.url(path))) { result = $0 }
+            try await Scenario.wait("the page \(path)", seconds: 40) { result != nil }
+            return result ?? .failure(Scenario.Late(what: path))
+        }
+        func code(_ result: Result<HTTPURLResponse, any Error>) -> String {
+            switch result {
+            case .success(let response): "\(response.statusCode)"
+            case .failure(let error): (error as? WebViewError)?.description ?? "\((error as NSError).code)"
+            }
+        }
+        var result: [String: Any] = [:]
+
+        // Redirected, with the manager's cookie, and transformed.
+        let html = "<!doctype html><title>Räksmörgås</title><p>one"
+        server.route("/old", TestServer.Response.redirect(to: "/new").header("Set-Cookie", "key=value; Path=/"))
+        server.route("/new", .bytes(Data(html.data(using: .isoLatin1) ?? Data()), type: "text/html; charset=iso-8859-1"))
+        var moves = 0
+        let page = try await load("/old") { request, completion in
+            view.loadRequest(
+                request, by: manager, progress: { _ in moves += 1 },
+                transform: { response, text in
+                    text.replacingOccurrences(of: "<title>", with: "<title>\(response.statusCode) ")
+                }, completion: completion)
+        }
+        result["page"] = code(page)
+        try await Scenario.wait("the title") { title() == "200 Räksmörgås" }
+        result["address"] = address() == server.url("/new").absoluteString
+        result["hasMoved"] = moves > 0
+        result["cookie"] = server.requests.last?.headers["Cookie"] ?? ""
+        result["requests"] = server.requests.count
+
+        // Bytes as they are.
+        let data = try await load("/new") { view.loadRequest($0, by: manager, completion: $1) }
+        result["data"] = code(data)
+        try await Scenario.wait("the title as it was") { title() == "Räksmörgås" }
+
+        // Errors: of the server, of the transformation, and of a type.
+        server.route("/missing", TestServer.Response(status: 404))
+        result["missing"] = code(try await load("/missing") { view.loadRequest($0, by: manager, completion: $1) })
+        result["thrown"] = code(
+            try await load("/new") { request, completion in
+                view.loadRequest(
+                    request, by: manager, transform: { _, _ in throw URLError(.cannotParseResponse) }, completion: completion
+                )
+            })
+        server.route("/archive", .bytes(Data(count: 100), type: "application/zip"))
+        result["archive"] = code(try await load("/archive") { view.loadRequest($0, by: manager, completion: $1) })
+
+        // Without a completion, the error is a page.
+        view.loadRequest(URLRequest(url: server.url("/missing")), by: manager)
+        try await Scenario.wait("the page of an error", seconds: 40) { title().contains("404") }
+        result["errorPage"] = true
+
+        // A new load ends the one before, and a view that is gone ends its own.
+        let gate = TestServer.Gate()
+        server.route("/held", TestServer.Response.bytes(Data("x".utf8), type: "text/html").held(by: gate))
+        var calls = 0
+        let first = view.loadRequest(URLRequest(url: server.url("/held")), by: manager, completion: { _ in calls += 1 })
+        _ = try await load("/new") { view.loadRequest($0, by: manager, completion: $1) }
+        try await Scenario.wait("the first to be cancelled") { first.isFinished }
+        result["firstIsCancelled"] = (first.error as? URLError)?.code == .cancelled
+        let last = view.loadRequest(URLRequest(url: server.url("/held")), by: manager, completion: { _ in calls += 1 })
+        let living = LivingWidgets()
+        living.watch(view)
+        window.destroy()
+        try await Scenario.wait("the last to be cancelled") { last.isFinished && living.count == 0 }
+        result["callsOfCancelled"] = calls
+        return result
+    }
+}
+#endif
