@@ -48,7 +48,9 @@ public struct Image: Sendable, Equatable {
 
     /// The same image with other pixels.
     ///
-    /// - Parameter hasAlpha: whether they have an alpha; nil if they do where this image does.
+    /// - Parameters:
+    ///   - pixels: the rows from top to bottom, without padding.
+    ///   - hasAlpha: whether they have an alpha; nil if they do where this image does.
     /// - Throws: `ImagePixelError`, if the number of bytes is not that of the image.
     public func replacingPixels(_ pixels: Data, hasAlpha: Bool? = nil) throws(ImagePixelError) -> Image {
         try Image(size: size, hasAlpha: hasAlpha ?? self.hasAlpha, pixels: pixels, format: format)

@@ -110,6 +110,7 @@ public final class ImageDownloader: Sendable {
     /// ``ImageDownloadReceipt/cancel()``.
     ///
     /// - Parameters:
+    ///   - request: what to load, and in which form.
     ///   - queue: the queue of all handlers, a serial one.
     ///   - progress: called when bytes have arrived and the queue has time.
     ///   - preview: called with coarse images while a progressive JPEG arrives. Without it they are not made.
