@@ -1,6 +1,8 @@
 #if Images
 import ConvoyTestSupport
+import CGdkPixbuf
 import Foundation
+import Synchronization
 import Testing
 
 @testable import ConvoyImage
@@ -126,6 +128,27 @@ import Testing
                 #expect(frame.duration >= 0.02)
             }
         }
+    }
+
+    @Test func `A frame that reaches beyond its GIF is not restored from there`() throws {
+        let complaints = Complaints.count.load(ordering: .relaxed)
+        let handler = g_log_set_handler(
+            "GdkPixbuf", G_LOG_LEVEL_CRITICAL, { _, _, _, _ in Complaints.count.add(1, ordering: .relaxed) }, nil)
+        defer { g_log_remove_handler("GdkPixbuf", handler) }
+        let body = Samples.animatedGIF
+        let frame = try #require(body.firstIndex(of: 0x2C))
+        for (offset, value) in [(1, 1), (3, 1), (5, 20), (7, 20), (3, 200)] {
+            var lying = body
+            lying[frame - 5] |= 0x0C
+            lying[frame + offset] = UInt8(value)
+            let image = try? ImageDecoder.image(lying, ImageDecoding(allowsAnimation: true))
+            #expect(image?.animation == nil)
+        }
+        #expect(Complaints.count.load(ordering: .relaxed) == complaints)
+    }
+
+    private enum Complaints {
+        static let count = Atomic<Int>(0)
     }
 
     @Test func `WebP and AVIF are decoded`() throws {

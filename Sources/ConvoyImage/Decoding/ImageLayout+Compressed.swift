@@ -162,13 +162,18 @@ extension ImageLayout {
         var firstEnd: Int?
         var timing = AnimationTiming()
         var delay = 0
+        /// The flags of the first frame.
+        var control: Int?
         var areFramesInside = true
         while true {
             switch try body.byte(offset) {
             case 0x21:  // an extension: a label, then blocks
                 let label = try body.byte(offset + 1)
                 // Graphics control: how long the next frame is shown, in hundredths of a second.
-                if label == 0xF9, try body.byte(offset + 2) >= 4 { delay = try body.number(2, at: offset + 4) * 10 }
+                if label == 0xF9, try body.byte(offset + 2) >= 4 {
+                    delay = try body.number(2, at: offset + 4) * 10
+                    if firstEnd == nil { control = offset + 3 }
+                }
                 // Netscape's loop count: how often the frames are shown again.
                 if label == 0xFF, body.starts(with: netscape, at: offset + 2), try body.byte(offset + 14) == 3,
                     try body.byte(offset + 15) == 1
@@ -192,8 +197,14 @@ extension ImageLayout {
                 delay = 0
             case 0x3B:
                 guard let firstEnd else { throw .malformed("no frame") }
-                var layout = ImageLayout(
-                    .gif, width: width, height: height, pieces: [.range(0..<firstEnd), .bytes([0x3B])])
+                var pieces = [Piece.range(0..<firstEnd), .bytes([0x3B])]
+                if let control {
+                    // Nothing comes after the frame. Asked to restore what was under one that reaches beyond the image, the
+                    // decoder copies from outside of it, and complains.
+                    let flags = UInt8(try body.byte(control) & ~0x1C)
+                    pieces = [.range(0..<control), .bytes([flags]), .range((control + 1)..<firstEnd), .bytes([0x3B])]
+                }
+                var layout = ImageLayout(.gif, width: width, height: height, pieces: pieces)
                 if timing.durations.count > 1, areFramesInside {
                     layout.timing = timing
                     layout.animationPieces = [.range(0..<(offset + 1))]
