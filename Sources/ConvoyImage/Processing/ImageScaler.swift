@@ -162,35 +162,4 @@ struct ImageScaler {
         targetRow += 1
     }
 }
-
-extension Image {
-    /// The size in pixels.
-    public var size: ImageSize { ImageSize(width: width, height: height) }
-}
-
-extension ImageSize {
-    /// The largest size of the shape of `whole` that this size allows. Never larger than `whole`, and at least one pixel
-    /// in each direction.
-    func limiting(_ whole: ImageSize, _ mode: ImageContentMode) -> ImageSize {
-        let (width, height) = (max(1, width), max(1, height))
-        // As products, so that nothing is rounded before the end.
-        let (across, overflowAcross) = width.multipliedReportingOverflow(by: whole.height)
-        let (down, overflowDown) = height.multipliedReportingOverflow(by: whole.width)
-        let isWidthTighter =
-            overflowAcross || overflowDown
-            ? Double(width) * Double(whole.height) < Double(height) * Double(whole.width) : across < down
-        let followsWidth = isWidthTighter == (mode == .fit)
-        if followsWidth {
-            guard width < whole.width else { return whole }
-            return ImageSize(width: width, height: ImageSize.part(width, of: whole.height, over: whole.width))
-        }
-        guard height < whole.height else { return whole }
-        return ImageSize(width: ImageSize.part(height, of: whole.width, over: whole.height), height: height)
-    }
-
-    /// `side * numerator / denominator`, rounded, and at least 1. The numerator is less than the denominator.
-    private static func part(_ numerator: Int, of side: Int, over denominator: Int) -> Int {
-        max(1, Int((Double(side) * Double(numerator) / Double(denominator)).rounded()))
-    }
-}
 #endif

@@ -2,27 +2,6 @@
 import Foundation
 import FoundationNetworking
 
-/// A size in pixels.
-public struct ImageSize: Sendable, Hashable {
-    /// The number of pixels per row.
-    public var width: Int
-    /// The number of rows.
-    public var height: Int
-
-    /// A size. Numbers below 1 count as 1.
-    public init(width: Int, height: Int) {
-        (self.width, self.height) = (width, height)
-    }
-}
-
-/// How a size limits an image, which always keeps its shape.
-public enum ImageContentMode: Sendable, Hashable {
-    /// The image is at most as wide and at most as high.
-    case fit
-    /// The image is at least as wide and at least as high, if it has as many pixels. A processor may crop it.
-    case fill
-}
-
 /// What to load, and in which form: the request, the size that is needed, and what is done with the pixels.
 public struct ImageRequest: Sendable {
     /// The request for the bytes. Its cache policy holds for the memory cache too: one that ignores local data skips
