@@ -102,8 +102,9 @@ package struct CallbackMeter {
     package private(set) var count = 0
     /// The longest of them in nanoseconds of the thread's own time, which other programs on the machine do not change.
     package private(set) var longest: UInt64 = 0
+    /// The longest of them by the clock.
+    package private(set) var longestByClock: UInt64 = 0
     package private(set) var total: UInt64 = 0
-    private var depth = 0
 
     /// Starts to count anew.
     package mutating func reset() { self = CallbackMeter(isOn: isOn) }
@@ -111,7 +112,8 @@ package struct CallbackMeter {
     private init(isOn: Bool) { self.isOn = isOn }
     init() {}
 
-    fileprivate mutating func add(_ time: UInt64) {
+    fileprivate mutating func add(_ time: UInt64, byClock: UInt64) {
+        longestByClock = max(longestByClock, byClock)
         count += 1
         total += time
         longest = max(longest, time)
@@ -126,8 +128,10 @@ package struct CallbackMeter {
     /// Runs a callback and adds its time.
     @MainActor func measure<Result>(_ body: () -> Result) -> Result {
         guard isOn else { return body() }
-        let begin = Self.threadTime
-        defer { MainLoop.meter.add(Self.threadTime - begin) }
+        let (begin, clock) = (Self.threadTime, DispatchTime.now().uptimeNanoseconds)
+        defer {
+            MainLoop.meter.add(Self.threadTime - begin, byClock: DispatchTime.now().uptimeNanoseconds - clock)
+        }
         return body()
     }
 }

@@ -75,13 +75,17 @@ import Testing
     }
 
     @Test func `the main loop is free while a thousand pictures scroll by, and a broken one costs its own cell`() throws {
-        let seen = try Programs.run("scroll", "1000", timeout: 300)
+        let count = ProcessInfo.processInfo.environment["CONVOY_PICTURES"] ?? "1000"
+        let seen = try Programs.run("scroll", count, timeout: 300)
         #expect(seen.number("wrong") == 0)
         #expect(seen.number("finished") > 100)
         // In time of the thread itself, so that other programs on the machine do not matter.
         #expect(seen.double("longestMilliseconds") < 8)
+        if ProcessInfo.processInfo.environment["CONVOY_QUIET_MACHINE"] == "1" {
+            #expect(seen.double("longestByClock") < 8)
+        }
         // What is being decoded, GTK's own drawings, and what is not given back yet are beside the cache.
         #expect(seen.number("grownKilobytes") < seen.number("cacheKilobytes") + (128 << 10))
-        print("scrolling 1000 pictures: \(seen)")
+        print("scrolling \(count) pictures: \(seen)")
     }
 }

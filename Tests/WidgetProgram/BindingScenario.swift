@@ -286,6 +286,7 @@ import FoundationNetworking
         try await Scenario.wait("the view to follow") { isAtEnd() }
 
         // The user reads further up: new lines leave the view where it is.
+        try await Task.sleep(for: .milliseconds(150))
         gtk_adjustment_set_value(adjustment, 0)
         gate.open()
         try await Scenario.wait("the end") { text().hasSuffix("the end") }
