@@ -117,9 +117,9 @@ final class Session: TaskSession {
     }
 
     /// Applies the settings of all operations to a download.
-    func giveSettings(to download: DownloadOperation) {
-        operations.adopt(download)
-        download.responseSerializer = HTTPResponseSerializer(statusesOf: operations.responseSerializer)
+    func giveSettings(to operation: HTTPRequestOperation) {
+        operations.adopt(operation)
+        operation.responseSerializer = HTTPResponseSerializer(statusesOf: operations.responseSerializer)
     }
 
     // MARK: The end of a task

@@ -1,6 +1,7 @@
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoySupport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
@@ -198,7 +199,11 @@ public enum SessionTaskState: Sendable, Hashable, CaseIterable {
 public class SessionDataTask: SessionTask, @unchecked Sendable {}
 
 /// A task that sends a body: a file, data, a stream, or a form with parts. The counterpart of `URLSessionUploadTask`.
-public final class SessionUploadTask: SessionDataTask, @unchecked Sendable {}
+public final class SessionUploadTask: SessionDataTask, @unchecked Sendable {
+    /// The data for going on with the upload in another task, after this one has failed or was cancelled. nil before its end,
+    /// after a success, and for a task whose operation is no `UploadOperation`.
+    public var resumeData: UploadResumeData? { (operation as? UploadOperation)?.resumeData }
+}
 
 /// A task whose response is written to a file. The counterpart of `URLSessionDownloadTask`.
 ///

@@ -2,6 +2,7 @@ import ConvoyDownloads
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
@@ -55,6 +56,45 @@ extension URLSessionManager {
         completionHandler: CompletionHandler?
     ) -> SessionUploadTask {
         uploadTask(progress, completionHandler) { request }
+    }
+
+    /// Makes a task that sends a file by an `UploadOperation`, which goes on where the server has it: after a pause, a retry,
+    /// or the end of the process. Its settings can be changed until the task is resumed.
+    ///
+    /// - Parameters:
+    ///   - request: Its URL is where uploads are created; it has no body.
+    ///   - file: The file. Its journal is beside it.
+    ///   - uploadProtocol: tus, the IETF's draft, or what the server says that it knows.
+    ///   - progress: Called with what the server has confirmed.
+    ///   - completionHandler: Called once, at the end.
+    public final func uploadTask(
+        with request: URLRequest, fromFile file: URL, resumableBy uploadProtocol: UploadProtocol,
+        progress: TransferProgress.Handler? = nil, completionHandler: CompletionHandler? = nil
+    ) -> SessionUploadTask {
+        let upload = UploadOperation(request: request, file: file)
+        upload.uploadProtocol = uploadProtocol
+        return uploadTask(upload, progress, completionHandler)
+    }
+
+    /// Makes a task that goes on with an upload that was stopped, also in another process.
+    ///
+    /// - Parameters:
+    ///   - resumeData: What ``SessionUploadTask/resumeData`` of the stopped task was.
+    ///   - request: A request for the same URL, with the header fields, which resume data does not contain.
+    ///   - progress: Called with what the server has confirmed.
+    ///   - completionHandler: Called once, at the end: with an `UploadError` for a file that has changed.
+    public final func uploadTask(
+        with resumeData: UploadResumeData, request: URLRequest, progress: TransferProgress.Handler? = nil,
+        completionHandler: CompletionHandler? = nil
+    ) -> SessionUploadTask {
+        uploadTask(UploadOperation(request: request, resumeData: resumeData), progress, completionHandler)
+    }
+
+    private func uploadTask(
+        _ upload: UploadOperation, _ progress: TransferProgress.Handler?, _ completionHandler: CompletionHandler?
+    ) -> SessionUploadTask {
+        currentSession.giveSettings(to: upload)
+        return task(.upload, upload, progress, nil, completionHandler)
     }
 
     /// Makes a task that downloads to a file with a GET and the settings of `DownloadOperation`.

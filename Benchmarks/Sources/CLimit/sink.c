@@ -28,6 +28,11 @@ static int take_request(int client, char *head, size_t size, size_t *used) {
     end += 4;
     char *field = strcasestr(head, "\r\ncontent-length:");
     long long left = field && field < end ? atoll(field + 17) : 0;
+    // An upload by tus: of one that is created, the length is said; of a part, where it begins.
+    char *offset = strcasestr(head, "\r\nupload-offset:");
+    char *length = strcasestr(head, "\r\nupload-length:");
+    long long reached = offset && offset < end ? atoll(offset + 16) + left : -1;
+    int creates = reached < 0 && length && length < end;
     char *expect = strcasestr(head, "\r\nexpect: 100-continue");
     if (expect && expect < end && answer(client, "HTTP/1.1 100 Continue\r\n\r\n")) return -1;
     size_t behind = *used - (end - head);
@@ -41,7 +46,15 @@ static int take_request(int client, char *head, size_t size, size_t *used) {
         if (count <= 0) return -1;
         left -= count;
     }
-    return answer(client, "HTTP/1.1 204 No Content\r\n\r\n");
+    if (creates) {
+        return answer(
+            client, "HTTP/1.1 201 Created\r\nTus-Resumable: 1.0.0\r\nLocation: /upload/1\r\nContent-Length: 0\r\n\r\n");
+    }
+    if (reached < 0) return answer(client, "HTTP/1.1 204 No Content\r\n\r\n");
+    char text[128];
+    snprintf(
+        text, sizeof text, "HTTP/1.1 204 No Content\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: %lld\r\n\r\n", reached);
+    return answer(client, text);
 }
 
 static void *serve_client(void *context) {

@@ -26,11 +26,11 @@ extension DownloadQueue {
     /// An entry as it was at a moment.
     public struct Entry: Sendable, Identifiable, Hashable {
         /// What kind of request it is.
-        public enum Kind: String, Sendable, Hashable { case download, outbox }
+        public enum Kind: String, Sendable, Hashable { case download, outbox, upload }
 
         /// The `id` of the request that was enqueued.
         public let id: UUID
-        /// Whether it fetches a file, or sends.
+        /// Whether it fetches a file, sends a request, or uploads a file.
         public let kind: Kind
         /// The method of the request.
         public let method: String
@@ -148,6 +148,10 @@ extension DownloadQueue.Entry {
         case .download(let download):
             kind = .download
             file = status.file?.url ?? operation?.finishedFile ?? (download.isDirectory ? nil : download.place)
+            idempotencyKey = nil
+        case .upload(let upload):
+            kind = .upload
+            file = upload.file
             idempotencyKey = nil
         case .send:
             kind = .outbox

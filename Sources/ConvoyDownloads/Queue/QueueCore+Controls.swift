@@ -124,8 +124,12 @@ extension QueueCore {
         writer.submit([]) { [self] _ in
             BlockingWorkers.shared.perform { [self] in
                 if let body = row.request.body { bodies.remove([body]) }
-                guard case .download(let download) = row.request.work, row.status.phase != .finished else { return }
-                removePartialFile(download, of: row.request.url, row.status.file?.url)
+                guard row.status.phase != .finished else { return }
+                switch row.request.work {
+                case .download(let download): removePartialFile(download, of: row.request.url, row.status.file?.url)
+                case .upload(let upload): QueuedUploads.maker?.removeLeftovers(of: upload, for: row.request.url)
+                case .send: break
+                }
             }
         }
     }
@@ -249,7 +253,8 @@ extension QueueCore {
 
     private func prepare(_ request: any DurableRequest) throws(DownloadQueueError) -> New {
         guard let request = request as? any StorableRequest else {
-            throw .unsuitableRequest("\(type(of: request)) is not a DownloadRequest or an OutboxRequest.")
+            throw .unsuitableRequest(
+                "\(type(of: request)) is none of a DownloadRequest, an OutboxRequest and an UploadRequest.")
         }
         let (stored, secrets) = try StoredRequest.storing(request, classifier: manager.connectionConfiguration.secrets)
         return New(id: request.id, stored: stored, secrets: secrets, request: request)

@@ -274,8 +274,11 @@ extension QueueCore {
         operation.whenDelivered { [self] in
             tidy { [self] in
                 if let body = row.request.body { bodies.remove([body]) }
-                guard case .download(let download) = row.request.work else { return }
-                removePartialFile(download, of: url ?? row.request.url, file)
+                switch row.request.work {
+                case .download(let download): removePartialFile(download, of: url ?? row.request.url, file)
+                case .upload(let upload): QueuedUploads.maker?.removeLeftovers(of: upload, for: url ?? row.request.url)
+                case .send: break
+                }
             }
         }
     }

@@ -191,6 +191,12 @@ final class QueueCore: Sendable {
             let made = QueuedRequestOperation(request: request)
             if !sending.sendsAgain { made.forbidPauses() }
             operation = made
+        case .upload(let upload):
+            guard let maker = QueuedUploads.maker else {
+                throw .unsuitableRequest("The program has no ConvoyUploads, which the entry needs.")
+            }
+            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            operation = try maker.queuedOperation(request, upload)
         }
         manager.adopt(operation)
         // The manager's may be one for JSON: a file is none, and a request has arrived whatever its answer looks like.

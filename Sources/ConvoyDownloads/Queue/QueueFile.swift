@@ -29,6 +29,7 @@ final class QueueFile {
             ALTER TABLE entry ADD COLUMN next INTEGER;
             ALTER TABLE entry ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;
             """,
+            "ALTER TABLE entry ADD COLUMN upload BLOB",
         ])
 
     init(path: String) throws(DatabaseError) {
@@ -63,7 +64,7 @@ final class QueueFile {
             SELECT sequence, id, method, url, header, timeout, place, is_directory, options, body, body_length,
                 sends_again, policy, tag, enqueued, phase, paused, sent, priority, attempts, received, expected, error,
                 status, file, file_number, file_length, changed, withheld,
-                next, retries
+                next, retries, upload
             FROM entry ORDER BY sequence
             """
         ) { statement throws(DatabaseError) in
@@ -100,6 +101,7 @@ final class QueueFile {
             return .send(StoredSending(body: body, sendsAgain: row.integer(11) != 0))
         }
         guard let place = URL(string: row.text(6)), place.isFileURL else { return nil }
+        if !row.isNull(31) { return .upload(StoredUpload(file: place, options: Data(row.blob(31)))) }
         var download = StoredDownload(place: place, isDirectory: row.integer(7) != 0)
         if !row.isNull(8) {
             guard let options = try? JSONDecoder().decode(StoredDownload.Options.self, from: Data(row.blob(8))),
@@ -165,6 +167,10 @@ final class QueueFile {
     private func insert(_ row: QueueRow) throws(DatabaseError) {
         let request = row.request
         var place: String?, isDirectory = false, options: [UInt8]?
+        var upload: [UInt8]?
+        if case .upload(let stored) = request.work {
+            (place, upload) = (stored.file.absoluteString, Array(stored.options))
+        }
         if case .download(let download) = request.work {
             (place, isDirectory) = (download.place.absoluteString, download.isDirectory)
             if download.options != StoredDownload.Options() {
@@ -176,14 +182,14 @@ final class QueueFile {
             .text(request.headerText), .real(request.timeout), .text(place), .integer(isDirectory ? 1 : 0), .blob(options),
             .text(request.body?.name), .integer(request.body?.length), .integer(request.sendsAgain ? 1 : 0),
             .integer(Int64(row.policy.rawValue)), .text(row.tag), .integer(row.enqueued),
-            .text(request.withheld.joined(separator: "\n")),
+            .text(request.withheld.joined(separator: "\n")), .blob(upload),
         ]
         try database.run(
             """
             INSERT INTO entry (sequence, id, method, url, header, timeout, place, is_directory, options, body, body_length,
-                sends_again, policy, tag, enqueued, withheld, phase, paused, sent, priority, attempts, received, expected,
+                sends_again, policy, tag, enqueued, withheld, upload, phase, paused, sent, priority, attempts, received, expected,
                 error, status, file, file_number, file_length, changed, next, retries)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """, values + Self.values(row.status))
         for needed in row.dependencies {
             try database.run("INSERT INTO dependency VALUES (?, ?)", [Self.blob(row.id), Self.blob(needed)])

@@ -1,9 +1,10 @@
 import ConvoyOperations
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 /// An operation of an entry. It asks its queue before it starts, and before it reports its end.
-protocol QueuedOperation: HTTPRequestOperation, Sendable {
+package protocol QueuedOperation: HTTPRequestOperation, Sendable {
     var link: QueueLink { get }
     /// Pauses and resumes the operation without the entry.
     func pauseNow()
@@ -15,13 +16,15 @@ protocol QueuedOperation: HTTPRequestOperation, Sendable {
 }
 
 /// What connects an operation with its entry; nothing in a copy of the operation, which is one like others.
-final class QueueLink: OperationSupervisor {
+package final class QueueLink: OperationSupervisor {
     struct Entry: Sendable {
         let core: QueueCore
         let id: UUID
     }
 
     private let current = Locked<Entry?>(nil)
+
+    package init() {}
 
     /// The entry; nil once the operation has ended.
     var entry: Entry? { current.withLock { $0 } }
@@ -33,7 +36,7 @@ final class QueueLink: OperationSupervisor {
         withExtendedLifetime(old) {}
     }
 
-    func operation(
+    package func operation(
         _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void
     ) {
@@ -41,10 +44,47 @@ final class QueueLink: OperationSupervisor {
         entry.core.operation(operation, entry.id, changes: transition, proceed: proceed)
     }
 
-    func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int) {
+    package func operation(_ operation: URLConnectionOperation, willRetry event: RetryEvent, countedRetries: Int) {
         guard let entry, let operation = operation as? any QueuedOperation else { return }
         entry.core.operation(operation, entry.id, willRetry: event, countedRetries: countedRetries)
     }
+}
+
+/// The overrides of a queued operation of another module. Each calls `own`, which is that of its own `super`, where there is
+/// no entry any more, and where the queue lets it.
+extension QueueLink {
+    package func start(_ operation: any QueuedOperation, _ own: @escaping @Sendable () -> Void) {
+        guard let entry else { return own() }
+        entry.core.operationWillStart(operation, entry.id, begin: own)
+    }
+
+    package func setPaused(_ isPaused: Bool, _ operation: any QueuedOperation, _ own: () -> Void) {
+        guard let entry else { return own() }
+        entry.core.setPaused(isPaused, entry.id, by: operation)
+    }
+
+    package func cancel(_ operation: any QueuedOperation, _ own: () -> Void) {
+        guard let entry else { return own() }
+        entry.core.cancel(entry.id, by: operation, cancelNow: own)
+    }
+}
+
+/// Makes the operations of uploads, for queues: `ConvoyUploads` has them, which builds on this module.
+package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
+    /// An operation of an entry.
+    static func queuedOperation(
+        _ request: URLRequest, _ upload: StoredUpload
+    ) throws(DownloadQueueError) -> any QueuedOperation
+
+    /// Removes what an unfinished upload has left beside its file. Blocks.
+    static func removeLeftovers(of upload: StoredUpload, for url: URL)
+}
+
+/// Finds the module that makes uploads.
+package enum QueuedUploads {
+    /// What makes them, by its name: a queue that comes back must find it although the program has named nothing of that
+    /// module yet. nil in a program without it.
+    package static let maker = NSClassFromString("ConvoyUploads.QueuedUploadMaker") as? any QueuedUploadMaking.Type
 }
 
 /// A download of an entry.

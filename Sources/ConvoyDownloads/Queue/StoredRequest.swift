@@ -10,6 +10,7 @@ package struct StoredRequest: Sendable, Codable {
     package enum Work: Sendable, Codable {
         case download(StoredDownload)
         case send(StoredSending)
+        case upload(StoredUpload)
     }
 
     package var method: String
@@ -87,6 +88,16 @@ extension StoredDownload.Options {
         try read(.synchronizes, &synchronizes)
         try read(.keepsModificationDate, &keepsModificationDate)
     }
+}
+
+/// An upload's own part. Another module makes its operations: see `QueuedUploadMaking`.
+package struct StoredUpload: Sendable, Equatable, Codable {
+    /// The file that is sent.
+    package var file: URL
+    /// What that module stores of it.
+    package var options: Data
+
+    package init(file: URL, options: Data) { (self.file, self.options) = (file, options) }
 }
 
 /// The part of a request that sends.

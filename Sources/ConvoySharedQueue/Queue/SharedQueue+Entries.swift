@@ -33,7 +33,7 @@ extension SharedQueue {
     /// An entry as it was at a moment.
     public struct Entry: Sendable, Identifiable, Hashable {
         /// What kind of request it is.
-        public enum Kind: String, Sendable, Hashable { case download, outbox, plain }
+        public enum Kind: String, Sendable, Hashable { case download, outbox, plain, upload }
 
         /// The name of the entry.
         public let id: UUID
@@ -87,6 +87,7 @@ extension SharedQueue {
                 case .download: .download
                 case .outbox: .outbox
                 case .plain: .plain
+                case .upload: .upload
                 }
             (tag, group, uniqueKey) = (record.tag.isEmpty ? nil : record.tag, record.batch, record.uniqueKey)
             (state, priority) = (standing.state, record.priority)

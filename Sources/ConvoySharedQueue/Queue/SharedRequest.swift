@@ -2,6 +2,7 @@ import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySupport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
@@ -67,6 +68,12 @@ public struct SharedRequest: Sendable, Identifiable {
     /// A download. Its file is on the worker's machine, at the destination that the request says.
     public init(_ download: DownloadRequest) {
         self.init(download, .download)
+    }
+
+    /// An upload. Its file is on the worker's machine, and so is the journal beside it: where the file is on a disk that several
+    /// machines have, one worker goes on where another has ended.
+    public init(_ upload: UploadRequest) {
+        self.init(upload, .upload)
     }
 
     /// A request that sends, with its `Idempotency-Key`.
@@ -200,8 +207,12 @@ struct WorkPayload: Codable {
             guard !key.isEmpty else { throw .unsuitableRequest("The key of its object is empty.") }
             (storage, path) = (try SharedRequest.name(name, "storage"), try SharedRequest.name(key, "key"))
         }
-        if case .download = request.work, entryLimit != nil || folder != nil || storage != nil {
+        let hasPlace = entryLimit != nil || folder != nil || storage != nil
+        switch request.work {
+        case .download where hasPlace:
             throw .unsuitableRequest("A download has a place of its own, and no other one.")
+        case .upload where hasPlace: throw .unsuitableRequest("The response to an upload is not kept.")
+        default: break
         }
     }
 

@@ -4,7 +4,7 @@ import Foundation
 /// An entry as it is stored when it is enqueued.
 package struct WorkItem: Sendable {
     /// What kind of request it is.
-    package enum Kind: Int64, Sendable { case download = 0, outbox = 1, plain = 2 }
+    package enum Kind: Int64, Sendable { case download = 0, outbox = 1, plain = 2, upload = 3 }
 
     package var id: UUID
     package var dependencies: Set<UUID> = []

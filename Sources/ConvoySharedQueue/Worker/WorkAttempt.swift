@@ -4,6 +4,7 @@ import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
+import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
@@ -91,6 +92,9 @@ final class WorkAttempt: @unchecked Sendable {
             download.apply(to: made)
             made.commitCheck = { [self] partialFile, place in try willCommit(partialFile, as: place) }
             operation = made
+        case .upload(let upload):
+            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            operation = try UploadRequest.operation(request, upload)
         case .send:
             if let body = work.body {
                 request.httpBody = Data(body)
@@ -199,6 +203,10 @@ final class WorkAttempt: @unchecked Sendable {
         case .inUse, .notEnoughSpace: return true
         default: break
         }
+        switch (error as? UploadError)?.reason {
+        case .inUse, .unreadableSource, .unusableJournal: return true
+        default: break
+        }
         let codes: Set<URLError.Code> = [
             .cannotCreateFile, .cannotOpenFile, .cannotWriteToFile, .cannotCloseFile, .cannotMoveFile,
         ]
@@ -279,6 +287,8 @@ final class WorkAttempt: @unchecked Sendable {
             report.statusCode = operation.statusCode
             if let download = operation as? DownloadOperation {
                 report.size = download.downloadProgress.bytesReceived
+            } else if let upload = operation as? UploadOperation {
+                report.size = upload.uploadProgress.bytesConfirmed
             } else {
                 report.size = operation.responseData.map { Int64($0.count) }
             }
@@ -286,6 +296,9 @@ final class WorkAttempt: @unchecked Sendable {
             if payload?.keepsHead == true, let response = operation.response { result.head = Self.head(of: response) }
             if case .succeeded = end, let file = (operation as? DownloadOperation)?.fileURL {
                 result.place = file.absoluteString
+            }
+            if case .succeeded = end, let url = (operation as? UploadOperation)?.uploadURL {
+                result.place = Redaction.url(url.absoluteString)
             }
             report.result = result
         }

@@ -164,7 +164,7 @@ enum FailureKind: String, CaseIterable, Sendable {
             case .noSource, .unreadableSource, .sourceChanged, .inUse, .unusableJournal: .disk
             case .gone, .tooLarge: .status
             case .unsupported, .unsupportedVersion, .invalidAnswer, .invalidOffset, .noProgress: .connection
-            case .unsuitableRequest, .missingSecrets, .bytesNotKept: .other
+            case .unsuitableRequest, .missingSecrets, .bytesNotKept, .mayHaveArrived: .other
             }
     }
 

@@ -163,7 +163,7 @@ final class UploadJournal: @unchecked Sendable {
 
 extension UploadRecord {
     /// Whether the numbers fit together.
-    fileprivate var isSound: Bool {
+    var isSound: Bool {
         digested >= 0
             && parts.allSatisfy { part in
                 part.first >= 0 && part.offset >= 0 && part.offset <= part.bound

@@ -4,9 +4,9 @@ import Foundation
 
 /// What a journal says of an upload: of which source it is, where the server has it, and how much of it the server has
 /// confirmed.
-struct UploadRecord: Codable, Sendable, Equatable {
+struct UploadRecord: Codable, Sendable, Hashable {
     /// An upload at the server: the whole, or a part of it that is sent beside others.
-    struct Part: Codable, Sendable, Equatable {
+    struct Part: Codable, Sendable, Hashable {
         /// The URL without its secrets.
         var url: String
         /// Whether the URL had secrets.

@@ -80,14 +80,23 @@ final class Upload: @unchecked Sendable {
     private func end(with error: any Error) async {
         // A final entry, so that little is asked for twice. What has changed says nothing of what was sent before.
         if (error as? UploadError)?.reason != .sourceChanged { try? await record(synchronizes: true) }
-        let (work, isStopping) = state.withLock { state in
+        let (work, isStopping, mustNotRepeat) = state.withLock { state in
             state.task = nil
-            return (state.work.take(), state.isStopping)
+            // The operation goes on after a pause, and must not send that again.
+            state.isSpent = state.isSpent || state.isStopping && state.mustNotRepeat
+            defer { state.mustNotRepeat = false }
+            return (state.work.take(), state.isStopping, state.mustNotRepeat)
         }
         guard let work else { return }
         if isStopping { return work.didStop() }
         switch error {
         case let failure as UploadFailure:
+            // What is not idempotent is never sent twice, unless provably nothing of it was sent.
+            let isUnsent = (failure.error as? URLError)?.userInfo[URLError.nothingWasSentKey] as? Bool == true
+            guard isUnsent || !mustNotRepeat else {
+                if let head = failure.head { work.note(head, redirects: []) }
+                return work.fail(finally: failure.error)
+            }
             guard let head = failure.head, failure.isOfStatus else {
                 return work.fail(with: failure.error, head: failure.head)
             }
@@ -102,6 +111,7 @@ final class Upload: @unchecked Sendable {
     /// Opens the source and the journal, and compares them. Once: later attempts go on with them.
     private func open() async throws {
         guard let source = settings.source else { throw UploadError(.noSource) }
+        guard !state.withLock({ $0.isSpent }) else { throw UploadError(.mayHaveArrived) }
         guard request.httpBody == nil, request.httpBodyStream == nil, let url = request.url, Target(url) != nil else {
             throw UploadError(.unsuitableRequest)
         }
@@ -149,7 +159,13 @@ final class Upload: @unchecked Sendable {
                 mark = try adopt(found, opened, &record)
             }
         }
-        if let given = settings.uploadURL, record.parts.isEmpty {
+        if record.parts.isEmpty, state.withLock({ $0.parts.isEmpty }), let resumed = settings.resumed {
+            guard resumed.place == record.place else {
+                throw UploadError(.unusableJournal("The resume data is that of another URL."))
+            }
+            mark = try adopt(resumed, opened, &record)
+        }
+        if let given = settings.uploadURL, state.withLock({ $0.parts.isEmpty }) {
             state.withLock { $0.parts = [UploadPart(url: given, range: 0..<($0.total ?? .max), bound: .max)] }
         }
         let algorithms = settings.computed.union(settings.checksum.map { [$0.algorithm] } ?? [])
@@ -202,7 +218,14 @@ final class Upload: @unchecked Sendable {
 
     /// Writes what is confirmed to the journal.
     func record(synchronizes: Bool) async throws {
-        let (journal, record) = state.withLock { state -> (UploadJournal?, UploadRecord) in
+        let (journal, record) = (state.withLock { $0.journal }, currentRecord)
+        guard let journal, !record.parts.isEmpty || record.stored != nil else { return }
+        try await blocking { try journal.write(record, synchronizes: synchronizes) }
+    }
+
+    /// What is confirmed now, without secrets.
+    var currentRecord: UploadRecord {
+        state.withLock { state in
             var record = state.record
             record.uploadProtocol = state.uploadProtocol
             record.parts = state.parts.map { part in
@@ -216,10 +239,8 @@ final class Upload: @unchecked Sendable {
                 (record.digest, record.digested) = (value, digest.position)
                 state.record = record
             }
-            return (state.journal, record)
+            return record
         }
-        guard let journal, !record.parts.isEmpty || record.stored != nil else { return }
-        try await blocking { try journal.write(record, synchronizes: synchronizes) }
     }
 
     /// Nothing of what was sent counts any more.
@@ -320,6 +341,10 @@ struct UploadState: Sendable {
     var computed: [Checksum] = []
     /// Whether another attempt would go on where this one ends.
     var isResumable = false
+    /// Whether a request was sent that may have arrived, and must not be sent a second time.
+    var mustNotRepeat = false
+    /// Whether the operation was paused meanwhile, so that nothing can follow.
+    var isSpent = false
 
     /// How many bytes the server has confirmed.
     var confirmed: Int64 {

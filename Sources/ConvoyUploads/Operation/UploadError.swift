@@ -38,6 +38,8 @@ public struct UploadError: Error, Hashable, Sendable {
         case bytesNotKept(Int64)
         /// The server has lost bytes, or has refused them, again and again.
         case noProgress
+        /// The upload was paused while a request was sent that must not be sent twice: it may have arrived.
+        case mayHaveArrived
         /// The source has another checksum than was said.
         case checksumMismatch(expected: Checksum, actual: Checksum)
         /// The bytes were damaged on the way, again and again, as the server has found by their checksum.
@@ -86,6 +88,7 @@ extension UploadError: SelfDescribingError {
             "The server says that it has \(offset) bytes, and can have \(allowed.lowerBound) to \(allowed.upperBound)."
         case .bytesNotKept(let offset): "The server asks for the bytes from \(offset) on, which are not kept any more."
         case .noProgress: "The server has not kept what was sent, again and again."
+        case .mayHaveArrived: "The upload may have arrived, and its request must not be sent a second time."
         case .checksumMismatch(let expected, let actual):
             "The source has the checksum \(actual), and should have \(expected)."
         case .damaged: "The bytes were damaged on the way, again and again."

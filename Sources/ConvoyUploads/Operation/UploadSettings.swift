@@ -53,6 +53,8 @@ struct UploadSettings: Sendable {
     var journal: URL?
     var keepsJournal = true
     var uploadURL: URL?
+    /// What another upload has left, if there is no journal.
+    var resumed: UploadRecord?
     var sendsDataWithCreation = false
     var terminatesWhenCancelled = false
     /// Where the whole is sent by one request; nil for the request's URL.

@@ -30,7 +30,6 @@ extension Upload {
             let hasVersion = abilities.tusVersions.isEmpty || abilities.speaksTus
             guard hasVersion else { throw UploadError(.unsupportedVersion(abilities.tusVersions)) }
             var wanted: [String] = []
-            if settings.parallelParts > 1, total != nil { wanted.append("concatenation") }
             if total == nil { wanted.append("creation-defer-length") }
             if let algorithm = settings.chunkChecksum {
                 wanted.append("checksum")
@@ -49,8 +48,8 @@ extension Upload {
 
     private func createTus() async throws {
         let total = state.withLock { $0.total }
-        guard settings.parallelParts > 1, let total, total / 2 >= settings.minimumPart, state.withLock({ $0.source != nil })
-        else {
+        let combines = state.withLock { $0.source != nil && $0.abilities?.extensions.contains("concatenation") == true }
+        guard settings.parallelParts > 1, combines, let total, total / 2 >= settings.minimumPart else {
             let part = try await createTusPart(0..<(total ?? .max), isPartial: false)
             state.withLock { $0.parts = [part] }
             return try await record(synchronizes: true)
@@ -91,7 +90,9 @@ extension Upload {
                     "\(algorithm.tusName) \(checksum.digest.base64EncodedString())", forHTTPHeaderField: "Upload-Checksum")
             }
         }
+        state.withLock { $0.mustNotRepeat = carried > 0 }
         let answer = try await send(sent, body)
+        state.withLock { $0.mustNotRepeat = false }
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
             throw UploadError(.invalidAnswer("It names no URL for the upload."))
@@ -185,18 +186,18 @@ extension Upload {
         setContentType(&sent)
         setWholeDigest(&sent)
         if let total = state.withLock({ $0.total }) { sent.setValue("\(total)", forHTTPHeaderField: "Upload-Length") }
-        state.withLock { $0.isResumable = false }
+        if let algorithm = settings.chunkChecksum { try await setChecksum(algorithm, of: chunk.body, dialect, &sent) }
+        let isRepeatable = Self.isRepeatable(sent)
+        state.withLock { ($0.isResumable, $0.mustNotRepeat) = (false, !isRepeatable) }
         let answer = try await send(sent, chunk.body) { [self] head in noteInterim(head, chunk, creating: true) }
         let known = state.withLock { !$0.parts.isEmpty }
         guard answer.isSuccess else {
-            guard !known || answer.status < 500 else {
-                // The server knows how much it has.
-                state.withLock { $0.isResumable = true }
-                throw refusal(answer)
-            }
+            // Where it has named the upload, the server knows how much it has.
+            if known { state.withLock { $0.isResumable = true } }
             throw answer.status == 413 ? creationFailure(answer) : refusal(answer)
         }
         noteLimits(answer)
+        state.withLock { $0.mustNotRepeat = false }
         if chunk.isLast, dialect.isComplete(answer) != false {
             try checkSent(answer, chunk.body)
             let end = chunk.range.upperBound
@@ -245,7 +246,7 @@ extension Upload {
                 state.parts = [
                     UploadPart(url: place, range: 0..<(state.total ?? .max), bound: chunk.range.upperBound)
                 ]
-                state.isResumable = true
+                (state.isResumable, state.mustNotRepeat) = (true, false)
                 if let version = head["Upload-Draft-Interop-Version"].flatMap({ Int($0) }),
                     ResumableDialect.versions.contains(version)
                 {

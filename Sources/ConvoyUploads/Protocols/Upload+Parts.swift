@@ -391,7 +391,7 @@ extension Upload {
         }
     }
 
-    private func setChecksum(
+    func setChecksum(
         _ algorithm: ChecksumAlgorithm, of body: UploadBody, _ dialect: ResumableDialect, _ sent: inout URLRequest
     ) async throws {
         let digest: Data? = try await blocking {
@@ -410,6 +410,8 @@ extension Upload {
             sent.setValue("\(algorithm.tusName) \(text)", forHTTPHeaderField: "Upload-Checksum")
         } else if let name = algorithm.digestName {
             sent.setValue("\(name)=:\(text):", forHTTPHeaderField: "Content-Digest")
+        } else {
+            throw UploadError(.unsupported("checksums by \(algorithm), which no field but one of tus has"))
         }
     }
 }

@@ -93,6 +93,9 @@ extension Upload {
             }
             body = .stream(length: length, canRepeat: canRepeat, make: make)
         }
+        if let algorithm = settings.chunkChecksum { try await setChecksum(algorithm, of: body, .draft(6), &sent) }
+        let isRepeatable = Self.isRepeatable(sent)
+        state.withLock { $0.mustNotRepeat = !isRepeatable }
         let answer = try await send(sent, body)
         guard answer.isSuccess else { throw refusal(answer) }
         try checkSent(answer, body)
@@ -117,6 +120,9 @@ extension Upload {
         result.object = made.object
         return result
     }
+
+    /// Whether a request that may have arrived can be sent again (RFC 9110, section 9.2.2).
+    static func isRepeatable(_ request: URLRequest) -> Bool { request.httpMethod == "PUT" }
 
     /// A success that comes before everything was sent is none.
     func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {

@@ -12,6 +12,8 @@ final class SentDigest: @unchecked Sendable {
         var position: Int64 = 0
         var target: Int64 = 0
         var isReading = false
+        /// When it began to follow.
+        var began: MonotonicTime?
         var isStopped = false
         /// SHA-256 at a position that was asked for, once that was reached.
         var mark: (position: Int64, value: String?)?
@@ -69,10 +71,18 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
+    /// How fast the digest follows at most, in bytes per second: what is sent faster is soon over, and would be sent at the
+    /// expense of the processor.
+    private static let rate: Int64 = 64 << 20
+
     /// Lets the digest follow to a position, on a thread for files.
     func advance(to position: Int64) {
+        let now = MonotonicClock.now
         let starts = state.withLock { state -> Bool in
-            state.target = max(state.target, position)
+            if state.began == nil { state.began = now }
+            let seconds = Int64(clamping: (now &- (state.began ?? now)) / 1_000_000_000)
+            let (allowed, isEnough) = Self.rate.multipliedReportingOverflow(by: seconds + 1)
+            state.target = max(state.target, isEnough ? position : min(position, allowed))
             guard source != nil, !state.isReading, !state.isStopped, state.target > state.position else { return false }
             state.isReading = true
             return true

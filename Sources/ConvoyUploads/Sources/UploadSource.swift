@@ -15,7 +15,7 @@ enum UploadSource: Sendable {
 }
 
 /// What identifies a file, as far as the system says.
-struct SourceIdentity: Codable, Sendable, Equatable {
+struct SourceIdentity: Codable, Sendable, Hashable {
     let device: UInt64
     let inode: UInt64
     let size: Int64

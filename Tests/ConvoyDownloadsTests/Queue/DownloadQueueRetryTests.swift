@@ -155,7 +155,8 @@ struct DownloadQueueRetryTests {
             "sqlite3",
             [
                 database,
-                "ALTER TABLE entry DROP COLUMN next; ALTER TABLE entry DROP COLUMN retries; PRAGMA user_version = 2",
+                "ALTER TABLE entry DROP COLUMN next; ALTER TABLE entry DROP COLUMN retries; "
+                    + "ALTER TABLE entry DROP COLUMN upload; PRAGMA user_version = 2",
             ])
         #expect(result.status == 0, "\(result.errorText)")
         let next = try fixture.open()

@@ -103,6 +103,18 @@ struct DraftUploadTests {
         #expect(server.stored(second.uploadURL)?.isComplete == true)
     }
 
+    @Test func aCreationThatMayHaveArrivedIsNotSentTwice() async throws {
+        let fixture = try UploadFixture(1000)
+        let server = try UploadServer(sendsInterim: false) { request, _ in request.method == "POST" ? .loseAnswer : nil }
+        let upload = fixture.upload(to: server.url(), .draft, retries: 3)
+        await finish(upload)
+        #expect(upload.error is URLError && server.state.withLock { $0.requests.count } == 1)
+        // One of tus brings nothing.
+        let tus = fixture.upload(to: server.url(), retries: 3)
+        await finish(tus)
+        #expect(server.state.withLock { $0.requests.count } == 5)
+    }
+
     @Test func withoutAProtocolOneRequestSendsAllAndStartsOver() async throws {
         let fixture = try UploadFixture(100_000)
         let isBroken = Locked(true)

@@ -39,6 +39,24 @@ extension Case {
         ], needsLargeFile: true)
 }
 
+extension Case {
+    /// A large file, to a server of tus that drops the bytes: with a journal, and a digest of what was confirmed.
+    static let resumableUpload = Case(
+        name: "upload-operation", summary: "1 GiB from a file by tus, with a journal, beside a plain upload",
+        trials: [
+            Trial(
+                name: "upload-operation", unit: "MiB/s", limit: "curl",
+                subjects: [
+                    Subject("curl", needs: "curl") { try FileTransfer($0).uploadWithCurl() },
+                    Subject(Trial.convoy) { try FileTransfer($0).uploadResumably() },
+                ])
+        ],
+        bars: [
+            .atLeast(0.95, "of curl -T") { $0.ratio("upload-operation", to: "curl") },
+            .atMost(4, "MiB of growth of resident memory") { $0.detail("grown MiB", "upload-operation") },
+        ], needsLargeFile: true)
+}
+
 /// One transfer of the large file.
 private struct FileTransfer {
     let context: Context
@@ -68,6 +86,14 @@ private struct FileTransfer {
         request.setValue("\(Int(file.mebibytes) << 20)", forHTTPHeaderField: "Content-Length")
         let operation = manager.makeOperation(request: request)
         return try file.measure { try run(operation, manager) }
+    }
+
+    func uploadResumably() throws -> Sample {
+        let manager = self.manager(context.url)
+        let upload = UploadOperation(request: URLRequest(url: context.sinkURL), file: context.largeFile)
+        upload.uploadProtocol = .tus
+        upload.completionQueue = manager.completionQueue
+        return try file.measure { try run(upload, manager) }
     }
 
     /// A manager that has already made a request, so that things that are made once exist.

@@ -74,7 +74,8 @@ struct Case: Sendable {
 
     /// All cases, in the order of the table.
     static let all: [Case] = [
-        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
+        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .resumableUpload,
+        .operations, .waiting,
         .transfers, .pause, .secureGet, .handshake, .idleStores, .cachedGet, .downloadOperation, .downloadSegments,
         .downloadMany, .downloadLossy, .events,
     ]
