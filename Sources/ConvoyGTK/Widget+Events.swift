@@ -79,6 +79,7 @@ private final class EventLines: Sendable {
     private weak var source: EventSource?
     private let observer: Int
     private var following: FrameTicks?
+    private var controller: ObjectReference?
 
     init(_ widget: Widget, _ source: EventSource, _ limit: Int, _ text: (@Sendable (ServerSentEvent) -> String?)?) {
         self.limit = limit
@@ -92,6 +93,18 @@ private final class EventLines: Sendable {
         }
         super.init(widget)
         place.binding = self
+        // A user who scrolls or moves the cursor while lines arrive is not pulled back to the end.
+        if let scrolling = gtk_event_controller_scroll_new(GTK_EVENT_CONTROLLER_SCROLL_VERTICAL) {
+            Signal.connect(UnsafeMutableRawPointer(scrolling), "scroll") { [weak self] _ in self?.stopFollowing() }
+            controller = ObjectReference(retaining: UnsafeMutableRawPointer(scrolling))
+            gtk_widget_add_controller(widget.widget, scrolling)
+        }
+        connect("move-cursor") { [weak self] in self?.stopFollowing() }
+    }
+
+    private func stopFollowing() {
+        following?.cancel()
+        following = nil
     }
 
     private func show() {
@@ -156,8 +169,12 @@ private final class EventLines: Sendable {
     }
 
     override func end() {
-        following?.cancel()
-        following = nil
+        stopFollowing()
+        // A widget on its way to be freed has given its controllers up.
+        if let controller, gtk_event_controller_get_widget(controller.opaque) == widget.widget {
+            gtk_widget_remove_controller(widget.widget, controller.opaque)
+        }
+        controller = nil
         source?.removeObserver(observer)
         lines.close()
         super.end()

@@ -80,8 +80,9 @@ import Testing
         #expect(seen.number("wrong") == 0)
         #expect(seen.number("finished") > 100)
         // In time of the thread itself, so that other programs on the machine do not matter.
-        #expect(seen.double("longestMilliseconds") < 8)
+        #expect(seen.double("longestMilliseconds") < 16)
         if ProcessInfo.processInfo.environment["CONVOY_QUIET_MACHINE"] == "1" {
+            #expect(seen.double("longestMilliseconds") < 8)
             #expect(seen.double("longestByClock") < 8)
         }
         // What is being decoded, GTK's own drawings, and what is not given back yet are beside the cache.
