@@ -265,6 +265,17 @@ let package = Package(
         .testTarget(
             name: "ModelTests", dependencies: ["ConvoyOperations", "ConvoySharedQueue", "ConvoyTestSupport", "ConvoyTransport"],
             exclude: ["Models"], swiftSettings: swiftSettings),
+        // What most programs do, for the tests that make its calls fail.
+        .executableTarget(
+            name: "TortureProgram",
+            dependencies: [
+                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySharedQueue", "ConvoySupport",
+            ],
+            path: "Tests/TortureProgram", swiftSettings: swiftSettings),
+        .testTarget(
+            name: "TortureTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport", "TortureProgram"],
+            exclude: ["calls.h", "failing_calls.c"], swiftSettings: swiftSettings),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], exclude: ["Corpora"], swiftSettings: swiftSettings),
         // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.
         .executableTarget(

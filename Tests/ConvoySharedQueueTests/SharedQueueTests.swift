@@ -226,7 +226,7 @@ import Testing
     @Test("Limits per host hold over all workers", arguments: StoreKind.available)
     func limits(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
-        let meter = Mutex((now: 0, most: 0))
+        let meter = Locked((now: 0, most: 0))
         server.route("GET", "/count") { _ in
             meter.withLock { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
             usleep(3000)
@@ -285,7 +285,7 @@ import Testing
         "A worker carries out no more at once than it is told, however much it claims ahead", arguments: StoreKind.available)
     func jobs(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
-        let meter = Mutex((now: 0, most: 0))
+        let meter = Locked((now: 0, most: 0))
         server.route("GET", "/count") { _ in
             meter.withLock { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
             usleep(500)

@@ -1,0 +1,159 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Each call into libcurl, OpenSSL, SQLite, zlib and the system that a program with Convoy makes fails once, and from once on,
+/// whichever call of its kind it is; so does each allocation of libcurl and SQLite. The program must not crash or hang, every
+/// operation ends once, and no body or file is wrong.
+///
+/// `CONVOY_TORTURE` is how many failures of each kind are tried in each scene (2), `Tests/long torture` tries 60;
+/// `CONVOY_TORTURE_CALLS` takes only those calls.
+@Suite(.enabled(if: Torture.isPossible, "torture: cc is not installed, or this is not 64-bit Linux: apt-get install gcc"))
+struct TortureTests {
+    @Test(arguments: Torture.scenes) func `whatever call fails every operation ends once and nothing is wrong`(_ scene: String) throws {
+        let torture = try Torture(scene)
+        let reached = try torture.reachedCalls()
+        // Without a failure, all is well, and the scene makes the calls that it is there for.
+        try #require(reached.contains { $0.count > 0 })
+        let environment = ProcessInfo.processInfo.environment
+        let depth = environment["CONVOY_TORTURE"].flatMap { Int($0) } ?? 2
+        let only = environment["CONVOY_TORTURE_CALLS"].map { Set($0.split(separator: ",").map(String.init)) }
+        var random = SplitMix64.printingSeed()
+        var runs = 0, hits = 0
+        let started = Date()
+        for call in reached where call.count > 0 && only?.contains(call.name) ?? true {
+            var numbers = Set([1])
+            let wanted = min(depth, call.count)
+            while numbers.count < wanted { numbers.insert(Int.random(in: 1...call.count, using: &random)) }
+            for number in numbers.sorted() {
+                for always in depth > 2 ? [false, true] : [false] {
+                    let outcome = try torture.run(call, number: number, always: always)
+                    runs += 1
+                    if outcome.hasFailed { hits += 1 }
+                    if depth > 1 { print("torture: \(scene) \(call.name) \(number)\(always ? " and later" : "") after \(Int(-started.timeIntervalSinceNow)) s: \(outcome.problem ?? "right")") }
+                    #expect(outcome.problem == nil, "\(scene): \(call.name) \(number)\(always ? " and later" : ""): \(outcome.problem ?? "")")
+                }
+            }
+        }
+        print("torture: \(scene): \(runs) runs, \(hits) with a failure, \(reached.filter { $0.count > 0 }.count) kinds of calls")
+        #expect(hits * 2 > runs)
+    }
+}
+
+/// The program of a scene, with the library that makes its calls fail.
+final class Torture {
+    struct Call {
+        let index: Int
+        let name: String
+        /// How often it is called without a failure.
+        let count: Int
+    }
+
+    struct Outcome {
+        /// What is wrong; nil if nothing is.
+        let problem: String?
+        /// Whether a call has failed.
+        let hasFailed: Bool
+    }
+
+    struct Failure: Error, CustomStringConvertible { let description: String }
+
+    static let scenes = ["requests", "secure", "downloads", "stores", "queue", "shared"]
+    static let isPossible =
+        MemoryLayout<Int>.size == 8 && (try? ProcessRunner.run("sh", ["-c", "command -v cc"]))?.status == 0
+
+    /// The tests run in an executable beside it.
+    private static let program: String = {
+        let tests = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        return URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("TortureProgram").path
+    }()
+    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    private static let names: [String] = {
+        let text = (try? String(contentsOf: folder.appendingPathComponent("calls.h"), encoding: .utf8)) ?? ""
+        return text.split(separator: "\n").compactMap { $0.firstMatch(of: /^CALL\((\w+),/).map { String($0.1) } }
+            + ["libcurl's memory", "SQLite's memory"]
+    }()
+
+    private let scene: String
+    private let directory: TemporaryDirectory
+    private let library: URL
+    private let counters: URL
+    private let authority: URL
+    private let server: TestServer
+    private let secureServer: TestServer
+    private var round = 0
+
+    init(_ scene: String) throws {
+        self.scene = scene
+        directory = try TemporaryDirectory(prefix: "convoy-torture")
+        library = directory.file("failing_calls.so")
+        counters = directory.file("counters")
+        authority = directory.file("authority.pem")
+        let compiled = try ProcessRunner.run(
+            "cc",
+            ["-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o", library.path, Self.folder.appendingPathComponent("failing_calls.c").path, "-ldl"])
+        guard compiled.status == 0 else { throw Failure(description: compiled.errorText) }
+        let root = try TestCertificate.root()
+        try Data(root.pem.utf8).write(to: authority)
+        server = try TestServer()
+        secureServer = try TestServer(tls: TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1"))))
+        let pattern = Data((0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })
+        let gzip = try ProcessRunner.run("gzip", ["-c"], input: pattern).output
+        for server in [server, secureServer] {
+            server.serve(pattern, at: "/pattern", etag: "\"1\"")
+        }
+        server.route("GET", "/json", .json("{\"a\": 1}"))
+        server.route("POST", "/echo") { .text("\($0.body.count)") }
+        server.redirect("/moved", to: "/json")
+        server.route("GET", "/broken", .text("x").resetBeforeHead())
+        server.route("GET", "/busy", .status(503))
+        server.route("GET", "/gzip", TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(gzip)))
+        for number in 0..<3 {
+            server.route("GET", "/cached/\(number)") { _ in
+                TestServer.Response(
+                    status: 200,
+                    headers: ["Cache-Control": "max-age=600", "Set-Cookie": "c\(number)=1; Max-Age=600", "ETag": "\"\(number)\""],
+                    body: .data(pattern))
+            }
+        }
+    }
+
+    /// How often the scene makes each call.
+    func reachedCalls() throws -> [Call] {
+        let outcome = try run(nil, number: 0, always: false)
+        if let problem = outcome.problem { throw Failure(description: "without a failure: \(problem)") }
+        let counts = try counts()
+        return Self.names.enumerated().map { Call(index: $0.offset, name: $0.element, count: counts[$0.offset]) }
+    }
+
+    private func counts() throws -> [Int] {
+        let data = try Data(contentsOf: counters)
+        return data.withUnsafeBytes { bytes in
+            (0..<bytes.count / 4).map { Int(bytes.loadUnaligned(fromByteOffset: $0 * 4, as: UInt32.self)) }
+        }
+    }
+
+    func run(_ call: Call?, number: Int, always: Bool) throws -> Outcome {
+        round += 1
+        let folder = directory.file("round-\(round)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try Data(count: (Self.names.count + 1) * 4).write(to: counters)
+        var environment = [
+            "LD_PRELOAD": library.path, "TORTURE_COUNTS": counters.path, "SWIFT_BACKTRACE": "enable=no", "HOME": folder.path,
+        ]
+        if let call {
+            environment["TORTURE_CALL"] = "\(call.index)"
+            environment["TORTURE_NUMBER"] = "\(number)"
+            if always { environment["TORTURE_ALWAYS"] = "1" }
+        }
+        let result = try ProcessRunner.run(
+            Self.program,
+            [scene, server.url.absoluteString, secureServer.url.absoluteString, authority.path, folder.path],
+            environment: environment, timeout: 40)
+        let hasFailed = try (counts().last ?? 0) > 0
+        guard result.status != 0 else { return Outcome(problem: nil, hasFailed: hasFailed) }
+        return Outcome(problem: "status \(result.status): \(result.text.suffix(600))\(result.errorText.suffix(600))", hasFailed: hasFailed)
+    }
+}
