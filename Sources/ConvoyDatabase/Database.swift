@@ -91,7 +91,9 @@ package final class Database: @unchecked Sendable {
             if let other = statements.updateValue(statement, forKey: sql) { other.finalize() }
         }
         try statement.bind(values)
-        return try body(statement)
+        let result = try body(statement)
+        if statement.hasLostValue { throw error(SQLITE_NOMEM) }
+        return result
     }
 
     /// Runs a statement to its end.
@@ -231,6 +233,8 @@ extension DatabaseValue: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral
 package final class Statement {
     private let handle: OpaquePointer
     private unowned let database: Database
+    /// Whether there was no memory for a value of a row, which would be taken for an empty one.
+    private(set) var hasLostValue = false
 
     init(_ handle: OpaquePointer, _ database: Database) {
         self.handle = handle
@@ -245,6 +249,7 @@ package final class Statement {
         // It repeats the error of the last step, which was reported already.
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
+        hasLostValue = false
     }
 
     // MARK: Parameters
@@ -323,7 +328,10 @@ package final class Statement {
     /// The text of a column, with replacement characters for what is not UTF-8; empty for NULL.
     package func text(_ column: Int) -> String {
         let column = Int32(clamping: column)
-        guard let start = sqlite3_column_text(handle, column) else { return "" }
+        guard let start = sqlite3_column_text(handle, column) else {
+            if sqlite3_column_type(handle, column) != SQLITE_NULL { hasLostValue = true }
+            return ""
+        }
         let count = Int(sqlite3_column_bytes(handle, column))
         return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
     }
@@ -335,7 +343,10 @@ package final class Statement {
     package func withBlob<Result>(_ column: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         let column = Int32(clamping: column)
         let start = sqlite3_column_blob(handle, column)
-        let count = start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))
+        let length = Int(sqlite3_column_bytes(handle, column))
+        // Without a byte there is no address, either.
+        if start == nil, length > 0 { hasLostValue = true }
+        let count = start == nil ? 0 : length
         return body(UnsafeRawBufferPointer(start: start, count: count))
     }
 }

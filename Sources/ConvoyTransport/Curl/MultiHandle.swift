@@ -57,6 +57,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Whether such a call was delayed.
     @exclusivity(unchecked) private var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
+    /// Transfers that could not be paused or resumed for lack of memory, which ends them.
+    @exclusivity(unchecked) private var broken: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
     @exclusivity(unchecked) private var endedCount = 0
@@ -81,20 +83,28 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         self.multi = multi
         sockets = SocketTable(runLoop: runLoop)
         let context = Unmanaged.passUnretained(self).toOpaque()
-        convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context)
-        convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context)
-        convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
+        var codes = [
+            convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context),
+            convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context),
+        ]
+        codes.append(convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
             guard let context else { return 0 }
             Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.watch(socket, what: what) }
             if what != CURL_POLL_REMOVE, let easy {
                 EasyHandle.noteSocket(socket, of: easy, isReading: what == CURL_POLL_IN)
             }
             return 0
-        }
-        convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
+        })
+        codes.append(convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
             guard let context else { return 0 }
             Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.setTimeout(milliseconds) }
             return 0
+        })
+        // Without these, no transfer would ever move.
+        guard codes.allSatisfy({ $0 == CURLM_OK }) else {
+            isClosed = true
+            curl_multi_cleanup(multi)
+            throw RunLoopError(call: "curl_multi_setopt", number: ENOMEM)
         }
         convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, Self.connectionLimit)
         timer = RunLoopTimer { [unowned self] in
@@ -253,6 +263,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         // The transfer has ended, but its owner has not been called yet: libcurl delivers nothing more, and keeps its
         // bytes.
         if code == CURLE_BAD_FUNCTION_ARGUMENT { handle.holdsBytes = heldBytes }
+        // It stays as it was, so that it would wait for its time limit.
+        if code == CURLE_OUT_OF_MEMORY { broken.append(handle) }
         mayHaveMessages = true
     }
 
@@ -283,8 +295,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private func act(on socket: curl_socket_t, _ mask: Int32) {
         var stillRunning: Int32 = 0
         depth += 1
-        curl_multi_socket_action(multi, socket, mask, &stillRunning)
+        let code = curl_multi_socket_action(multi, socket, mask, &stillRunning)
         depth -= 1
+        // A socket that is ready is reported again; that a time has come is not.
+        if code != CURLM_OK, socket == CURL_SOCKET_TIMEOUT { needsTimeoutAction = true }
         mayHaveMessages = true
     }
 
@@ -367,17 +381,22 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     }
 
     private func drainMessages() {
+        while let handle = broken.popLast() { finish(handle, with: CURLE_OUT_OF_MEMORY) }
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let easy = convoy_message_easy(message) else { continue }
             let code = convoy_message_result(message)
-            guard let handle = EasyHandle.of(easy), leaveRunning(handle) else { continue }
-            noteEvent()
-            curl_multi_remove_handle(multi, easy)
-            if handle.isPlain { sockets.noteRest(of: handle.socket) }
-            endedCount += 1
-            handle.clock?.noteEnd()
-            handle.owner?.easyHandle(handle, didFinishWith: code)
+            if let handle = EasyHandle.of(easy) { finish(handle, with: code) }
         }
+    }
+
+    private func finish(_ handle: EasyHandle, with code: CURLcode) {
+        guard leaveRunning(handle) else { return }
+        noteEvent()
+        curl_multi_remove_handle(multi, handle.easy)
+        if handle.isPlain { sockets.noteRest(of: handle.socket) }
+        endedCount += 1
+        handle.clock?.noteEnd()
+        handle.owner?.easyHandle(handle, didFinishWith: code)
     }
 }
