@@ -1,6 +1,7 @@
 // What most programs do with Convoy, once, while one of its calls into the system or a library fails (TortureTests).
 //
 //     TortureProgram SCENE SERVER SECURE-SERVER AUTHORITY FOLDER
+//     TortureProgram soak SERVER SECURE-SERVER AUTHORITY FOLDER COUNT
 //
 // Prints how many operations have begun and ended, and exits with 3 if a promise is broken: an operation that does not end or
 // ends twice, a wrong file, wrong bytes. Errors are no failure.
@@ -16,6 +17,14 @@ import Foundation
 import FoundationNetworking
 
 let arguments = Array(CommandLine.arguments.dropFirst())
+if arguments.first == "soak", arguments.count == 6, let count = Int(arguments[5]), let server = URL(string: arguments[1]),
+    let secureServer = URL(string: arguments[2])
+{
+    let soak = try Soak(
+        server: server, secureServer: secureServer, authority: URL(fileURLWithPath: arguments[3]),
+        folder: URL(fileURLWithPath: arguments[4]))
+    _exit(try await soak.run(count) ? 0 : 3)
+}
 guard arguments.count == 5, let scene = Scene(rawValue: arguments[0]), let server = URL(string: arguments[1]),
     let secureServer = URL(string: arguments[2])
 else {

@@ -65,7 +65,7 @@ final class Torture {
         MemoryLayout<Int>.size == 8 && (try? ProcessRunner.run("sh", ["-c", "command -v cc"]))?.status == 0
 
     /// The tests run in an executable beside it.
-    private static let program: String = {
+    static let program: String = {
         let tests = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return URL(fileURLWithPath: tests).deletingLastPathComponent().appendingPathComponent("TortureProgram").path
     }()

@@ -1,0 +1,59 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Requests of every kind for a long time: memory, descriptors and threads stay, and each operation ends once.
+///
+/// `CONVOY_SOAK` is how many requests there are (4,000); `Tests/long soak` sends ten million.
+@Suite(.enabled(if: Nginx.isInstalled, "soak: there is no \(Nginx.installHint)")) struct SoakTests {
+    private struct Line {
+        let begun: Int, ended: Int, twice: Int, resident: Int, descriptors: Int, threads: Int
+
+        /// "5 begun 5 ended 0 twice 20000 KiB 20 descriptors 12 threads".
+        init?(_ text: Substring) {
+            let numbers = text.split(separator: " ").compactMap { Int($0) }
+            guard numbers.count == 6 else { return nil }
+            (begun, ended, twice) = (numbers[0], numbers[1], numbers[2])
+            (resident, descriptors, threads) = (numbers[3], numbers[4], numbers[5])
+        }
+    }
+
+    @Test func `nothing grows with the number of requests and each operation ends once`() throws {
+        let server = try TestServer(.withoutRecording)
+        server.route("GET", "/broken", .text("x").resetBeforeHead())
+        server.route("GET", "/busy", .status(503))
+        server.route("GET", "/cookies") { _ in .text("x").header("Set-Cookie", "a=b; Max-Age=60") }
+        server.route("GET", "/token") { $0.headers["Authorization"] == nil ? .status(401) : .text("x") }
+        server.route("GET", "/long", .pattern(count: 300_000).header("ETag", "\"1\""))
+        for number in 0..<7 {
+            server.route("GET", "/cached/\(number)") { _ in .pattern(count: 3000).header("Cache-Control", "max-age=\(number % 2)") }
+        }
+        let nginx = try Nginx(forwardingTo: server.port)
+        let directory = try TemporaryDirectory(prefix: "convoy-soak")
+        let count = ProcessInfo.processInfo.environment["CONVOY_SOAK"].flatMap { Int($0) } ?? 4000
+        let result = try ProcessRunner.run(
+            Torture.program,
+            ["soak", nginx.url.absoluteString, nginx.secureURL.absoluteString, nginx.certificateAuthority.path, directory.url.path, "\(count)"],
+            timeout: max(120, Double(count) / 500))
+        print("soak: \(count) requests\n\(result.text)")
+        let lines = result.text.split(separator: "\n").compactMap(Line.init)
+        try #require(lines.count == 10, "status \(result.status): \(result.errorText)")
+        let first = lines[0], last = lines[9]
+        #expect(last.begun == last.ended && last.twice == 0 && result.status == 0)
+        #expect(last.begun > count / 2)
+        // Both libraries keep what the largest number at once has needed, so that a short run has not seen it all.
+        let isLong = count >= 1_000_000
+        #expect(last.resident - first.resident < (isLong ? 4096 : 65_536))
+        if isLong { #expect(last.descriptors <= first.descriptors && last.threads <= first.threads) }
+    }
+}
+
+extension TestServer.Configuration {
+    /// Requests are not recorded.
+    fileprivate static var withoutRecording: Self {
+        var configuration = Self()
+        configuration.recordingLimit = 0
+        return configuration
+    }
+}
