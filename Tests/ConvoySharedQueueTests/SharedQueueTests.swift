@@ -1,5 +1,6 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
