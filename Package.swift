@@ -185,7 +185,8 @@ let package = Package(
         .target(
             name: "ConvoyImage",
             dependencies: [
-                "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "ConvoyCache", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport",
                 .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
             ],
             swiftSettings: swiftSettings),
@@ -259,24 +260,27 @@ let package = Package(
             name: "FuzzProgram",
             dependencies: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyImage", "ConvoyObjectStorage", "ConvoyOperations",
-                "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport", "ConvoyWorkflow",
+                "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "ConvoyWorkflow",
             ],
-            path: "Tests/FuzzProgram", swiftSettings: swiftSettings),
+            path: "Tests/FuzzProgram", exclude: ["Corpora"], swiftSettings: swiftSettings),
         .testTarget(
-            name: "ModelTests", dependencies: ["ConvoyOperations", "ConvoySharedQueue", "ConvoyTestSupport", "ConvoyTransport"],
+            name: "ModelTests",
+            dependencies: ["ConvoyOperations", "ConvoySharedQueue", "ConvoyTestSupport", "ConvoyTransport"],
             exclude: ["Models"], swiftSettings: swiftSettings),
         // What most programs do, for the tests that make its calls fail.
         .executableTarget(
             name: "TortureProgram",
             dependencies: [
-                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity", "ConvoySerialization",
+                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
+                "ConvoySerialization",
                 "ConvoySharedQueue", "ConvoySupport",
             ],
             path: "Tests/TortureProgram", swiftSettings: swiftSettings),
         .testTarget(
             name: "TortureTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport", "TortureProgram"],
             exclude: ["calls.h", "failing_calls.c"], swiftSettings: swiftSettings),
-        .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], exclude: ["Corpora"], swiftSettings: swiftSettings),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], swiftSettings: swiftSettings),
         // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.
         .executableTarget(
             name: "WidgetProgram",
@@ -389,7 +393,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyWebKitTests",
             dependencies: [
-                "ConvoyWebKit", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "WidgetProgram",
+                "ConvoyWebKit", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                "WidgetProgram",
                 .target(name: "CGTK", condition: .when(traits: ["GTK"])),
                 .target(name: "CWebKit", condition: .when(traits: ["WebKit"])),
             ],

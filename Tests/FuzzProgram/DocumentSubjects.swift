@@ -34,7 +34,8 @@ extension FuzzSubject {
         FuzzSubject(
             "json",
             seeds: [
-                "{\"a\": [1, -2.5e3, true, null, \"\\ud83d\\ude00\\n\"], \"b\": {\"\": {}}}", "[1e400, 0.1, 12345678901234567890]", "\"\u{301}\"",
+                "{\"a\": [1, -2.5e3, true, null, \"\\ud83d\\ude00\\n\"], \"b\": {\"\": {}}}",
+                "[1e400, 0.1, 12345678901234567890]", "\"\u{301}\"",
             ]
         ) { bytes in
             let data = Data(bytes)
@@ -107,23 +108,38 @@ extension FuzzSubject {
         ) { bytes in
             for file in try Metalink(parsing: Data(bytes)).files {
                 try expect((file.size ?? 0) >= 0, "a negative size")
-                try expect(!file.name.hasPrefix("/") && !file.name.split(separator: "/").contains(".."), "a name that leads away: \(file.name)")
+                try expect(
+                    !file.name.hasPrefix("/") && !file.name.split(separator: "/").contains(".."),
+                    "a name that leads away: \(file.name)")
             }
         },
-        FuzzSubject("checksum-file", seeds: ["9f86d081884c7d65 *a\n", "SHA256 (a b) = 00\n", "\\00  a\\nb\n", "# comment\n"]) { bytes in
+        FuzzSubject(
+            "checksum-file", seeds: ["9f86d081884c7d65 *a\n", "SHA256 (a b) = 00\n", "\\00  a\\nb\n", "# comment\n"]
+        ) { bytes in
             _ = try ChecksumFile(parsing: Data(bytes)).checksum(forFileNamed: "a")
         },
-        FuzzSubject("checksum", seeds: ["sha-256=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "md5=:AAAA:"]) { bytes in
+        FuzzSubject(
+            "checksum", seeds: ["sha-256=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "md5=:AAAA:"]
+        ) { bytes in
             let checksum = try Checksum(parsing: text(bytes))
             try expect(try Checksum(parsing: checksum.description) == checksum, "\(checksum) is not read as it is written")
         },
-        FuzzSubject("netrc", seeds: ["machine a login b password \"c d\" account e\ndefault login x password y\n", "macdef m\nx\n\nmachine a # b\n"]) { bytes in
+        FuzzSubject(
+            "netrc",
+            seeds: [
+                "machine a login b password \"c d\" account e\ndefault login x password y\n",
+                "macdef m\nx\n\nmachine a # b\n",
+            ]
+        ) { bytes in
             let netrc = try Netrc(text: text(bytes))
             _ = netrc.credential(forHost: "a")
         },
         FuzzSubject(
             "certificate",
-            seeds: ["-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", "-----BEGIN TRUSTED CERTIFICATE-----\nMAA=\n"]
+            seeds: [
+                "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n",
+                "-----BEGIN TRUSTED CERTIFICATE-----\nMAA=\n",
+            ]
         ) { bytes in
             let all = (try? Certificate.certificates(in: Data(bytes))) ?? []
             for certificate in all + [try? Certificate(derData: Data(bytes))].compactMap(\.self) {
@@ -150,7 +166,10 @@ extension FuzzSubject {
             let workflow = try Workflow(parsing: Data(bytes), name: "fuzz.yaml", inputs: WorkflowInputs(environment: [:]))
             _ = workflow.complaint(aboutVariable: "a")
         },
-        FuzzSubject("expression", seeds: ["a.b[0] == 'x' and not (c > 1.5)", "length(a) + 1", "${a} ${b.c}", "upper(\"\\u00e9\") ?? null"]) { bytes in
+        FuzzSubject(
+            "expression",
+            seeds: ["a.b[0] == 'x' and not (c > 1.5)", "length(a) + 1", "${a} ${b.c}", "upper(\"\\u00e9\") ?? null"]
+        ) { bytes in
             let document = try ManifestDocument(parsing: Data(JSON.string(text(bytes)).description.utf8), name: "fuzz.json")
             _ = try? Template(document.root, "a text")
             _ = try Expression(document.root, "a condition")

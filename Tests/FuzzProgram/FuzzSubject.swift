@@ -1,5 +1,7 @@
 // All subjects need internal declarations, which a build for release shows only if it is told to.
 #if DEBUG || FUZZ
+import Foundation
+
 /// What reads bytes from outside, as a function that a fuzzer can call: any bytes must be read or refused, without a trap, in
 /// time that grows with their number.
 struct FuzzSubject: Sendable {
@@ -15,6 +17,13 @@ struct FuzzSubject: Sendable {
 
     init(_ name: String, bytes seeds: [[UInt8]], read: @escaping @Sendable ([UInt8]) throws -> Void) {
         (self.name, self.seeds, self.read) = (name, seeds, read)
+    }
+
+    /// What a fuzzer has found to lead elsewhere, and what once was a defect: a line of Base64 each in `Corpora`.
+    var kept: [[UInt8]] {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Corpora/\(name).txt")
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return [] }
+        return text.split(separator: "\n").compactMap { Data(base64Encoded: String($0)).map(Array.init) }
     }
 
     static let all: [FuzzSubject] = messages + documents + records
@@ -54,7 +63,8 @@ struct Mutator {
     /// Bytes at the edges of classes, and texts that mean something to several parsers.
     private static let tokens: [[UInt8]] =
         [
-            "\r\n", "\n", "\"", "\\", ";", ",", "=", "/", "%00", "%", "9223372036854775807", "18446744073709551616", "-1", "0",
+            "\r\n", "\n", "\"", "\\", ";", ",", "=", "/", "%00", "%", "9223372036854775807", "18446744073709551616", "-1",
+            "0",
             "*", "bytes", "\u{301}", "\u{FEFF}", "é", " ", "\t", "[", "]", "{", "}", "<", ">", "&", "1e999", "null", "'",
         ].map { Array($0.utf8) } + [[0], [0xFF], [0x80], [0xED, 0xA0, 0x80], [0xC0, 0xAF]]
 

@@ -59,7 +59,8 @@ extension FuzzSubject {
             try expect(name.utf8.count <= FileName.maximumLength, "a name that is too long")
         },
         FuzzSubject(
-            "dates", seeds: ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "120"]
+            "dates",
+            seeds: ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "120"]
         ) { bytes in
             _ = HTTPDate.parse(text(bytes), now: 1_700_000_000)
             _ = StrictDate.parse(text(bytes), now: .max)
@@ -75,19 +76,28 @@ extension FuzzSubject {
         ) { bytes in
             for time in [CacheTime(wall: 0, up: 0), CacheTime(wall: .max / 2, up: .max / 2)] {
                 let record = CacheRecord(
-                    id: 1, address: CacheAddress.normalized(text(bytes.prefix(100))), partition: "", vary: VaryKey(fields: []),
-                    head: CachedHead(statusCode: 200, fields: fields(bytes)), requested: time, received: time, boot: 1, length: 0)
+                    id: 1, address: CacheAddress.normalized(text(bytes.prefix(100))), partition: "",
+                    vary: VaryKey(fields: []),
+                    head: CachedHead(statusCode: 200, fields: fields(bytes)), requested: time, received: time, boot: 1,
+                    length: 0)
                 _ = record.freshness(at: CacheTime(wall: .max, up: .max), boot: 1)
                 _ = record.freshness(at: CacheTime(wall: 0, up: 0), boot: 2)
             }
         },
         FuzzSubject(
-            "link", seeds: ["<https://example.com/a>; rel=duplicate; pri=1; geo=de", "<b.meta4>; rel=describedby; type=\"application/metalink4+xml\""]
+            "link",
+            seeds: [
+                "<https://example.com/a>; rel=duplicate; pri=1; geo=de",
+                "<b.meta4>; rel=describedby; type=\"application/metalink4+xml\"",
+            ]
         ) { bytes in
             guard let url = URL(string: "https://example.com/a/b") else { return }
             let head = ResponseHead(
                 url: url, statusCode: 200,
-                headers: [("Link", text(bytes)), ("Repr-Digest", text(bytes)), ("Digest", text(bytes)), ("Content-MD5", text(bytes))])
+                headers: [
+                    ("Link", text(bytes)), ("Repr-Digest", text(bytes)), ("Digest", text(bytes)),
+                    ("Content-MD5", text(bytes)),
+                ])
             try expect(MirrorLinksReader.count(head) <= 128, "more links than the limit")
             _ = ServerDigests.checksums(in: head)
         },
@@ -95,7 +105,8 @@ extension FuzzSubject {
             "challenge",
             seeds: [
                 "Digest realm=\"a\", nonce=\"b\", qop=\"auth, auth-int\", algorithm=SHA-256, userhash=true",
-                "Basic realm=\"a\\\"b\", Bearer, Negotiate YII=, Digest realm=x", "nextnonce=\"a\", qop=auth, rspauth=\"00\", nc=1",
+                "Basic realm=\"a\\\"b\", Bearer, Negotiate YII=, Digest realm=x",
+                "nextnonce=\"a\", qop=auth, rspauth=\"00\", nc=1",
             ]
         ) { bytes in
             let challenges = HTTPChallenge.parse([text(bytes)])
@@ -108,7 +119,9 @@ extension FuzzSubject {
             _ = records.note(hsts, of: "example.com", at: .max)
             _ = records.requiresTLS("a.example.com", at: .max)
         },
-        FuzzSubject("hsts", seeds: ["max-age=31536000; includeSubDomains; preload", "max-age=\"0\"", "max-age=99999999999999999999"]) { bytes in
+        FuzzSubject(
+            "hsts", seeds: ["max-age=31536000; includeSubDomains; preload", "max-age=\"0\"", "max-age=99999999999999999999"]
+        ) { bytes in
             guard let policy = StrictTransportSecurity(text(bytes)) else { return }
             var records = HSTSRecords(limit: 4)
             for time in [Int64.min, 0, .max] {
@@ -129,14 +142,19 @@ extension FuzzSubject {
         },
         FuzzSubject(
             "event-stream",
-            seeds: ["data: a\ndata: b\nid: 1\nevent: x\nretry: 10\n\n", "\u{FEFF}: comment\r\rdata\r\n\r\n", "retry: 99999999999999999999\nid: a\0b\n\n"]
+            seeds: [
+                "data: a\ndata: b\nid: 1\nevent: x\nretry: 10\n\n", "\u{FEFF}: comment\r\rdata\r\n\r\n",
+                "retry: 99999999999999999999\nid: a\0b\n\n",
+            ]
         ) { bytes in
             // However the bytes are cut, the events are the same.
             func events(_ size: Int) -> [ServerSentEvent]? {
                 var parser = EventStreamParser(maximumLineLength: 4096, maximumEventLength: 8192)
                 var all: [ServerSentEvent] = []
                 for start in stride(from: 0, to: bytes.count, by: size) {
-                    guard let more = try? parser.parse(Array(bytes[start..<min(bytes.count, start + size)])) else { return nil }
+                    guard let more = try? parser.parse(Array(bytes[start..<min(bytes.count, start + size)])) else {
+                        return nil
+                    }
                     all += more
                 }
                 return all
@@ -144,7 +162,9 @@ extension FuzzSubject {
             let whole = events(max(1, bytes.count))
             for size in [1, 3] where bytes.count < 4096 {
                 let parts = events(size)
-                try expect(parts == whole, "pieces of \(size) give \(String(describing: parts)), the whole \(String(describing: whole))")
+                try expect(
+                    parts == whole,
+                    "pieces of \(size) give \(String(describing: parts)), the whole \(String(describing: whole))")
             }
         },
         FuzzSubject(
@@ -184,7 +204,10 @@ extension FuzzSubject {
         },
         FuzzSubject(
             "address",
-            seeds: ["https://user:pa%20ss@example.com:8443/a/../b?x=1#f", "http://[fe80::1%25eth0]:80/", "HTTPS://EXAMPLE.com./%7Ea", "//h/p?q"]
+            seeds: [
+                "https://user:pa%20ss@example.com:8443/a/../b?x=1#f", "http://[fe80::1%25eth0]:80/",
+                "HTTPS://EXAMPLE.com./%7Ea", "//h/p?q",
+            ]
         ) { bytes in
             let string = text(bytes)
             if let address = try? HTTPAddress.reading(string) { _ = address }

@@ -13,7 +13,9 @@ extension FuzzSubject {
     static let records: [FuzzSubject] = [
         FuzzSubject("journal", seeds: [journal]) { bytes in
             guard let entry = JournalEntry(text: bytes[...]) else { return }
-            try expect(entry.bytes.ranges.allSatisfy { $0.lowerBound >= 0 && $0.lowerBound < $0.upperBound }, "ranges that are none")
+            try expect(
+                entry.bytes.ranges.allSatisfy { $0.lowerBound >= 0 && $0.lowerBound < $0.upperBound }, "ranges that are none"
+            )
             _ = JournalLayout.latest(in: bytes, of: entry.mark)
         },
         FuzzSubject(
@@ -35,18 +37,25 @@ extension FuzzSubject {
             // No clock of a system is further away.
             _ = record.freshness(at: CacheTime(wall: .max / 8, up: .max / 8), boot: 0)
         },
-        FuzzSubject("cookie-line", seeds: [".example.com\tTRUE\t/\tFALSE\t99\ta\tb", "#HttpOnly_h\tFALSE\t/\tTRUE\t0\ta\t"]) { bytes in
-            guard case .cookie(let cookie) = NetscapeCookies.parse(bytes[...], at: 0), let line = NetscapeCookies.line(cookie) else { return }
+        FuzzSubject("cookie-line", seeds: [".example.com\tTRUE\t/\tFALSE\t99\ta\tb", "#HttpOnly_h\tFALSE\t/\tTRUE\t0\ta\t"])
+        { bytes in
+            guard case .cookie(let cookie) = NetscapeCookies.parse(bytes[...], at: 0),
+                let line = NetscapeCookies.line(cookie)
+            else { return }
             guard case .cookie(let again) = NetscapeCookies.parse(line[...].filter { $0 != 0x0A }[...], at: 0) else {
                 throw FuzzFinding(description: "a cookie's line is no cookie: \(text(line))")
             }
-            try expect(again.nameBytes == cookie.nameBytes && again.domain == cookie.domain, "a cookie is not read as it is written")
+            try expect(
+                again.nameBytes == cookie.nameBytes && again.domain == cookie.domain, "a cookie is not read as it is written"
+            )
         },
         FuzzSubject("image", bytes: images) { bytes in
             #if Images
             let limits = ImageLimits(maximumPixelCount: 1 << 18, maximumDimension: 2048)
             let layout = try bytes.withUnsafeBytes { try ImageLayout(ImageBytes($0), limits: limits) }
-            try expect(layout.width > 0 && layout.height > 0 && layout.width * layout.height <= 1 << 18, "a layout beyond the limits")
+            try expect(
+                layout.width > 0 && layout.height > 0 && layout.width * layout.height <= 1 << 18,
+                "a layout beyond the limits")
             for case .range(let range) in layout.pieces {
                 try expect(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a piece beyond the body")
             }
@@ -56,29 +65,43 @@ extension FuzzSubject {
 
     private static let journal: String = {
         var representation = Representation(
-            place: ResourcePlace(digest: "00"), shownURL: "https://example.com/", validators: .init(entityTag: "\"a\"", lastModified: nil),
+            place: ResourcePlace(digest: "00"), shownURL: "https://example.com/",
+            validators: .init(entityTag: "\"a\"", lastModified: nil),
             type: "text/plain", total: 100)
         representation.isCombined = false
-        let entry = JournalEntry(number: 5, mark: "0123", representation: representation, bytes: ByteRanges([0..<10, 20..<30]))
+        let entry = JournalEntry(
+            number: 5, mark: "0123", representation: representation, bytes: ByteRanges([0..<10, 20..<30]))
         return text(entry.text ?? [])
     }()
 
     private static let cacheRecord = RecordCoding.encode(
         CacheRecord(
-            id: 1, address: "a", partition: "", vary: VaryKey(fields: [.init(name: "accept", value: "x"), .init(name: "b", value: nil)]),
+            id: 1, address: "a", partition: "",
+            vary: VaryKey(fields: [.init(name: "accept", value: "x"), .init(name: "b", value: nil)]),
             head: CachedHead(statusCode: 200, fields: [("ETag", "\"x\""), ("Cache-Control", "max-age=5")]),
-            requested: CacheTime(wall: 1, up: 1), received: CacheTime(wall: 2, up: 2), boot: 3, length: 4, userInfo: ["k": "v"]))
+            requested: CacheTime(wall: 1, up: 1), received: CacheTime(wall: 2, up: 2), boot: 3, length: 4,
+            userInfo: ["k": "v"]))
 
     /// The smallest ones of each kind that begin as they should.
     private static let images: [[UInt8]] = [
-        [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13] + Array("IHDR".utf8) + [0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0],
-        [0xFF, 0xD8, 0xFF, 0xE0, 0, 16] + Array("JFIF".utf8) + [0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0xFF, 0xC0, 0, 11, 8, 0, 1, 0, 1, 1, 1, 0x11, 0, 0xFF, 0xD9],
-        Array("GIF89a".utf8) + [1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255, 0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3B],
+        [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0, 0, 0, 13] + Array("IHDR".utf8) + [
+            0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0,
+        ],
+        [0xFF, 0xD8, 0xFF, 0xE0, 0, 16] + Array("JFIF".utf8) + [
+            0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0xFF, 0xC0, 0, 11, 8, 0, 1, 0, 1, 1, 1, 0x11, 0, 0xFF, 0xD9,
+        ],
+        Array("GIF89a".utf8) + [
+            1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255, 0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3B,
+        ],
         Array("BM".utf8) + [58, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 24, 0]
             + [UInt8](repeating: 0, count: 28),
         [0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0, 24, 0, 48, 0, 0, 0, 22, 0, 0, 0] + [UInt8](repeating: 0, count: 48),
-        Array("II*\0".utf8) + [8, 0, 0, 0, 2, 0, 0, 1, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
-        Array("RIFF".utf8) + [26, 0, 0, 0] + Array("WEBPVP8L".utf8) + [13, 0, 0, 0, 0x2F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        Array("II*\0".utf8) + [
+            8, 0, 0, 0, 2, 0, 0, 1, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 3, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+        ],
+        Array("RIFF".utf8) + [26, 0, 0, 0] + Array("WEBPVP8L".utf8) + [
+            13, 0, 0, 0, 0x2F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ],
         [0, 0, 0, 20] + Array("ftypavif".utf8) + [0, 0, 0, 0] + Array("avif".utf8),
         Array("#define a_width 8\n#define a_height 1\nstatic char a_bits[] = { 0x01 };\n".utf8),
     ]

@@ -1,7 +1,7 @@
 // Feeds bytes to everything that reads bytes from outside.
 //
 //     FuzzProgram list                      prints the names of the subjects
-//     FuzzProgram SUBJECT seeds FOLDER      writes the valid inputs of a subject into a folder
+//     FuzzProgram SUBJECT seeds FOLDER      writes the valid and the kept inputs of a subject into a folder
 //     FuzzProgram SUBJECT replay FILE…      reads these files, and prints what is found
 //     FuzzProgram SUBJECT fuzz ARGUMENT…    runs libFuzzer with these arguments; only in a build for it (Tests/long fuzz)
 import Foundation
@@ -26,7 +26,7 @@ guard let chosen = FuzzSubject.all.first(where: { $0.name == first }), let actio
 let rest = Array(arguments.dropFirst(2))
 switch action {
 case "seeds":
-    for (index, seed) in chosen.seeds.enumerated() {
+    for (index, seed) in (chosen.seeds + chosen.kept).enumerated() {
         try Data(seed).write(to: URL(fileURLWithPath: rest[0]).appendingPathComponent("seed-\(index)"))
     }
 case "replay":

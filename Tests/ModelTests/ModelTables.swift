@@ -70,7 +70,8 @@ struct ModelTable {
 
 extension ModelTable {
     /// A change of the code's function, for a promise that is broken on purpose.
-    typealias LifecycleBreak = @Sendable (_ old: Lifecycle, _ event: Lifecycle.Event, inout Lifecycle, inout Lifecycle.Action) -> Void
+    typealias LifecycleBreak =
+        @Sendable (_ old: Lifecycle, _ event: Lifecycle.Event, inout Lifecycle, inout Lifecycle.Action) -> Void
 
     private static let plainEvents: [(String, Lifecycle.Event)] = [
         ("START", .start), ("PAUSE", .pause), ("RESUME", .resume), ("CANCEL", .cancel), ("EXPIRE", .expire),
@@ -78,7 +79,8 @@ extension ModelTable {
     private static let numberedEvents: [(String, @Sendable (Lifecycle.AttemptNumber) -> Lifecycle.Event)] = [
         ("WORK_STOPPED", { .workStopped($0) }), ("WORK_CAN_COMMIT", { .workCanCommit($0) }),
         ("WORK_COMPLETED", { .workCompleted($0) }), ("COMMIT_TAKES_TOO_LONG", { .commitTakesTooLong($0) }),
-        ("WORK_MUST_REPEAT", { .workMustRepeat($0) }), ("WORK_WILL_RETRY", { .workWillRetry($0) }), ("RETRY_DUE", { .retryDue($0) }),
+        ("WORK_MUST_REPEAT", { .workMustRepeat($0) }), ("WORK_WILL_RETRY", { .workWillRetry($0) }),
+        ("RETRY_DUE", { .retryDue($0) }),
     ]
 
     /// - Parameter maximumAttempts: more than the callers of the model can bring about.
@@ -99,7 +101,9 @@ extension ModelTable {
             breaking?(old, events[index], &new, &action)
             return new.attemptNumber > maximumAttempts ? nil : (new, action)
         }
-        for (index, state) in OperationState.allCases.enumerated() { table.define("STATE_\("\(state)".uppercased())", index) }
+        for (index, state) in OperationState.allCases.enumerated() {
+            table.define("STATE_\("\(state)".uppercased())", index)
+        }
         for work in Lifecycle.Work.allCases { table.define("WORK_\("\(work)".uppercased())", Int(work.rawValue)) }
         let names = [
             "NOTHING", "BEGIN", "STOP", "FINISH", "READINESS", "RESTART", "SLOT_FREED", "STOP_AND_FREE_SLOT", "AWAIT_RETRY",
@@ -145,7 +149,9 @@ extension ModelTable {
 // MARK: - The state of a transfer
 
 extension ModelTable {
-    typealias TransferBreak = @Sendable (_ old: TransferState, _ event: TransferState.Event, inout TransferState, inout TransferState.Action) -> Void
+    typealias TransferBreak =
+        @Sendable (_ old: TransferState, _ event: TransferState.Event, inout TransferState, inout TransferState.Action) ->
+        Void
 
     private static let transferEvents: [(String, TransferState.Event)] = [
         ("HOLD_SINK", .hold(.sink)), ("HOLD_READER", .hold(.reader)), ("HOLD_DECISION", .hold(.decision)),
@@ -165,7 +171,9 @@ extension ModelTable {
             breaking?(old, transferEvents[index].1, &new, &action)
             return (new, action)
         }
-        for (index, name) in ["NOTHING", "DRAIN", "RUN", "END", "STOPPED"].enumerated() { table.define("KIND_\(name)", index) }
+        for (index, name) in ["NOTHING", "DRAIN", "RUN", "END", "STOPPED"].enumerated() {
+            table.define("KIND_\(name)", index)
+        }
         table.define("ACTION_COUNT", kinds.count)
         table.add("transfer_next", next, type: "short")
         table.add("transfer_action", actions, type: "unsigned char")
@@ -192,14 +200,18 @@ extension ModelTable {
 // MARK: - An entry of a shared queue
 
 extension ModelTable {
-    typealias EntryBreak = @Sendable (_ old: WorkStanding, _ change: WorkStanding.Change, inout WorkStanding, inout Bool) -> Void
+    typealias EntryBreak =
+        @Sendable (_ old: WorkStanding, _ change: WorkStanding.Change, inout WorkStanding, inout Bool) -> Void
 
     /// - Parameters:
     ///   - sendsAgain: whether the entry may be sent again where it is unknown whether it has arrived.
     ///   - maximumLease: as many claims as the model makes.
     static func entry(sendsAgain: Bool, maximumLease: Int64 = 5, breaking: EntryBreak? = nil) -> ModelTable {
         var table = ModelTable()
-        let workers = [UUID(uuid: (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)), UUID(uuid: (2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))]
+        let workers = [
+            UUID(uuid: (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+            UUID(uuid: (2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+        ]
         var changes: [WorkStanding.Change] = []
         func add(_ name: String, _ more: [WorkStanding.Change], base: Int = 0) {
             table.define("EVENT_\(name)", changes.count - base)

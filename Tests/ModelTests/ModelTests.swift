@@ -27,7 +27,9 @@ struct ModelTests {
         let spin = try Spin(model, table: table, defines: defines)
         return try claims.filter { claim in
             let result = try spin.check(claim)
-            print("\(model) \(claim) \(defines): \(result.errors) errors in \(result.states) states, of a table of \(table.stateCount)")
+            print(
+                "\(model) \(claim) \(defines): \(result.errors) errors in \(result.states) states, of a table of \(table.stateCount)"
+            )
             // How it comes to that, where it is unexpected.
             if result.errors > 0, showsTrail { print(try spin.trail(claim)) }
             return result.errors > 0
@@ -45,7 +47,9 @@ struct ModelTests {
         #expect(try violations("transfer", .transfer(), Self.transferClaims, defines) == [])
     }
 
-    @Test(arguments: [true, false]) func `an entry of a shared queue is sent as often as it may be`(_ sendsAgain: Bool) throws {
+    @Test(arguments: [true, false]) func `an entry of a shared queue is sent as often as it may be`(
+        _ sendsAgain: Bool
+    ) throws {
         let defines = ["STEPS": Self.isWhole ? 3 : 2]
         #expect(try violations("entry", .entry(sendsAgain: sendsAgain), Self.entryClaims, defines) == [])
     }
@@ -54,45 +58,73 @@ struct ModelTests {
 
     private static let lifecycleBreaks: [(name: String, change: ModelTable.LifecycleBreak)] = [
         ("a stop is lost", { _, _, _, action in if case .stop = action { action = .nothing } }),
-        ("what has finished finishes again", { old, event, _, action in if old.state == .finished, event == .cancel { action = .finish } }),
-        ("a stopped attempt is not followed by the next one", { _, event, _, action in
-            if case .workStopped = event, case .begin = action { action = .nothing }
-        }),
-        ("the retry is forgotten", { old, event, new, action in
-            if case .retryDue = event, action == .restart { (new, action) = (old, .nothing) }
-        }),
-        ("a paused operation keeps its slot", { _, _, _, action in if case .stopAndFreeSlot(let number) = action { action = .stop(number) } }),
-        ("a late outcome counts", { old, event, new, action in
-            guard case .workStopped = event, old.state == .executing, old.work == .stopping, old.isEnding else { return }
-            (new, action) = (old, .nothing)
-        }),
-        ("an attempt begins before the last one has stopped", { old, event, new, action in
-            guard event == .start, old.state == .ready, old.work == .stopping, !old.isEnding, !old.isBackingOff else { return }
-            var other = Lifecycle(bits: old.bits & ~(7 << 2))
-            action = other.handle(.start)
-            new = other
-        }),
+        (
+            "what has finished finishes again",
+            { old, event, _, action in if old.state == .finished, event == .cancel { action = .finish } }
+        ),
+        (
+            "a stopped attempt is not followed by the next one",
+            { _, event, _, action in
+                if case .workStopped = event, case .begin = action { action = .nothing }
+            }
+        ),
+        (
+            "the retry is forgotten",
+            { old, event, new, action in
+                if case .retryDue = event, action == .restart { (new, action) = (old, .nothing) }
+            }
+        ),
+        (
+            "a paused operation keeps its slot",
+            { _, _, _, action in if case .stopAndFreeSlot(let number) = action { action = .stop(number) } }
+        ),
+        (
+            "a late outcome counts",
+            { old, event, new, action in
+                guard case .workStopped = event, old.state == .executing, old.work == .stopping, old.isEnding else { return }
+                (new, action) = (old, .nothing)
+            }
+        ),
+        (
+            "an attempt begins before the last one has stopped",
+            { old, event, new, action in
+                guard event == .start, old.state == .ready, old.work == .stopping, !old.isEnding, !old.isBackingOff else {
+                    return
+                }
+                var other = Lifecycle(bits: old.bits & ~(7 << 2))
+                action = other.handle(.start)
+                new = other
+            }
+        ),
     ]
 
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: lifecycleBreaks.indices)
     func `a broken promise of an operation is found`(_ index: Int) throws {
         let (name, change) = Self.lifecycleBreaks[index]
-        let found = try violations("lifecycle", .lifecycle(breaking: change), Self.lifecycleClaims, ["QUEUED": 1, "STEPS": 2, "RETRIES": 1], showsTrail: false)
+        let found = try violations(
+            "lifecycle", .lifecycle(breaking: change), Self.lifecycleClaims, ["QUEUED": 1, "STEPS": 2, "RETRIES": 1],
+            showsTrail: false)
         #expect(!found.isEmpty, "\(name)")
         print("\(name): \(found)")
     }
 
     private static let transferBreaks: [(name: String, change: ModelTable.TransferBreak)] = [
-        ("a lifted hold does not run it again", { _, event, _, action in
-            if case .lift = event, case .run = action { action = .nothing }
-        }),
+        (
+            "a lifted hold does not run it again",
+            { _, event, _, action in
+                if case .lift = event, case .run = action { action = .nothing }
+            }
+        ),
         ("bytes are not drained", { _, _, _, action in if action == .drain { action = .nothing } }),
-        ("the end does not wait for what was kept", { old, event, new, action in
-            guard event == .end, old.hasKept, !old.isOver else { return }
-            new = old
-            _ = new.handle(.stop)
-            action = .end
-        }),
+        (
+            "the end does not wait for what was kept",
+            { old, event, new, action in
+                guard event == .end, old.hasKept, !old.isOver else { return }
+                new = old
+                _ = new.handle(.stop)
+                action = .end
+            }
+        ),
         ("it starves although it was fed", { _, event, _, action in if event == .fed { action = .nothing } }),
         ("it ends twice", { old, event, _, action in if old.isOver, event == .stop { action = .stopped } }),
     ]
@@ -100,38 +132,54 @@ struct ModelTests {
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: transferBreaks.indices)
     func `a broken promise of a transfer is found`(_ index: Int) throws {
         let (name, change) = Self.transferBreaks[index]
-        let found = try violations("transfer", .transfer(breaking: change), Self.transferClaims, ["BYTES": 2, "HOLDS": 1], showsTrail: false)
+        let found = try violations(
+            "transfer", .transfer(breaking: change), Self.transferClaims, ["BYTES": 2, "HOLDS": 1], showsTrail: false)
         #expect(!found.isEmpty, "\(name)")
         print("\(name): \(found)")
     }
 
     private static let entryBreaks: [(name: String, change: ModelTable.EntryBreak)] = [
-        ("what may have been sent is sent again", { old, change, new, isAccepted in
-            guard case .expire = change, isAccepted, old.hasBegun else { return }
-            var other = old
-            other.hasBegun = false
-            isAccepted = other.apply(.expire, now: 0)
-            new = other
-        }),
-        ("a lost lease reports", { old, change, new, isAccepted in
-            guard case .report(var report) = change, !isAccepted, old.state == .leased, let worker = old.worker else { return }
-            (report.lease, report.worker) = (old.lease, worker)
-            isAccepted = new.apply(.report(report), now: 0)
-        }),
-        ("a lease is not taken back", { old, change, new, isAccepted in
-            if case .expire = change { (new, isAccepted) = (old, false) }
-        }),
-        ("success can be retried", { old, change, new, isAccepted in
-            guard case .retry = change, old.state == .done else { return }
-            new.state = .ready
-            isAccepted = true
-        }),
+        (
+            "what may have been sent is sent again",
+            { old, change, new, isAccepted in
+                guard case .expire = change, isAccepted, old.hasBegun else { return }
+                var other = old
+                other.hasBegun = false
+                isAccepted = other.apply(.expire, now: 0)
+                new = other
+            }
+        ),
+        (
+            "a lost lease reports",
+            { old, change, new, isAccepted in
+                guard case .report(var report) = change, !isAccepted, old.state == .leased, let worker = old.worker else {
+                    return
+                }
+                (report.lease, report.worker) = (old.lease, worker)
+                isAccepted = new.apply(.report(report), now: 0)
+            }
+        ),
+        (
+            "a lease is not taken back",
+            { old, change, new, isAccepted in
+                if case .expire = change { (new, isAccepted) = (old, false) }
+            }
+        ),
+        (
+            "success can be retried",
+            { old, change, new, isAccepted in
+                guard case .retry = change, old.state == .done else { return }
+                new.state = .ready
+                isAccepted = true
+            }
+        ),
     ]
 
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: entryBreaks.indices)
     func `a broken promise of an entry is found`(_ index: Int) throws {
         let (name, change) = Self.entryBreaks[index]
-        let found = try violations("entry", .entry(sendsAgain: false, breaking: change), Self.entryClaims, ["STEPS": 2], showsTrail: false)
+        let found = try violations(
+            "entry", .entry(sendsAgain: false, breaking: change), Self.entryClaims, ["STEPS": 2], showsTrail: false)
         #expect(!found.isEmpty, "\(name)")
         print("\(name): \(found)")
     }
@@ -147,7 +195,8 @@ struct Spin {
 
     init(_ model: String, table: ModelTable, defines: [String: Int]) throws {
         folder = try TemporaryDirectory(prefix: "convoy-model")
-        let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Models/\(model).pml")
+        let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent(
+            "Models/\(model).pml")
         try Data(contentsOf: source).write(to: folder.url.appendingPathComponent("\(model).pml"))
         try Data(table.definitions.utf8).write(to: folder.url.appendingPathComponent("\(model).h"))
         try Data(table.tables.utf8).write(to: folder.url.appendingPathComponent("tables.h"))
@@ -158,7 +207,9 @@ struct Spin {
     /// Looks at all interleavings.
     func check(_ claim: String) throws -> (errors: Int, states: Int) {
         let text = try run("./pan -a -f -m2000000 -w24 -N \(claim)")
-        guard let errors = text.firstMatch(of: /errors: (\d+)/)?.1, let states = text.firstMatch(of: /(\d+) states, stored/)?.1 else {
+        guard let errors = text.firstMatch(of: /errors: (\d+)/)?.1,
+            let states = text.firstMatch(of: /(\d+) states, stored/)?.1
+        else {
             throw Failure(description: "pan said: \(text)")
         }
         if text.contains("max search depth too small") || text.contains("out of memory") {

@@ -34,7 +34,8 @@ final class Soak: Sendable {
         }
         (manager, authenticated) = (managers[0], managers[1])
         manager.cookieStore = try CookieStore(file: folder.appendingPathComponent("cookies"))
-        manager.cache = try HTTPCache(directory: folder.appendingPathComponent("cache"), diskCapacity: 4 << 20, memoryCapacity: 1 << 18)
+        manager.cache = try HTTPCache(
+            directory: folder.appendingPathComponent("cache"), diskCapacity: 4 << 20, memoryCapacity: 1 << 18)
         // A token lasts for some requests only.
         let tokens = Locked(0)
         authenticated.authenticator = Authenticator(token: nil, leeway: 0, limit: .max) { _ in
@@ -89,7 +90,10 @@ final class Soak: Sendable {
         switch number % 40 {
         case 30, 31:
             // A stream, read to its end, or given up.
-            guard let result = try? await manager.bytes(.get, secureServer.appendingPathComponent("forward/long").absoluteString) else { return }
+            guard
+                let result = try? await manager.bytes(
+                    .get, secureServer.appendingPathComponent("forward/long").absoluteString)
+            else { return }
             var count = 0
             do {
                 for try await _ in result.0 {
@@ -109,7 +113,8 @@ final class Soak: Sendable {
             }
             _ = await carryOut(operation, by: manager)
         case 35, 36:
-            let operation = try manager.makeOperation(.get, secureServer.appendingPathComponent("forward/long").absoluteString)
+            let operation = try manager.makeOperation(
+                .get, secureServer.appendingPathComponent("forward/long").absoluteString)
             operation.responseSerializer = HTTPResponseSerializer()
             operation.downloadProgressHandler = { [weak operation] _, _, _ in operation?.cancel() }
             if number % 80 < 40 { operation.cancel() }
@@ -132,7 +137,9 @@ final class Soak: Sendable {
         ends.withLock { $0.begun += 1 }
         let count = Locked(0)
         let end: @Sendable () -> Void = { [self] in
-            let isFirst = count.withLock { $0 += 1; return $0 == 1 }
+            let isFirst = count.withLock {
+                $0 += 1; return $0 == 1
+            }
             ends.withLock { isFirst ? ($0.ended += 1) : ($0.twice += 1) }
         }
         await withCheckedContinuation { continuation in

@@ -31,7 +31,9 @@ else {
     print("usage: TortureProgram SCENE SERVER SECURE-SERVER AUTHORITY FOLDER")
     exit(2)
 }
-let run = SceneRun(server: server, secureServer: secureServer, authority: URL(fileURLWithPath: arguments[3]), folder: URL(fileURLWithPath: arguments[4]))
+let run = SceneRun(
+    server: server, secureServer: secureServer, authority: URL(fileURLWithPath: arguments[3]),
+    folder: URL(fileURLWithPath: arguments[4]))
 do {
     try await run.play(scene)
 } catch {
@@ -160,7 +162,8 @@ final class SceneRun: Sendable {
         let manager = makeManager()
         for count in [1, 3] {
             let file = folder.appendingPathComponent("download-\(count)")
-            let download = DownloadOperation(request: URLRequest(url: server.appendingPathComponent("pattern")), destination: file)
+            let download = DownloadOperation(
+                request: URLRequest(url: server.appendingPathComponent("pattern")), destination: file)
             download.completionQueue = .global()
             download.totalTimeout = 5
             download.segmentCount = count
@@ -176,7 +179,8 @@ final class SceneRun: Sendable {
         let manager = makeManager()
         let cookies = try CookieStore(file: folder.appendingPathComponent("cookies"))
         manager.cookieStore = cookies
-        manager.cache = try HTTPCache(directory: folder.appendingPathComponent("cache"), diskCapacity: 16 << 20, memoryCapacity: 1 << 16)
+        manager.cache = try HTTPCache(
+            directory: folder.appendingPathComponent("cache"), diskCapacity: 16 << 20, memoryCapacity: 1 << 16)
         for _ in 0..<3 {
             let operations = try (0..<3).map { number in
                 let operation = try manager.makeOperation(.get, "cached/\(number)")
@@ -189,7 +193,8 @@ final class SceneRun: Sendable {
         try? manager.cache?.flush()
         // What was stored is read again as it was.
         let again = makeManager()
-        again.cache = try HTTPCache(directory: folder.appendingPathComponent("cache"), diskCapacity: 16 << 20, memoryCapacity: 0)
+        again.cache = try HTTPCache(
+            directory: folder.appendingPathComponent("cache"), diskCapacity: 16 << 20, memoryCapacity: 0)
         let operation = try again.makeOperation(.get, "cached/0")
         operation.responseSerializer = HTTPResponseSerializer()
         await carryOut([operation], by: again, expecting: Self.pattern)

@@ -27,14 +27,19 @@ import Testing
         server.route("GET", "/token") { $0.headers["Authorization"] == nil ? .status(401) : .text("x") }
         server.route("GET", "/long", .pattern(count: 300_000).header("ETag", "\"1\""))
         for number in 0..<7 {
-            server.route("GET", "/cached/\(number)") { _ in .pattern(count: 3000).header("Cache-Control", "max-age=\(number % 2)") }
+            server.route("GET", "/cached/\(number)") { _ in
+                .pattern(count: 3000).header("Cache-Control", "max-age=\(number % 2)")
+            }
         }
         let nginx = try Nginx(forwardingTo: server.port)
         let directory = try TemporaryDirectory(prefix: "convoy-soak")
         let count = ProcessInfo.processInfo.environment["CONVOY_SOAK"].flatMap { Int($0) } ?? 4000
         let result = try ProcessRunner.run(
             Torture.program,
-            ["soak", nginx.url.absoluteString, nginx.secureURL.absoluteString, nginx.certificateAuthority.path, directory.url.path, "\(count)"],
+            [
+                "soak", nginx.url.absoluteString, nginx.secureURL.absoluteString, nginx.certificateAuthority.path,
+                directory.url.path, "\(count)",
+            ],
             timeout: max(120, Double(count) / 500))
         print("soak: \(count) requests\n\(result.text)")
         let lines = result.text.split(separator: "\n").compactMap(Line.init)

@@ -11,7 +11,9 @@ import Testing
 /// once on (`Tests/long torture`); `CONVOY_TORTURE_CALLS` takes only those calls.
 @Suite(.enabled(if: Torture.isPossible, "torture: cc is not installed, or this is not 64-bit Linux: apt-get install gcc"))
 struct TortureTests {
-    @Test(arguments: Torture.scenes) func `whatever call fails every operation ends once and nothing is wrong`(_ scene: String) throws {
+    @Test(arguments: Torture.scenes) func `whatever call fails every operation ends once and nothing is wrong`(
+        _ scene: String
+    ) throws {
         let torture = try Torture(scene)
         let reached = try torture.reachedCalls()
         // Without a failure, all is well, and the scene makes the calls that it is there for.
@@ -23,7 +25,9 @@ struct TortureTests {
         var cases: [(call: Torture.Call, number: Int, always: Bool)] = []
         for call in reached where call.count > 0 && only?.contains(call.name) ?? true {
             var numbers = Set([1])
-            while numbers.count < min(depth ?? 2, call.count) { numbers.insert(Int.random(in: 1...call.count, using: &random)) }
+            while numbers.count < min(depth ?? 2, call.count) {
+                numbers.insert(Int.random(in: 1...call.count, using: &random))
+            }
             for number in numbers.sorted() {
                 cases.append((call, number, false))
                 if depth != nil { cases.append((call, number, true)) }
@@ -34,10 +38,14 @@ struct TortureTests {
         for (call, number, always) in cases {
             let outcome = try torture.run(call, number: number, always: always)
             if outcome.hasFailed { hits += 1 }
-            #expect(outcome.problem == nil, "\(scene): \(call.name) \(number)\(always ? " and later" : ""): \(outcome.problem ?? "")")
+            #expect(
+                outcome.problem == nil,
+                "\(scene): \(call.name) \(number)\(always ? " and later" : ""): \(outcome.problem ?? "")")
         }
         let runs = cases.count
-        print("torture: \(scene): \(runs) runs, \(hits) with a failure, \(reached.filter { $0.count > 0 }.count) kinds of calls")
+        print(
+            "torture: \(scene): \(runs) runs, \(hits) with a failure, \(reached.filter { $0.count > 0 }.count) kinds of calls"
+        )
         #expect(hits * 2 > runs)
     }
 }
@@ -93,7 +101,10 @@ final class Torture {
         authority = directory.file("authority.pem")
         let compiled = try ProcessRunner.run(
             "cc",
-            ["-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o", library.path, Self.folder.appendingPathComponent("failing_calls.c").path, "-ldl"])
+            [
+                "-shared", "-fPIC", "-O1", "-w", "-fno-builtin", "-o", library.path,
+                Self.folder.appendingPathComponent("failing_calls.c").path, "-ldl",
+            ])
         guard compiled.status == 0 else { throw Failure(description: compiled.errorText) }
         let root = try TestCertificate.root()
         try Data(root.pem.utf8).write(to: authority)
@@ -109,12 +120,15 @@ final class Torture {
         server.redirect("/moved", to: "/json")
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         server.route("GET", "/busy", .status(503))
-        server.route("GET", "/gzip", TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(gzip)))
+        server.route(
+            "GET", "/gzip", TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(gzip)))
         for number in 0..<3 {
             server.route("GET", "/cached/\(number)") { _ in
                 TestServer.Response(
                     status: 200,
-                    headers: ["Cache-Control": "max-age=600", "Set-Cookie": "c\(number)=1; Max-Age=600", "ETag": "\"\(number)\""],
+                    headers: [
+                        "Cache-Control": "max-age=600", "Set-Cookie": "c\(number)=1; Max-Age=600", "ETag": "\"\(number)\"",
+                    ],
                     body: .data(pattern))
             }
         }
@@ -155,6 +169,8 @@ final class Torture {
             environment: environment, timeout: 40)
         let hasFailed = try (counts().last ?? 0) > 0
         guard result.status != 0 else { return Outcome(problem: nil, hasFailed: hasFailed) }
-        return Outcome(problem: "status \(result.status): \(result.text.suffix(600))\(result.errorText.suffix(600))", hasFailed: hasFailed)
+        return Outcome(
+            problem: "status \(result.status): \(result.text.suffix(600))\(result.errorText.suffix(600))",
+            hasFailed: hasFailed)
     }
 }

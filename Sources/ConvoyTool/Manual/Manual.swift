@@ -52,7 +52,10 @@ enum Manual {
         }
         page.subsection("Actions of queue")
         for row in QueueAction.rows { page.term(Roff.bold("queue \(row.left)"), sentence(row.right)) }
-        page.paragraph(styled: "\(Roff.bold("convoy --version")) prints the versions of the program and of the libraries that it has loaded.")
+        page.paragraph(
+            styled:
+                "\(Roff.bold("convoy --version")) prints the versions of the program and of the libraries that it has loaded."
+        )
     }
 
     private static func addOptions(to page: inout Roff) {

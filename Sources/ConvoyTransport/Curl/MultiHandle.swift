@@ -87,19 +87,21 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context),
             convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context),
         ]
-        codes.append(convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
-            guard let context else { return 0 }
-            Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.watch(socket, what: what) }
-            if what != CURL_POLL_REMOVE, let easy {
-                EasyHandle.noteSocket(socket, of: easy, isReading: what == CURL_POLL_IN)
-            }
-            return 0
-        })
-        codes.append(convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
-            guard let context else { return 0 }
-            Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.setTimeout(milliseconds) }
-            return 0
-        })
+        codes.append(
+            convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
+                guard let context else { return 0 }
+                Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.watch(socket, what: what) }
+                if what != CURL_POLL_REMOVE, let easy {
+                    EasyHandle.noteSocket(socket, of: easy, isReading: what == CURL_POLL_IN)
+                }
+                return 0
+            })
+        codes.append(
+            convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
+                guard let context else { return 0 }
+                Unmanaged<MultiHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.setTimeout(milliseconds) }
+                return 0
+            })
         // Without these, no transfer would ever move.
         guard codes.allSatisfy({ $0 == CURLM_OK }) else {
             isClosed = true

@@ -82,7 +82,9 @@ extension UploadResumeData: CustomStringConvertible {
 extension UploadOperation {
     /// An upload that goes on with another one, which has left this. The journal beside the file, if there is one, is newer.
     ///
-    /// - Parameter request: for the same URL, with the header fields, which resume data does not contain.
+    /// - Parameters:
+    ///   - request: for the same URL, with the header fields, which resume data does not contain.
+    ///   - resumeData: what the other upload has left.
     public convenience init(request: URLRequest, resumeData: UploadResumeData) {
         self.init(request: request, file: resumeData.file)
         set(\.resumed, resumeData.record)

@@ -42,7 +42,9 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// An upload of a file. Its journal is beside it, unless ``journal`` names another place.
     ///
-    /// - Parameter request: its URL is where uploads are created, or, without a protocol, where the file is to be.
+    /// - Parameters:
+    ///   - request: its URL is where uploads are created, or, without a protocol, where the file is to be.
+    ///   - file: the file.
     public convenience init(request: URLRequest, file: URL) {
         self.init(request: request)
         uploadSettings.withLock { $0.source = .file(file) }
@@ -58,6 +60,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// another process can go on if ``journal`` names one. Until they are confirmed, at most ``windowSize`` bytes are kept.
     ///
     /// - Parameters:
+    ///   - request: as for a file.
     ///   - length: how many bytes there will be; with nil, the server must take uploads of unknown length.
     ///   - make: makes the sequence: the same bytes each time.
     public convenience init<Pieces: AsyncSequence & SendableMetatype>(

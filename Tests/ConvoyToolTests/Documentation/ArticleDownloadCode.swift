@@ -2,7 +2,7 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-// The code of the article about downloads; see ArticleCode.swift.
+// The code of the articles about downloads and uploads; see ArticleCode.swift.
 
 extension ArticleCode {
     static func download(
@@ -20,6 +20,17 @@ extension ArticleCode {
         try await download.finished()
         // Article: end
         return download
+    }
+
+    static func upload(_ manager: HTTPRequestOperationManager, _ files: URL, _ film: URL) -> UploadOperation {
+        // Article: Uploads
+        let upload = UploadOperation(request: URLRequest(url: files), file: film)
+        upload.retryPolicy = .default
+        manager.enqueue([upload])
+        upload.pause()
+        upload.resume()
+        // Article: end
+        return upload
     }
 
     static func metalink(_ document: Data, _ directory: URL) throws -> [DownloadOperation] {

@@ -27,7 +27,7 @@ import Testing
             let blocks = Self.fenced(text)
             if !blocks.isEmpty { written[String(name.dropLast(3))] = blocks }
         }
-        #expect(written.count == 21)
+        #expect(written.count == 22)
         #expect(written.keys.sorted() == tested.keys.sorted())
         for (article, blocks) in written {
             let others = Set(blocks).symmetricDifference(tested[article] ?? [])
@@ -196,6 +196,15 @@ import Testing
         let stored = await manager.cache?.cachedResponse(for: URLRequest(url: server.url("/table")))
         let head = try #require(stored?.response as? HTTPURLResponse)
         #expect(head.value(forHTTPHeaderField: "Set-Cookie") == nil && stored?.data == operation.responseData)
+    }
+
+    @Test func `an upload that is paused arrives whole`() async throws {
+        let film = scratch.url.appendingPathComponent("film")
+        try content.write(to: film)
+        server.route("PUT", "/files", .status(201))
+        let upload = ArticleCode.upload(manager, server.url("/files"), film)
+        try await upload.finished()
+        #expect(server.requests("/files").last { $0.method == "PUT" }?.body == content)
     }
 
     @Test func `files are downloaded, and what is to be done outlives the process`() async throws {
