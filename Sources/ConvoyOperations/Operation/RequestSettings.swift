@@ -13,9 +13,9 @@ import FoundationNetworking
 /// reach the other. Each setting is a member of this value, and under the same name of all that are `RequestConfigurable`:
 ///
 /// ```swift
-/// manager.retryPolicy = .default
-/// manager.settings.retryPolicy = .default  // the same
-/// uploads.settings = manager.settings      // all of them at once
+/// manager.retryPolicy = RetryPolicy()
+/// manager.settings.retryPolicy = RetryPolicy()  // the same
+/// uploads.settings = manager.settings           // all of them at once
 /// ```
 @dynamicMemberLookup
 public struct RequestSettings: Sendable {

@@ -10,7 +10,7 @@ extension HTTPManager {
     ///
     /// ```swift
     /// let upload = try manager.makeUpload(of: film, to: "files/")
-    /// upload.retryPolicy = .default
+    /// upload.retryPolicy = RetryPolicy()
     /// manager.enqueue(upload)
     /// ```
     ///

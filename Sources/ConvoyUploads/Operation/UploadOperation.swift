@@ -19,7 +19,7 @@ import FoundationNetworking
 /// ```swift
 /// let upload = UploadOperation(request: URLRequest(url: files), file: film)
 /// upload.metadata = ["filename": "film.mkv"]
-/// upload.retryPolicy = .default
+/// upload.retryPolicy = RetryPolicy()
 /// manager.enqueue(upload)
 /// upload.pause(); upload.resume()
 /// ```

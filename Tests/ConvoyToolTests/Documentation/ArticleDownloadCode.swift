@@ -25,7 +25,7 @@ extension ArticleCode {
     static func upload(_ manager: HTTPRequestOperationManager, _ files: URL, _ film: URL) -> UploadOperation {
         // Article: Uploads
         let upload = UploadOperation(request: URLRequest(url: files), file: film)
-        upload.retryPolicy = .default
+        upload.retryPolicy = RetryPolicy()
         manager.enqueue([upload])
         upload.pause()
         upload.resume()
