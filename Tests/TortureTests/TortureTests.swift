@@ -46,7 +46,7 @@ struct TortureTests {
         print(
             "torture: \(scene): \(runs) runs, \(hits) with a failure, \(reached.filter { $0.count > 0 }.count) kinds of calls"
         )
-        #expect(hits * 2 > runs)
+        #expect(hits * 2 >= runs)
     }
 }
 
