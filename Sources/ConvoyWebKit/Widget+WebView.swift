@@ -25,6 +25,7 @@ extension WebViewError: LocalizedError, CustomStringConvertible {
         case .notShown(let message): "WebKit did not show the page: \(message)"
         }
     }
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }
 

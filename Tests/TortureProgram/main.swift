@@ -169,6 +169,11 @@ final class SceneRun: Sendable {
             download.segmentCount = count
             download.minimumSegmentLength = 20_000
             await carryOut([download], by: manager)
+            // For calls whose failure must be noticed at once.
+            if ProcessInfo.processInfo.environment["TORTURE_PROMPT"] != nil, (download.error as? URLError)?.code == .timedOut
+            {
+                breaks("a download has waited for its time limit")
+            }
             let bytes = try? Data(contentsOf: file)
             if let bytes, bytes != Self.pattern { breaks("a wrong file of \(bytes.count) bytes") }
             if download.error == nil, bytes == nil { breaks("a download has succeeded without a file") }

@@ -33,7 +33,10 @@ struct TortureTests {
                 if depth != nil { cases.append((call, number, true)) }
             }
         }
-        if depth == nil, only == nil { cases = Array(cases.shuffled(using: &random).prefix(8)) }
+        if depth == nil, only == nil {
+            let mended = cases.filter { $0.number == 1 && Torture.mended[scene]?.contains($0.call.name) ?? false }
+            cases = mended + cases.shuffled(using: &random).prefix(8)
+        }
         var hits = 0
         for (call, number, always) in cases {
             let outcome = try torture.run(call, number: number, always: always)
@@ -46,7 +49,8 @@ struct TortureTests {
         print(
             "torture: \(scene): \(runs) runs, \(hits) with a failure, \(reached.filter { $0.count > 0 }.count) kinds of calls"
         )
-        #expect(hits * 2 >= runs)
+        // A choice of calls may hold none that the scene makes.
+        if runs > 0 { #expect(hits * 2 > runs) }
     }
 }
 
@@ -68,6 +72,11 @@ final class Torture {
 
     struct Failure: Error, CustomStringConvertible { let description: String }
 
+    /// Calls whose failure once was a hang or a lost entry, which each run tries.
+    static let mended: [String: Set<String>] = [
+        "downloads": ["curl_easy_pause", "curl_multi_setopt", "curl_multi_socket_action"],
+        "queue": ["sqlite3_column_text", "sqlite3_column_blob"],
+    ]
     static let scenes = ["requests", "secure", "downloads", "stores", "queue", "shared"]
     static let isPossible =
         MemoryLayout<Int>.size == 8 && (try? ProcessRunner.run("sh", ["-c", "command -v cc"]))?.status == 0
@@ -162,6 +171,7 @@ final class Torture {
             environment["TORTURE_CALL"] = "\(call.index)"
             environment["TORTURE_NUMBER"] = "\(number)"
             if always { environment["TORTURE_ALWAYS"] = "1" }
+            if Self.mended[scene]?.contains(call.name) ?? false, number == 1, !always { environment["TORTURE_PROMPT"] = "1" }
         }
         let result = try ProcessRunner.run(
             Self.program,
