@@ -83,6 +83,20 @@ import Testing
         #expect(plan.didEnd(second.id, .disagrees, at: 2) == .failed)
     }
 
+    @Test func aFileThatChangesAgainAndAgainIsAskedForAnewThreeTimes() throws {
+        var plan = continued(parts: 1)
+        let begun = plan.begin()
+        var id = try #require(begun).id
+        for attempt in 1...3 {
+            guard case .ask(let next) = plan.didEnd(id, .changed, at: 1) else {
+                return #expect(Bool(false), "no source is asked after \(attempt)")
+            }
+            #expect(next.range == nil)
+            id = next.id
+        }
+        #expect(plan.didEnd(id, .changed, at: 1) == .failed)
+    }
+
     @Test func whatCallsItselfTheWholeWithoutALengthIsNotContinued() throws {
         var plan = continued(parts: 1)
         let begun = plan.begin()

@@ -66,6 +66,21 @@ import Testing
         #expect(eventually { shown.all == ["show", "hide"] })
     }
 
+    @Test func `without other settings it is shown after a second and hidden after 0.17 s`() {
+        let monitor = monitor()
+        #expect(monitor.activationDelay == 1 && monitor.completionDelay == 0.17)
+        monitor.incrementActivityCount()
+        clock.advance(by: 0.99)
+        #expect(!monitor.isNetworkActivityVisible)
+        clock.advance(by: 0.02)
+        #expect(monitor.isNetworkActivityVisible)
+        monitor.decrementActivityCount()
+        clock.advance(by: 0.16)
+        #expect(monitor.isNetworkActivityVisible)
+        clock.advance(by: 0.02)
+        #expect(!monitor.isNetworkActivityVisible)
+    }
+
     @Test func `a retry's wait is no activity`() {
         let monitor = monitor()
         let operation = operation()

@@ -187,6 +187,37 @@ import Testing
         #expect(delay(0, status: 500) == 0)
     }
 
+    /// What a policy of ten retries decides about a failed GET.
+    private func decision(
+        _ status: Int, countedRetries: Int = 1, elapsed: TimeInterval = 0, after: TimeInterval? = nil,
+        limit: TimeInterval? = nil, random: Double
+    ) -> RetryEvent.Decision? {
+        var policy = RetryPolicy(maximumRetryCount: 10)
+        policy.maximumDuration = limit
+        policy.budget = nil
+        let failure = RetryPolicy.FailedAttempt(
+            method: "GET", statusCode: status, retryCount: countedRetries, countedRetries: countedRetries, elapsed: elapsed,
+            retryAfter: after, canSendBodyAgain: true, nothingWasSent: false)
+        return policy.evaluate(failure, random: random)?.decision
+    }
+
+    @Test func `what a server asks for is exceeded by a random time of a second at most`() {
+        // The sixth step is 16 s long.
+        #expect(decision(503, countedRetries: 5, random: 1) == .retry(after: 16))
+        #expect(decision(503, countedRetries: 5, after: 10, random: 1) == .retry(after: 11))
+        #expect(decision(503, countedRetries: 5, after: 10, random: 0.03125) == .retry(after: 10.5))
+        #expect(decision(503, countedRetries: 5, after: 10, random: 0) == .retry(after: 10))
+    }
+
+    @Test func `a retry that would begin after the longest duration is not made`() {
+        // The second step is a second long.
+        #expect(decision(500, elapsed: 9, limit: 10, random: 1) == .retry(after: 1))
+        #expect(decision(500, elapsed: 9.25, limit: 10, random: 1) == .giveUp(.tookTooLong))
+        #expect(decision(500, elapsed: 9.25, limit: 10, random: 0.5) == .retry(after: 0.5))
+        #expect(decision(500, elapsed: 7, after: 3, limit: 10, random: 0) == .retry(after: 3))
+        #expect(decision(500, elapsed: 7.25, after: 3, limit: 10, random: 0) == .giveUp(.tookTooLong))
+    }
+
     @Test func `a waiting retry holds no slot`() throws {
         server.route("GET", "/failing", inTurn: [.status(500).header("Retry-After", "1"), .text("late")])
         server.route("GET", "/quick", .text("quick"))
