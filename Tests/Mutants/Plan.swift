@@ -1,0 +1,134 @@
+import Foundation
+
+/// The mutants that a seed chooses, and the package that has them built in.
+struct Plan: Codable {
+    /// The modules whose mutants are tried.
+    static let modules = ["ConvoyOperations", "ConvoyTransport", "ConvoyDownloads", "ConvoySecurity", "ConvoyCache"]
+    /// Where the package says that warnings are errors, which is not so for a mutant that never reads a value.
+    static let strictness = "    .treatAllWarnings(as: .error),\n"
+
+    let seed: UInt64
+    /// Tells whether the sources are still those that the mutants are of.
+    let fingerprint: UInt64
+    /// How many are tried.
+    let count: Int
+    /// How many the sources have.
+    let total: Int
+    /// Those that are built in: some more than are tried, as not all compile.
+    var mutants: [Mutant]
+    /// How many did not compile.
+    var dropped = 0
+
+    /// Those to try, in the order in which the seed drew them.
+    var tried: [Mutant] { Array(mutants.prefix(count)) }
+
+    /// Draws from all mutants of the sources.
+    ///
+    /// - Parameter chosen: the numbers of some that are built in beside them.
+    static func make(sources root: URL, seed: UInt64, count: Int, with chosen: Set<Int> = []) throws -> Plan {
+        let (all, fingerprint) = try all(in: root)
+        var random = SplitMix64(state: seed)
+        var drawn = Array(all.shuffled(using: &random).prefix(count * 5 / 4))
+        let known = Set(drawn.map(\.number))
+        drawn += all.filter { chosen.contains($0.number) && !known.contains($0.number) }
+        for index in drawn.indices { drawn[index].slot = index + 1 }
+        return Plan(seed: seed, fingerprint: fingerprint, count: count, total: all.count, mutants: drawn)
+    }
+
+    /// All mutants of the sources, numbered, and the sources' fingerprint.
+    static func all(in root: URL) throws -> (mutants: [Mutant], fingerprint: UInt64) {
+        var all: [Mutant] = []
+        var fingerprint: UInt64 = 0xCBF2_9CE4_8422_2325
+        for module in modules {
+            for path in try files(below: root, "Sources/\(module)") where path.hasSuffix(".swift") {
+                let text = try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+                all += MutantFinder.mutants(of: text, file: path)
+                for byte in text.utf8 { fingerprint = (fingerprint ^ UInt64(byte)) &* 0x100_0000_01B3 }
+            }
+        }
+        for index in all.indices { all[index].number = index + 1 }
+        return (all, fingerprint)
+    }
+
+    /// Writes the package with the mutants into a folder. What is there already and right stays as it is, for the build.
+    mutating func write(package root: URL, into folder: URL) throws {
+        let byFile = Dictionary(grouping: mutants, by: \.file)
+        var placed: [Int: [Int]] = [:]
+        var written: Set<String> = []
+        for path in try ["Package.swift"] + Self.files(below: root, "Sources") + Self.files(below: root, "Tests") {
+            let target = folder.appendingPathComponent(path)
+            var data = try Data(contentsOf: root.appendingPathComponent(path))
+            if path == "Package.swift" {
+                data = Data(String(decoding: data, as: UTF8.self).replacingOccurrences(of: Self.strictness, with: "").utf8)
+            } else if let mutants = byFile[path] {
+                let result = Schemata.write(mutants, into: String(decoding: data, as: UTF8.self))
+                for mutant in result.mutants { placed[mutant.slot] = mutant.builtLines }
+                data = Data(result.text.utf8)
+            }
+            try Self.write(data, to: target)
+            written.insert(path)
+        }
+        let answer = "Sources/\(Schemata.module)/ConvoyMutants.swift"
+        try Self.write(Data(Schemata.answer.utf8), to: folder.appendingPathComponent(answer))
+        written.insert(answer)
+        for path in try Self.files(below: folder, "Sources") + Self.files(below: folder, "Tests")
+        where !written.contains(path) {
+            try FileManager.default.removeItem(at: folder.appendingPathComponent(path))
+        }
+        for index in mutants.indices { mutants[index].builtLines = placed[mutants[index].slot] ?? [] }
+    }
+
+    /// Takes out the mutants that a compiler's messages are about; returns how many.
+    mutating func drop(messages: String, package folder: URL) -> Int {
+        var blamed: Set<Int> = []
+        for line in Set(messages.split(separator: "\n")) where line.contains(": error: ") {
+            let parts = line.split(separator: ":", maxSplits: 3)
+            guard parts.count == 4, let number = Int(parts[1]), parts[0].hasPrefix(folder.path) else { continue }
+            let path = String(parts[0].dropFirst(folder.path.count + 1))
+            let here = mutants.filter { $0.file == path && $0.builtLines.count == 2 }
+            let exact = here.filter { $0.builtLines[0] <= number && number <= $0.builtLines[1] }
+            if exact.isEmpty {
+                // A function that lacks a return has its error at its end, a `switch` that lacks a case at its beginning.
+                let before =
+                    line.contains("exhaustive") ? nil : here.filter { $0.builtLines[0] <= number }.map(\.builtLines[0]).max()
+                let nearest = before ?? here.map(\.builtLines[0]).filter { $0 > number }.min()
+                blamed.formUnion(here.filter { $0.builtLines[0] == nearest }.map(\.slot))
+            } else {
+                blamed.formUnion(exact.map(\.slot))
+            }
+        }
+        for mutant in mutants where blamed.contains(mutant.slot) { say("does not compile: \(mutant.title)") }
+        mutants.removeAll { blamed.contains($0.slot) }
+        dropped += blamed.count
+        return blamed.count
+    }
+
+    private static func write(_ data: Data, to file: URL) throws {
+        if (try? Data(contentsOf: file)) == data { return }
+        try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try data.write(to: file)
+    }
+
+    private static func files(below root: URL, _ folder: String) throws -> [String] {
+        let base = root.appendingPathComponent(folder)
+        guard FileManager.default.fileExists(atPath: base.path) else { return [] }
+        return try FileManager.default.subpathsOfDirectory(atPath: base.path).sorted().filter { path in
+            var isFolder: ObjCBool = false
+            _ = FileManager.default.fileExists(atPath: base.appendingPathComponent(path).path, isDirectory: &isFolder)
+            return !isFolder.boolValue
+        }.map { "\(folder)/\($0)" }
+    }
+}
+
+/// The generator of the tests' seeds.
+struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,97 @@
+import Foundation
+
+/// Which suites reach which mutants, and how long they take.
+struct Reach: Codable {
+    struct Suite: Codable {
+        let name: String
+        let seconds: TimeInterval
+        let passed: Bool
+        /// The slots of the mutants that it reaches.
+        let slots: Set<Int>
+
+        var module: Substring { name.prefix { $0 != "." } }
+    }
+
+    var suites: [Suite] = []
+
+    /// A suite that takes longer is left out.
+    static let limit: TimeInterval = 60
+
+    static func load(_ folder: URL) throws -> Reach {
+        try JSONDecoder().decode(Reach.self, from: Data(contentsOf: folder.appendingPathComponent("reach.json")))
+    }
+
+    /// Runs every suite once without a mutant, two at a time. Those that were measured stay.
+    static func measure(plan: Plan, folder: URL, binary: URL) throws {
+        let file = folder.appendingPathComponent("reach.json")
+        let shared = Shared((try? load(folder)) ?? Reach())
+        let known = Set(shared.with { $0.suites.map(\.name) })
+        let names = try suites(in: binary).filter { !known.contains($0) }
+        let size = (plan.mutants.map(\.slot).max() ?? 0) + 1
+        say("measuring \(names.count) suites")
+        twoAtATime(names) { worker, name in
+            let map = folder.appendingPathComponent("reached-\(worker)")
+            _ = FileManager.default.createFile(atPath: map.path, contents: Data(count: size))
+            let result = TestProcess.run(
+                binary, filter: pattern([name]), environment: ["CONVOY_MUTANTS_REACHED": map.path],
+                log: folder.appendingPathComponent("reach-\(worker).log"), limit: limit)
+            let bytes = FileManager.default.contents(atPath: map.path) ?? Data()
+            let slots = Set(bytes.indices.filter { bytes[$0] != 0 })
+            var passed = false
+            if case .passed(reachedEnd: true) = result.end { passed = true }
+            if !passed { say("left out: \(name): \(result.end)") }
+            let suite = Suite(name: name, seconds: result.seconds, passed: passed, slots: slots)
+            shared.with { $0.suites.append(suite) }
+            try? JSONEncoder().encode(shared.with { $0 }).write(to: file, options: .atomic)
+        }
+    }
+
+    /// The suites that reach a mutant, those of its own module first, and of these the quickest.
+    func suites(for mutant: Mutant) -> [Suite] {
+        let module = mutant.file.split(separator: "/")[1] + "Tests"
+        return suites.filter { $0.passed && $0.slots.contains(mutant.slot) }
+            .sorted { ($0.module == module ? 0 : 1, $0.seconds) < ($1.module == module ? 0 : 1, $1.seconds) }
+    }
+
+    static func pattern(_ names: [String]) -> String {
+        "^(" + names.map { NSRegularExpression.escapedPattern(for: $0) }.joined(separator: "|") + ")/"
+    }
+
+    private static func suites(in binary: URL) throws -> [String] {
+        let process = Process()
+        process.executableURL = binary
+        process.arguments = ["--testing-library", "swift-testing", "--list-tests"]
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        try process.run()
+        let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        let names = output.split(separator: "\n").compactMap { line in line.contains("/") ? line.prefix { $0 != "/" } : nil }
+        return Set(names.map(String.init)).sorted()
+    }
+}
+
+/// A value that two threads share.
+final class Shared<Value>: @unchecked Sendable {
+    private let lock = NSLock()
+    private var value: Value
+
+    init(_ value: Value) { self.value = value }
+
+    func with<Result>(_ body: (inout Value) -> Result) -> Result { lock.withLock { body(&value) } }
+}
+
+/// Does something for each of these, by two workers.
+func twoAtATime<Item: Sendable>(_ items: [Item], _ body: @escaping @Sendable (_ worker: Int, Item) -> Void) {
+    let next = Shared(0)
+    DispatchQueue.concurrentPerform(iterations: 2) { worker in
+        while true {
+            let index = next.with { value in
+                defer { value += 1 }
+                return value
+            }
+            guard index < items.count else { return }
+            body(worker, items[index])
+        }
+    }
+}

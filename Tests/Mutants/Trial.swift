@@ -1,0 +1,96 @@
+import Foundation
+
+/// What became of a mutant.
+struct Outcome: Codable {
+    enum Kind: String, Codable, CaseIterable { case failed, crashed, hung, unnoticed, unreached }
+
+    let number: Int
+    let kind: Kind
+    /// The first line that told of it, or how many suites did not.
+    let detail: String
+    let seconds: TimeInterval
+
+    var isNoticed: Bool { kind == .failed || kind == .crashed || kind == .hung }
+}
+
+/// Tries mutants against the tests that reach them.
+final class Trial: Sendable {
+    private let plan: Plan
+    private let folder: URL
+    private let binary: URL
+    private let reach: Reach
+    /// How many seconds of tests, by their usual time, a mutant has to survive.
+    private let budget: TimeInterval
+
+    init(plan: Plan, folder: URL, binary: URL) throws {
+        self.plan = plan
+        self.folder = folder
+        self.binary = binary
+        reach = try Reach.load(folder)
+        budget = ProcessInfo.processInfo.environment["CONVOY_MUTANT_SECONDS"].flatMap(TimeInterval.init) ?? 60
+    }
+
+    static func outcomes(_ folder: URL) -> [Int: Outcome] {
+        let text = (try? String(contentsOf: folder.appendingPathComponent("outcomes.jsonl"), encoding: .utf8)) ?? ""
+        let all = text.split(separator: "\n").compactMap { try? JSONDecoder().decode(Outcome.self, from: Data($0.utf8)) }
+        return Dictionary(all.map { ($0.number, $0) }) { $1 }
+    }
+
+    /// Tries all that have no outcome yet, or those with these numbers.
+    func run(only numbers: [Int]) throws {
+        let known = Self.outcomes(folder)
+        let mutants =
+            numbers.isEmpty
+            ? plan.tried.filter { known[$0.number] == nil } : plan.mutants.filter { numbers.contains($0.number) }
+        let file = folder.appendingPathComponent("outcomes.jsonl")
+        if !FileManager.default.fileExists(atPath: file.path) {
+            _ = FileManager.default.createFile(atPath: file.path, contents: nil)
+        }
+        let handle = Shared(try FileHandle(forWritingTo: file))
+        twoAtATime(mutants) { worker, mutant in
+            let outcome = self.attempt(mutant, worker)
+            say("\(outcome.kind) \(mutant.title) (\(outcome.detail))")
+            guard var line = try? JSONEncoder().encode(outcome) else { return }
+            line.append(10)
+            handle.with {
+                _ = try? $0.seekToEnd()
+                try? $0.write(contentsOf: line)
+            }
+        }
+    }
+
+    private func attempt(_ mutant: Mutant, _ worker: Int) -> Outcome {
+        let suites = reach.suites(for: mutant)
+        var seconds: TimeInterval = 0
+        func outcome(_ kind: Outcome.Kind, _ detail: String) -> Outcome {
+            Outcome(number: mutant.number, kind: kind, detail: detail, seconds: seconds)
+        }
+        guard !suites.isEmpty else { return outcome(.unreached, "no suite reaches it") }
+        var rest = suites[...]
+        var planned: TimeInterval = 0
+        var tried = 0
+        while !rest.isEmpty, planned < budget || tried == 0 {
+            // Some suites at once, as a process takes its time to start.
+            var batch: [Reach.Suite] = []
+            var usual: TimeInterval = 0
+            while let suite = rest.first, batch.isEmpty || (usual + suite.seconds < 8 && batch.count < 30) {
+                batch.append(suite)
+                usual += suite.seconds
+                rest.removeFirst()
+            }
+            planned += usual
+            tried += batch.count
+            let result = TestProcess.run(
+                binary, filter: Reach.pattern(batch.map(\.name)), environment: ["CONVOY_MUTANT": "\(mutant.slot)"],
+                log: folder.appendingPathComponent("try-\(worker).log"), limit: 3 * usual + 20)
+            seconds += result.seconds
+            switch result.end {
+            case .passed(reachedEnd: true): break
+            case .passed: return outcome(.crashed, "ended early")
+            case .failed(let line): return outcome(line.hasPrefix("✘") ? .failed : .crashed, line)
+            case .hung: return outcome(.hung, "\(batch.count) suites")
+            }
+        }
+        return outcome(.unnoticed, "\(tried) of \(suites.count) suites")
+    }
+}
