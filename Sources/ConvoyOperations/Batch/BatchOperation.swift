@@ -131,7 +131,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             // Submitted under the lock, so that the numbers arrive in order.
             if let progress = batch.progress, !isCancelled {
                 let (count, total) = (batch.delivered, self.total)
-                queueForHandlers.async { progress(count, total) }
+                queueForHandlers.submit { progress(count, total) }
             }
             return (batch.delivered, batch.progress)
         }
@@ -154,7 +154,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         case .wait: return
         case .finish: finish()
         case .complete(let completion, let members):
-            queueForHandlers.async { [self] in
+            queueForHandlers.submit { [self] in
                 completion?(members)
                 finish()
             }

@@ -61,7 +61,7 @@ public final class EventMonitor: Sendable {
             state.isScheduled = true
             state.waiters.append(block)
         }
-        queue.async { self.deliver() }
+        queue.submit { self.deliver() }
     }
 
     /// Adds the events that `tell` appends, all together. `tell` is called with the monitor's lock held.
@@ -79,8 +79,8 @@ public final class EventMonitor: Sendable {
     }
 
     private func schedule() {
-        guard interval > 0 else { return queue.async { self.deliver() } }
-        queue.asyncAfter(deadline: .now() + interval) { self.deliver() }
+        guard interval > 0 else { return queue.submit { self.deliver() } }
+        queue.submit(after: interval) { self.deliver() }
     }
 
     /// Delivers the waiting events. If another delivery is running, it delivers them.
@@ -104,7 +104,7 @@ public final class EventMonitor: Sendable {
         switch next {
         case .none: break
         // Other work of the queue has its turn, too.
-        case .atOnce: queue.async { self.deliver() }
+        case .atOnce: queue.submit { self.deliver() }
         case .later: schedule()
         }
         for waiter in waiters { waiter() }

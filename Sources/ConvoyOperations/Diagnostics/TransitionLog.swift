@@ -162,7 +162,7 @@ final class TransitionLog: Sendable {
 
         func read(_ change: Change, of operation: any LoggedOperation) {
             guard TransitionLog.comes(change.number, after: first) else { return }
-            queue.async { [self] in
+            queue.submit { [self] in
                 receiver.withLock { $0 }?.call(operation, change.transition.old, change.transition.new)
             }
         }

@@ -232,7 +232,7 @@ final class ProgressReport: Sendable {
     ) {
         let mustTell = state.withLock { $0[keyPath: flow].add(bytes, total: total, expected: expected) }
         guard mustTell else { return }
-        (operation.completionQueue ?? .mainForHandlers).async { [self] in
+        (operation.completionQueue ?? .mainForHandlers).submit { [self] in
             let latest = state.withLock { $0[keyPath: flow].take() }
             // The handler may use the operation, which this keeps alive.
             withExtendedLifetime(operation) { handler(latest.bytes, latest.total, latest.expected) }
@@ -322,7 +322,7 @@ final class ProgressReport: Sendable {
             return !state.isProgressWaiting
         }
         guard mustTell else { return }
-        OperationQueues.progress.async { [self] in
+        OperationQueues.progress.submit { [self] in
             let (progress, flow) = state.withLock { state in
                 state.isProgressWaiting = false
                 return (state.progress, state.download)
@@ -338,7 +338,7 @@ final class ProgressReport: Sendable {
         if hasBodyFollower.load(ordering: .acquiring) { state.replace(\.body, by: nil) }
         guard hasProgress.load(ordering: .acquiring) else { return }
         let isSuccess = operation.error == nil
-        OperationQueues.progress.async { [self] in
+        OperationQueues.progress.submit { [self] in
             let (progress, total) = state.withLock { ($0.progress, $0.download.total) }
             guard let progress else { return }
             if isSuccess {

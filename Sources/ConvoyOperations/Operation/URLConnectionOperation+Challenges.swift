@@ -174,7 +174,7 @@ extension URLConnectionOperation {
         let challenge = AuthenticationChallenge(
             protectionSpace: question.space, proposedCredential: question.proposedCredential,
             previousFailureCount: question.previousFailureCount, failureResponse: head?.urlResponse)
-        (completionQueue ?? OperationQueues.processing).async { [self] in
+        (completionQueue ?? OperationQueues.processing).submit { [self] in
             // It may have been cancelled meanwhile; its handlers are then released.
             guard !isFinished else { return }
             if let handler = authenticationChallengeHandler {

@@ -232,7 +232,7 @@ extension URLConnectionOperation {
             let answer: @Sendable () -> Void = {
                 decide(handler(self, replayed, redirect.response.urlResponse))
             }
-            if let queue = completionQueue { queue.async(execute: answer) } else { answer() }
+            if let queue = completionQueue { queue.submit(answer) } else { answer() }
         }
     }
 

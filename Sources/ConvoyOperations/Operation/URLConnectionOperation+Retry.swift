@@ -242,7 +242,7 @@ extension URLConnectionOperation {
         let event = decided.naming(request.url)
         eventLog?.note(.event(.retryDecided(event)))
         guard let handler = retryHandler else { return }
-        (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
+        (completionQueue ?? OperationQueues.processing).submit { [self] in handler(self, event) }
     }
 
     // MARK: Waiting

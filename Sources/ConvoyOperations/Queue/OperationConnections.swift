@@ -233,6 +233,6 @@ final class CompletionBlock: Sendable {
     /// Submits the block, if there is one, to a global queue, like Foundation, and releases it.
     func run() {
         guard let taken = stored.withLock({ $0.take() }) else { return }
-        DispatchQueue.global().async(execute: taken.call)
+        DispatchQueue.global().submit(taken.call)
     }
 }

@@ -357,7 +357,14 @@ final class Scheduler: @unchecked Sendable {
         while numbers != 0 {
             let number = WorkerPool.Number(numbers.trailingZeroBitCount)
             numbers &= numbers &- 1
-            queue.startInFoundation(QueueWorker(number, of: self))
+            let worker = QueueWorker(number, of: self)
+            #if DEBUG
+            if let threads = Simulation.threads {
+                threads.perform { worker.main() }
+                continue
+            }
+            #endif
+            queue.startInFoundation(worker)
         }
     }
 

@@ -62,6 +62,10 @@ package final class BlockingWorkers: @unchecked Sendable {
     /// job returns.
     package func replaceThread(of call: BlockingCall) {
         guard call.isAbandoned else { return }
+        #if DEBUG
+        // These threads are not counted.
+        if Simulation.threads != nil { return }
+        #endif
         condition.lock()
         state.threads -= 1
         let needsThread = reserveThread()
@@ -70,6 +74,11 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 
     private func append(_ entry: Entry) {
+        #if DEBUG
+        if let threads = Simulation.threads {
+            return threads.perform { if entry.call?.begin() != false { entry.job() } }
+        }
+        #endif
         condition.lock()
         state.jobs.append(entry)
         let needsThread = reserveThread()

@@ -34,6 +34,9 @@ package final class FileWorkers: @unchecked Sendable {
 
     /// Runs the block on one of the threads. Blocks begin in the order in which they come.
     package func perform(_ job: @escaping Job) {
+        #if DEBUG
+        if let threads = Simulation.threads { return threads.perform(job) }
+        #endif
         condition.lock()
         jobs.append(job)
         let help = helpNeeded()

@@ -74,6 +74,9 @@ package enum CompletionOutbox {
     package static func post(_ task: any HandoverTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
 
     private static func post(_ item: LoopTask, to queue: DispatchQueue) {
+        #if DEBUG
+        if let threads = Simulation.threads { return threads.submit({ item.run() }, to: queue) }
+        #endif
         let (lane, number) = lanes.withLock { lanes in
             let lane = lanes.open(queue)
             lane.items.append(item)
