@@ -335,6 +335,13 @@ let package = Package(
                 "ConvoyTestServer", "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),
+        // The engine on simulated threads, in every order.
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: [
+                "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestSupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyDownloadsTests",
             dependencies: [

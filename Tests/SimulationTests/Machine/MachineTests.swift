@@ -1,0 +1,84 @@
+import ConvoySupport
+import Dispatch
+import Testing
+
+/// What is handed to the machine runs when that is picked, and in no order that real threads could not have.
+@Suite struct MachineTests {
+    private final class Story { var words: [String] = [] }
+
+    /// All orders in which the blocks of `hand` can run, each as one text.
+    private func orders(_ hand: (Machine, @escaping @Sendable (String) -> Void) -> Void) -> Set<String> {
+        var found: Set<String> = []
+        var picks: [Int] = []
+        while true {
+            let machine = Machine(concurrent: [Self.concurrent])
+            nonisolated(unsafe) let story = Story()
+            machine.run { hand(machine) { story.words.append($0) } }
+            var made: [(picked: Int, of: Int)] = []
+            let pick: (Int) -> Int = { count in
+                made.append((made.count < picks.count ? picks[made.count] : 0, count))
+                return made[made.count - 1].picked
+            }
+            machine.run { while machine.step(pick, nil) {} }
+            found.insert(story.words.joined(separator: " "))
+            guard let place = made.lastIndex(where: { $0.picked < $0.of - 1 }) else { return found }
+            picks = made[..<place].map(\.picked) + [made[place].picked + 1]
+        }
+    }
+
+    private static let concurrent = DispatchQueue(label: "concurrent", attributes: .concurrent)
+
+    @Test func `a serial queue keeps the order and a concurrent one does not`() {
+        let serial = DispatchQueue(label: "serial")
+        let first = orders { _, tell in
+            serial.submit { tell("a") }
+            serial.submit { tell("b") }
+        }
+        #expect(first == ["a b"])
+        let second = orders { _, tell in
+            Self.concurrent.submit { tell("a") }
+            BlockingWorkers.shared.perform { tell("b") }
+            FileWorkers.shared.perform { tell("c") }
+        }
+        #expect(second == ["a b c", "a c b", "b a c", "b c a", "c a b", "c b a"])
+    }
+
+    @Test func `a call that is given up before it begins does not run`() {
+        let found = orders { _, tell in
+            let call = BlockingCall()
+            BlockingWorkers.shared.perform(call) { if call.finish() { tell("runs") } }
+            BlockingWorkers.shared.perform { if call.giveUp() { tell("given up") } }
+        }
+        #expect(found == ["runs", "given up"])
+    }
+
+    @Test func `what a thread holds back comes before what it does next`() {
+        let serial = DispatchQueue(label: "serial")
+        let other = DispatchQueue(label: "other")
+        let found = orders { machine, tell in
+            serial.submit {
+                tell("a")
+                machine.hold {
+                    tell("b")
+                    machine.hold { tell("c") }
+                }
+                machine.hold { tell("d") }
+            }
+            serial.submit { tell("e") }
+            other.submit { tell("-") }
+        }
+        #expect(found.count == 6)
+        #expect(found.allSatisfy { $0.split(separator: " ").filter { $0 != "-" } == ["a", "b", "c", "d", "e"] })
+    }
+
+    @Test func `timers fire when their time has come, unless they are cancelled`() {
+        let found = orders { machine, tell in
+            machine.clock.schedule(at: 3_000_000_000) { tell("later") }
+            machine.clock.schedule(at: 2_000_000_000) { tell("sooner") }
+            let cancelled = machine.clock.schedule(at: 2_500_000_000) { tell("never") }
+            cancelled.cancel()
+        }
+        // A timer that is due waits for a thread.
+        #expect(found == ["sooner later", "later sooner"])
+    }
+}

@@ -1,0 +1,213 @@
+import ConvoyTestSupport
+import Foundation
+
+/// Operations in a queue, what servers answer, and what users do with them at the same time.
+struct OperationScenario: Scenario {
+    /// A request.
+    struct Request: Codable, Sendable {
+        var method = "GET"
+        /// What its connections meet, one after the other; behind them the whole.
+        var answers: [Answer] = []
+        var place = Place.memory
+        /// Whether a retry policy holds.
+        var retries = false
+        /// Whether its body is parsed.
+        var parses = false
+        /// Whether it has a time limit.
+        var expires = false
+    }
+
+    enum Place: String, Codable, CaseIterable, Sendable {
+        case memory
+        /// A sink that takes every command at once.
+        case sink
+        /// A user's sink, which is used on a worker.
+        case slowSink
+        /// The same, whose bytes are committed.
+        case provisionalSink
+    }
+
+    /// What a user does. The numbers are those of operations.
+    struct Call: Codable, Sendable, Equatable {
+        enum Verb: String, CaseIterable, Sendable {
+            case add, start, pause, resume, cancel, depend, free, priority, suspend, unsuspend, limit, cancelAll, pauseAll
+            case resumeAll, addBatch, cancelBatch, repeats, handle, addBlock, addBarrier, observe
+        }
+
+        var verb: Verb
+        var on = 0
+        var other = 0
+
+        var text: String { "\(verb.rawValue) \(on) \(other)" }
+
+        init(_ verb: Verb, _ on: Int = 0, _ other: Int = 0) { (self.verb, self.on, self.other) = (verb, on, other) }
+
+        init(from decoder: any Decoder) throws {
+            let parts = try decoder.singleValueContainer().decode(String.self).split(separator: " ")
+            guard parts.count == 3, let verb = Verb(rawValue: String(parts[0])), let on = Int(parts[1]),
+                let other = Int(parts[2])
+            else { throw CocoaError(.coderReadCorrupt) }
+            (self.verb, self.on, self.other) = (verb, on, other)
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            try container.encode(text)
+        }
+    }
+
+    var requests: [Request]
+    var users: [[Call]]
+    /// How many operations may run at a time; 0 for any number.
+    var limit = 0
+    /// The same for each host. Requests with even numbers go to one, the others to another.
+    var hostLimit = 0
+    /// Whether the action of each change is a step of its own, which may come late.
+    var isLate = false
+    /// Whether somebody watches: observers, a completion group, handlers of progress. Otherwise operations take the short
+    /// ways that are there for those without.
+    var isWatched = false
+    /// Whether a batch has all operations as its members.
+    var hasBatch = false
+
+    var simpler: [OperationScenario] {
+        var found: [OperationScenario] = []
+        func add(_ change: (inout OperationScenario) -> Void) {
+            var copy = self
+            change(&copy)
+            found.append(copy)
+        }
+        for index in requests.indices.reversed() where requests.count > 1 { add { $0.drop(index) } }
+        for user in users.indices.reversed() where users.count > 1 { add { $0.users.remove(at: user) } }
+        for user in users.indices {
+            for call in users[user].indices.reversed() { add { $0.users[user].remove(at: call) } }
+        }
+        if isLate { add { $0.isLate = false } }
+        if isWatched { add { $0.isWatched = false } }
+        if hasBatch { add { $0.hasBatch = false } }
+        if limit != 0 { add { $0.limit = 0 } }
+        if hostLimit != 0 { add { $0.hostLimit = 0 } }
+        for index in requests.indices {
+            for answer in requests[index].answers.indices { add { $0.requests[index].answers.remove(at: answer) } }
+            if requests[index].place != .memory { add { $0.requests[index].place = .memory } }
+            if requests[index].retries { add { $0.requests[index].retries = false } }
+            if requests[index].parses { add { $0.requests[index].parses = false } }
+            if requests[index].expires { add { $0.requests[index].expires = false } }
+            if requests[index].method != "GET" { add { $0.requests[index].method = "GET" } }
+        }
+        return found
+    }
+
+    /// Removes a request, and what is done with it.
+    private mutating func drop(_ index: Int) {
+        requests.remove(at: index)
+        func moved(_ number: Int) -> Int { number > index ? number - 1 : number }
+        users = users.map { calls in
+            calls.filter { $0.on != index && ($0.other != index || ![.depend, .free].contains($0.verb)) }
+                .map { Call($0.verb, moved($0.on), [.depend, .free].contains($0.verb) ? moved($0.other) : $0.other) }
+        }
+    }
+
+    func play(tells: Bool, _ pick: (Int) -> Int) -> Play {
+        let world = OperationWorld(self, tells: tells)
+        return world.machine.run { world.play(pick) }
+    }
+
+    /// All that two do with an operation or two: a user's calls of some number, and a server. What happens is small, so
+    /// that all orders of it can be tried.
+    static func all(calls: Int) -> [OperationScenario] {
+        let answers: [[Answer]] = [[], [.lost], [.unsent], [.refused], [.asks], [.moved], [.busy]]
+        var found: [OperationScenario] = []
+        for isLate in [false, true] {
+            for answers in answers {
+                for program in programs(of: [Call(.pause), Call(.resume), Call(.cancel)], length: calls) {
+                    let request = Request(answers: answers, retries: !answers.isEmpty)
+                    found.append(
+                        OperationScenario(requests: [request], users: [[Call(.add)] + program], limit: 1, isLate: isLate))
+                }
+            }
+            let onTwo = [
+                Call(.pause), Call(.resume), Call(.cancel), Call(.cancel, 1), Call(.free, 1, 0), Call(.cancelBatch),
+            ]
+            for program in programs(of: onTwo, length: calls - 1) {
+                found.append(
+                    OperationScenario(
+                        requests: [Request(), Request()],
+                        users: [[Call(.depend, 1, 0), Call(.add, 1), Call(.add), Call(.addBatch)] + program], limit: 1,
+                        isLate: isLate, isWatched: true, hasBatch: true))
+            }
+            for place in Place.allCases where place != .memory {
+                for program in programs(of: [Call(.pause), Call(.resume), Call(.cancel)], length: calls - 1) {
+                    found.append(
+                        OperationScenario(
+                            requests: [Request(place: place, parses: true)], users: [[Call(.start)] + program],
+                            isLate: isLate))
+                }
+            }
+        }
+        return found
+    }
+
+    /// All sequences of calls.
+    private static func programs(of calls: [Call], length: Int) -> [[Call]] {
+        (0..<max(0, length)).reduce([[]]) { programs, _ in programs.flatMap { program in calls.map { program + [$0] } } }
+    }
+
+    /// A scenario that is drawn.
+    static func drawn(_ random: inout SplitMix64) -> OperationScenario {
+        func chance(_ share: Int) -> Bool { Int.random(in: 0..<share, using: &random) == 0 }
+        let count = [1, 1, 2, 2, 3, 4][Int.random(in: 0..<6, using: &random)]
+        var scenario = OperationScenario(requests: [], users: [])
+        for _ in 0..<count {
+            var request = Request()
+            if chance(4) { request.method = "POST" }
+            let answers = Answer.allCases
+            if chance(2) {
+                request.answers = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                    answers[Int.random(in: 0..<answers.count, using: &random)]
+                }
+            }
+            request.retries = chance(2)
+            request.parses = chance(3)
+            request.expires = chance(6)
+            if chance(3) { request.place = Place.allCases[Int.random(in: 0..<Place.allCases.count, using: &random)] }
+            scenario.requests.append(request)
+        }
+        if chance(2) { scenario.limit = Int.random(in: 1...2, using: &random) }
+        if chance(3) { scenario.hostLimit = 1 }
+        scenario.isLate = chance(2)
+        scenario.isWatched = chance(2)
+        scenario.hasBatch = chance(4)
+        // Nearly always the operations are enqueued: a user alone starts few.
+        let isQueued = !chance(5)
+        var first: [Call] = []
+        for index in 0..<count {
+            if index > 0, chance(3) { first.append(Call(.depend, index, Int.random(in: 0..<index, using: &random))) }
+            first.append(Call(isQueued ? .add : .start, index))
+        }
+        if scenario.hasBatch { first.insert(Call(.addBatch), at: Int.random(in: 0...first.count, using: &random)) }
+        for user in 0..<Int.random(in: 1...2, using: &random) {
+            var calls = user == 0 ? first : []
+            for _ in 0..<Int.random(in: 0...5, using: &random) {
+                calls.append(.drawn(count, &random))
+            }
+            scenario.users.append(calls)
+        }
+        return scenario
+    }
+}
+
+extension OperationScenario.Call {
+    fileprivate static func drawn(_ count: Int, _ random: inout SplitMix64) -> Self {
+        let often: [Verb] = [.pause, .resume, .pause, .resume, .cancel]
+        let index = Int.random(in: 0..<(often.count + Verb.allCases.count), using: &random)
+        let verb = index < often.count ? often[index] : Verb.allCases[index - often.count]
+        let on = Int.random(in: 0..<count, using: &random)
+        switch verb {
+        case .depend, .free: return on == 0 ? Self(.pause, 0) : Self(verb, on, Int.random(in: 0..<on, using: &random))
+        case .priority: return Self(verb, on, [-8, -4, 0, 4, 8][Int.random(in: 0..<5, using: &random)])
+        case .limit: return Self(verb, 0, Int.random(in: 1...3, using: &random))
+        default: return Self(verb, on)
+        }
+    }
+}

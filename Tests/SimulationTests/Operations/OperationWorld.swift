@@ -1,0 +1,306 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+@testable import ConvoyOperations
+
+/// The operations of a scenario, on a machine, and what is checked at each step.
+final class OperationWorld: OperationSupervisor, @unchecked Sendable {
+    let scenario: OperationScenario
+    let machine: Machine
+    let network: SimulatedNetwork
+    let handlers = DispatchQueue(label: "handlers")
+    let observers = DispatchQueue(label: "observers")
+    private(set) var group: DispatchGroup?
+    private(set) var queue: RequestOperationQueue?
+    private(set) var witnesses: [Witness] = []
+    private(set) var batch: BatchWitness?
+    /// Blocks and barriers: how many were added, and how many have run.
+    private var blocks = (added: 0, run: 0)
+    private var fault: Fault?
+    private var stepCount = 0
+    private var steps: [String] = []
+    private let tells: Bool
+    private let closer: Machine.Thread
+    private var hasCancelledAll = false
+    private var hasChangedLimit = false
+
+    init(_ scenario: OperationScenario, tells: Bool) {
+        (self.scenario, self.tells) = (scenario, tells)
+        machine = Machine(concurrent: [OperationQueues.processing])
+        network = SimulatedNetwork(machine)
+        closer = machine.makeThread("the end")
+        if scenario.isWatched { group = DispatchGroup() }
+    }
+
+    // MARK: Playing
+
+    private static let mostSteps = 3000
+
+    func play(_ pick: (Int) -> Int) -> Play {
+        setUp()
+        run(pick)
+        var round = 0
+        while fault == nil, bringToAnEnd(round) {
+            round += 1
+            run(pick)
+        }
+        if fault == nil { checkTheEnd() }
+        if fault == nil { checkThatNothingIsLeft() }
+        return Play(fault: fault, stepCount: stepCount, steps: steps)
+    }
+
+    private func run(_ pick: (Int) -> Int) {
+        let tell: ((String) -> Void)? = tells ? { self.steps.append($0) } : nil
+        while fault == nil, stepCount < Self.mostSteps {
+            guard machine.step(pick, tell) else { return }
+            stepCount += 1
+            checkStep()
+        }
+        if fault == nil { report("it comes to an end", "there are steps without an end") }
+    }
+
+    func report(_ promise: String, _ text: @autoclosure () -> String = "") {
+        if fault == nil { fault = Fault(promise, text()) }
+    }
+
+    private func setUp() {
+        let queue = RequestOperationQueue(clock: machine.clock)
+        if scenario.limit > 0 { queue.maxConcurrentOperationCount = scenario.limit }
+        if scenario.hostLimit > 0 { queue.maxConcurrentOperationCountPerHost = scenario.hostLimit }
+        self.queue = queue
+        network.willConnect = { [unowned self] connection in
+            guard let witness = connection.operation.flatMap(witness) else { return .whole }
+            check(connection, of: witness)
+            return witness.answers.isEmpty ? .whole : witness.answers.removeFirst()
+        }
+        network.didArrive = { [unowned self] in $0.operation.flatMap(witness)?.arrivals += 1 }
+        for request in scenario.requests { witnesses.append(Witness(request, number: witnesses.count, in: self)) }
+        if scenario.hasBatch { batch = BatchWitness(of: witnesses, in: self) }
+        for (index, calls) in scenario.users.enumerated() {
+            machine.add(User(machine.makeThread("user \(index + 1)"), calls) { [unowned self] in perform($0) })
+        }
+    }
+
+    private func witness(of operation: URLConnectionOperation) -> Witness? { witnesses.first { $0.operation === operation } }
+
+    /// A copy of an operation, which a user makes.
+    fileprivate func addCopy(of witness: Witness) {
+        guard witnesses.count < 8, let copy = witness.operation?.makeCopy() else { return }
+        witnesses.append(Witness(witness.request, copy: copy, host: witness.host, number: witnesses.count, in: self))
+        add(witnesses[witnesses.count - 1])
+    }
+
+    private func add(_ witness: Witness) {
+        guard let operation = witness.operation, !witness.isStartedByHand else { return }
+        witness.isInQueue = true
+        queue?.addOperation(operation)
+    }
+
+    // MARK: What users do
+
+    private func perform(_ call: OperationScenario.Call) {
+        if tells { steps.append("  \(call.text)") }
+        guard let queue, witnesses.indices.contains(call.on) else { return }
+        let witness = witnesses[call.on]
+        let operation = witness.operation
+        switch call.verb {
+        case .add: add(witness)
+        case .start:
+            // Whoever enqueues an operation leaves its start to the queue.
+            guard !witness.isInQueue else { return }
+            operation?.start()
+            // Otherwise it waits for others, and was not started.
+            if operation?.lifecycle.value.wasStarted == true { witness.isStartedByHand = true }
+        case .pause:
+            if operation?.state != .finished { witness.wasPaused = true }
+            operation?.pause()
+        case .resume: operation?.resume()
+        case .cancel:
+            witness.wasCancelled = true
+            operation?.cancel()
+        case .depend:
+            guard call.on != call.other, witnesses.indices.contains(call.other) else { return }
+            let other = witnesses[call.other]
+            guard let operation, let dependency = other.operation else { return }
+            // One that nobody starts is waited for in vain: that is the user's own affair.
+            let isBefore = !operation.lifecycle.value.hasBegun && !operation.isFinished
+            operation.addDependency(dependency)
+            if isBefore { witness.dependencies.append(other) }
+        case .free:
+            guard witnesses.indices.contains(call.other), let dependency = witnesses[call.other].operation else { return }
+            witness.dependencies.removeAll { $0 === witnesses[call.other] }
+            operation?.removeDependency(dependency)
+        case .priority: operation?.queuePriority = Operation.QueuePriority(rawValue: call.other) ?? .normal
+        case .suspend: queue.isSuspended = true
+        case .unsuspend: queue.isSuspended = false
+        case .limit:
+            // What runs goes on when there are fewer slots.
+            hasChangedLimit = true
+            queue.maxConcurrentOperationCount = max(1, call.other)
+        case .cancelAll:
+            hasCancelledAll = true
+            for witness in witnesses where witness.isInQueue { witness.wasCancelled = true }
+            if batch?.isInQueue == true { batch?.wasCancelled = true }
+            queue.cancelAllOperations()
+        case .pauseAll:
+            for witness in witnesses where witness.isInQueue && witness.operation?.isFinished == false {
+                witness.wasPaused = true
+            }
+            queue.pauseAll()
+        case .resumeAll: queue.resumeAll()
+        case .addBatch: batch?.add(to: queue)
+        case .cancelBatch: batch?.cancel()
+        case .repeats: addCopy(of: witness)
+        case .handle: witness.addLateHandler()
+        case .addBlock:
+            blocks.added += 1
+            queue.addOperation { [weak self] in self?.blocks.run += 1 }
+        case .addBarrier:
+            // What is added behind a barrier must not be waited for before it.
+            guard witnesses.allSatisfy({ $0.isInQueue || $0.isStartedByHand }), batch?.isInQueue != false else { return }
+            blocks.added += 1
+            queue.addBarrierBlock { [weak self] in self?.blocks.run += 1 }
+        case .observe: witness.observe()
+        }
+    }
+
+    /// What a user does who wants everything to arrive. False if there is nothing left to be done.
+    private func bringToAnEnd(_ round: Int) -> Bool {
+        guard let queue else { return false }
+        let isOver = witnesses.allSatisfy(\.isOver) && batch?.isOver != false && queue.state.withLock { $0.isEmpty }
+        guard !isOver || blocks.run < blocks.added && !hasCancelledAll else { return false }
+        guard round < 6 else {
+            report(
+                "it ends",
+                "never: \(witnesses.filter { !$0.isOver }.map(\.text)), \(queue.queuedOperationCount) in the queue")
+            return false
+        }
+        if tells { steps.append("the end, round \(round + 1)") }
+        machine.take(closer) {
+            if queue.isSuspended { queue.isSuspended = false }
+            batch?.add(to: queue)
+            for witness in witnesses where !witness.isOver {
+                if !witness.isInQueue, !witness.isStartedByHand { add(witness) }
+                if witness.operation?.state == .paused { witness.operation?.resume() }
+                // When it was started, it was paused, and now it waited for others when it was resumed.
+                if witness.isStartedByHand { witness.operation?.start() }
+            }
+            // What waits for a server that says nothing.
+            guard round > 0 else { return }
+            for witness in witnesses where !witness.isOver && witness.request.answers.contains(.silent) {
+                witness.wasCancelled = true
+                witness.operation?.cancel()
+            }
+        }
+        checkStep()
+        return true
+    }
+
+    // MARK: The supervisor of operations
+
+    func operation(
+        _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
+        proceed: @escaping @Sendable () -> Void
+    ) {
+        if let witness = witness(of: operation) { checkTransition(transition, of: witness) }
+        if scenario.isLate { machine.hold(proceed) } else { proceed() }
+    }
+
+    // MARK: Checks
+
+    private func checkTransition(_ transition: AtomicLifecycle.Transition, of witness: Witness) {
+        let (old, new) = (transition.old, transition.new)
+        if new.state == .finished, old.state != .finished { witness.didFinish() }
+        guard new.state == .executing, old.state != .executing, witness.isInQueue, let queue else { return }
+        let limit = queue.maxConcurrentOperationCount
+        let executing = witnesses.filter { $0.isInQueue && $0.operation?.state == .executing }
+        if limit > 0, executing.count > limit, !hasChangedLimit {
+            report("limit", "\(executing.count) operations run at once")
+        }
+        let ofHost = executing.filter { $0.host == witness.host && $0.request.answers.allSatisfy { $0 != .moved } }
+        if scenario.hostLimit > 0, ofHost.count > scenario.hostLimit {
+            report("host's limit", "\(ofHost.count) run at once")
+        }
+        if queue.isSuspended { report("suspension", "\(witness.text) is started") }
+    }
+
+    private func check(_ connection: SimulatedConnection, of witness: Witness) {
+        guard let operation = witness.operation else { return }
+        if let earlier = witness.connection, !earlier.isEnded { report("one attempt at a time", witness.text) }
+        witness.connection = connection
+        witness.connectionCount += 1
+        let life = operation.lifecycle.value
+        if life.state == .finished { report("nothing after the end", witness.text) }
+        if operation.isCancelled { report("nothing after a cancel", witness.text) }
+        if life.state != .executing { report("a pause holds", "\(witness.text) connects while \(life.state)") }
+        for dependency in witness.dependencies where dependency.operation?.isFinished == false {
+            report("dependencies before", "\(witness.text) connects before \(dependency.text)")
+        }
+    }
+
+    private func checkStep() {
+        for witness in witnesses { witness.check() }
+        if let queue {
+            let (running, limit) = queue.state.withLock { ($0.running, $0.limit) }
+            if running < 0 { report("slots", "\(running) are taken") }
+            if !hasChangedLimit, running > limit { report("limit", "\(running) slots are taken") }
+        }
+        guard let group, let waiting = witnesses.first(where: { $0.hasBegun && !$0.isHandled }) else { return }
+        if group.wait(timeout: .now()) == .success { report("completion group", "\(waiting.text) was not waited for") }
+    }
+
+    private func checkTheEnd() {
+        for witness in witnesses { witness.checkTheEnd() }
+        batch?.checkTheEnd()
+        if blocks.run > blocks.added || blocks.run < blocks.added && !hasCancelledAll { report("blocks", "\(blocks)") }
+        if let group, group.wait(timeout: .now()) != .success { report("completion group", "it is never left") }
+        let pending = machine.pending
+        if !pending.isEmpty { report("nothing is left to do", "\(pending)") }
+        for connection in network.connections where connection.isUnderWay { report("connections end", connection.name) }
+        guard let queue else { return }
+        if queue.queuedOperationCount != 0 { report("the queue is empty", "\(queue.queuedOperations)") }
+        let (running, isEmpty) = queue.state.withLock { ($0.running, $0.isEmpty) }
+        if running != 0 { report("slots", "\(running) are never given back") }
+        if !isEmpty { report("the queue is empty", "not for itself") }
+    }
+
+    private func checkThatNothingIsLeft() {
+        for witness in witnesses where witness.token != nil { report("closures are released", witness.text) }
+        if batch?.token != nil { report("closures are released", "the batch") }
+        struct Weak { weak var object: AnyObject? }
+        let texts = witnesses.map(\.text)
+        let operations = witnesses.map { Weak(object: $0.operation) }
+        let (weakQueue, weakBatch) = (Weak(object: queue), Weak(object: batch?.operation))
+        for witness in witnesses { witness.letGo() }
+        batch?.operation = nil
+        queue = nil
+        network.forget()
+        for (text, operation) in zip(texts, operations) where operation.object != nil { report("nobody holds it", text) }
+        if weakBatch.object != nil { report("nobody holds it", "the batch") }
+        if weakQueue.object != nil { report("nobody holds it", "the queue") }
+    }
+}
+
+/// Does its calls, one after the other.
+private final class User: StepSource {
+    let name: String
+    private var calls: [OperationScenario.Call]
+    let thread: Machine.Thread
+    private let perform: (OperationScenario.Call) -> Void
+
+    init(_ thread: Machine.Thread, _ calls: [OperationScenario.Call], _ perform: @escaping (OperationScenario.Call) -> Void)
+    {
+        (name, self.thread, self.calls, self.perform) = (thread.name, thread, calls.reversed(), perform)
+    }
+
+    var canStep: Bool { !calls.isEmpty }
+    var isOver: Bool { calls.isEmpty }
+
+    func step() {
+        guard let call = calls.popLast() else { return }
+        perform(call)
+    }
+}
