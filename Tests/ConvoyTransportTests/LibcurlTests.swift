@@ -1,10 +1,16 @@
 import CCurl
+import ConvoyTransport
 import Foundation
 import Testing
 
 /// The library that this process has loaded, which need not be the one that it was built with.
 @Suite struct LibcurlTests {
     private static let expected = ProcessInfo.processInfo.environment["CONVOY_EXPECTED_LIBCURL"] ?? ""
+
+    @Test func `the libraries are named with their versions`() throws {
+        let version = String(cString: try #require(convoy_version()).pointee.version)
+        #expect(TransportLibraries.text.hasPrefix("libcurl \(version), OpenSSL 3."))
+    }
 
     @Test func `the headers and the loaded library are of the version asked for`() throws {
         let info = try #require(convoy_version())

@@ -80,12 +80,22 @@ import Testing
         #expect(try await setting.source("http://a.test/3") == .network)
     }
 
+    @Test("A validator replaces no lifetime where the status gives no reason to store", arguments: [201, 302, 403, 500])
+    func validatorAlone(_ status: Int) async throws {
+        let setting = RuleSetting()
+        setting.reply(status, [("ETag", "\"a\"")])
+        for _ in 0..<2 { #expect(try await setting.source() == .network) }
+        #expect(setting.requests.count == 2 && setting.requests.allSatisfy { $0.value("If-None-Match") == nil })
+    }
+
     @Test("The age counts from when the request was sent")
     func delay() {
         let head = CachedHead(statusCode: 200, fields: [("Age", "5")])
-        let facts = ResponseFacts(
-            head, requested: CacheTime(wall: 1_000_000, up: 50_000), received: CacheTime(wall: 1_000_000, up: 57_900))
-        #expect(facts.initialAge == 12)
+        for (milliseconds, age) in [(7_999, 12), (8_000, 13)] as [(Int64, Int64)] {
+            let received = CacheTime(wall: 1_000_000, up: 50_000 + milliseconds)
+            let facts = ResponseFacts(head, requested: CacheTime(wall: 1_000_000, up: 50_000), received: received)
+            #expect(facts.initialAge == age)
+        }
     }
 
     // MARK: Clocks

@@ -50,6 +50,19 @@ import Testing
         #expect(seen == (isHit ? .cache(.fresh) : .network), "\(vary) \(first) \(second)")
     }
 
+    @Test("An encoded response that names no field answers requests that accept the same codings only")
+    func encodedWithoutVary() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=1000"), ("Content-Encoding", "gzip")])
+        _ = try await setting.get("http://a.test/", [("Accept-Encoding", "gzip")])
+        #expect(try await setting.source("http://a.test/", [("Accept-Encoding", "gzip")]) == .cache(.fresh))
+        #expect(try await setting.source("http://a.test/", [("Accept-Encoding", "identity")]) == .network)
+        let plain = RuleSetting()
+        plain.reply(200, [("Cache-Control", "max-age=1000"), ("Content-Encoding", "identity")])
+        _ = try await plain.get("http://a.test/", [("Accept-Encoding", "gzip")])
+        #expect(try await plain.source("http://a.test/", [("Accept-Encoding", "identity")]) == .cache(.fresh))
+    }
+
     @Test("Variants stand side by side, and of several that match the latest is served")
     func variants() async throws {
         let setting = RuleSetting()

@@ -137,6 +137,9 @@ import Testing
         try FileManager.default.removeItem(atPath: disk.path)
         try Data("a file".utf8).write(to: URL(fileURLWithPath: disk.path))
         disk.clock.advance(seconds: 1)
+        #expect(cache.failure == nil)
+        #expect(await !CacheDisk.has(cache, 1))
+        #expect(cache.failure != nil, "what could not be read")
         for length in [1000, 100_000] {
             #expect(try await !CacheDisk.isHit(CacheDisk.client(cache, length: length).get(CacheDisk.address(1)), 1))
         }

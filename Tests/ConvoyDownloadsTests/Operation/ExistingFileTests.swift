@@ -5,6 +5,7 @@ import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
+import FoundationNetworking
 import Testing
 
 /// A file that has the name already, and what a checksum says of it.
@@ -95,6 +96,20 @@ struct ExistingFileTests {
         let told = try await run(.resume, Data(repeating: 9, count: whole.count))
         #expect(told.error == nil && told.outcome == .downloaded)
         #expect(fixture.contents() == whole)
+    }
+
+    @Test func aFileAsLongAsTheServersStaysUnderASuggestedNameToo() async throws {
+        for (contents, outcome) in [(Data(repeating: 9, count: whole.count), .skipped), (whole.prefix(10), .downloaded)]
+            as [(Data, DownloadOutcome)]
+        {
+            try contents.write(to: fixture.file("file"))
+            let request = URLRequest(url: fixture.server.url("/file"))
+            let operation = DownloadOperation(request: request, directory: fixture.directory.url)
+            (operation.completionQueue, operation.existingFilePolicy) = (.global(), .resume)
+            await fixture.run(operation)
+            #expect(operation.error == nil && operation.outcome == outcome && operation.fileURL == fixture.file("file"))
+            #expect(fixture.contents("file") == (outcome == .skipped ? contents : whole))
+        }
     }
 
     @Test func aLengthSaysNothingBesideTheControlFileOfAria2() async throws {

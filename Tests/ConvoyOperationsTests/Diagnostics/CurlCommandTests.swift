@@ -172,6 +172,17 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         #expect(!excepting.curlCommand().contains(SquidProxy.password))
     }
 
+    @Test func `curl reads one revocation list, and the command says that there are more`() throws {
+        let lists = ["/lists/a.pem", "/lists/b.pem"].map { URL(fileURLWithPath: $0) }
+        let operation = operation(try #require(URL(string: "https://a.test/"))) { $0.proxy = .none }
+        for count in 1...2 {
+            operation.connectionConfiguration.securityPolicy.revocationLists = Array(lists.prefix(count))
+            let command = operation.curlCommand()
+            #expect(command.contains("--crlfile /lists/a.pem") && !command.contains("b.pem"))
+            #expect(command.contains("with the first of its revocation lists only") == (count == 2))
+        }
+    }
+
     @Test func `a credential answers, and a token is sent, and neither is shown unless it is asked for`() throws {
         server.route("/asks") { request in
             request.headers["Authorization"].map { .text($0) } ?? .status(401).header("WWW-Authenticate", "Basic realm=a")

@@ -73,6 +73,7 @@ import Testing
     @Test func `a batch`() async throws {
         let log = try await run((0..<20).map { _ in try manager.makeOperation(.get, "quick?page=a%20b&token=secret") })
         #expect(log.entries.count == 20 && log.pages.count == 20)
+        #expect(log.entries.allSatisfy { $0.comment == nil }, "none shares the response of another")
         let first = try #require(log.entries.first)
         try expectSizes(of: first, "/quick")
         #expect(first.response.status == 200 && first.response.bodySize == 5 && first.response.contentSize == 5)

@@ -105,6 +105,22 @@ struct QueueLengthTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
+    @Test func `wait: a task that is cancelled before it waits throws and leaves the operation alone`() async throws {
+        let (queue, running) = full(.wait)
+        let waiting = [PausableTestOperation(), PausableTestOperation()]
+        queue.addOperations(waiting, waitUntilFinished: false)
+        let late = PausableTestOperation()
+        let task = Task {
+            while !Task.isCancelled { await Task.yield() }
+            try await queue.enqueue(late)
+        }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(!late.isCancelled && !late.isScheduled && queue.state.withLock { !$0.length.hasWaiters })
+        finish([running] + waiting)
+        #expect(drains(queue))
+    }
+
     @Test func `removing the bound admits all waiters`() {
         let (queue, running) = full(.wait)
         let operations = (0..<10).map { _ in PausableTestOperation() }

@@ -40,6 +40,19 @@ import Testing
         #expect(Set(others + [Self.space]).count == 13)
     }
 
+    @Test func `a credential for http goes to the same host over TLS, at the standard ports and not the other way round`() {
+        func server(_ scheme: String, _ port: Int, host: String = "example.com") -> AuthenticatingServer {
+            AuthenticatingServer(scheme: scheme, host: host, port: port)
+        }
+        let (plain, secure) = (server("http", 80), server("https", 443))
+        #expect(secure.mayUseCredential(of: plain) && secure.mayUseCredential(of: secure))
+        #expect(!plain.mayUseCredential(of: secure))
+        for other in [server("http", 81), server("https", 444), server("http", 80, host: "www.example.com")] {
+            #expect(!secure.mayUseCredential(of: other) && !other.mayUseCredential(of: secure))
+        }
+        #expect(!server("https", 8443).mayUseCredential(of: plain))
+    }
+
     @Test func `a URL names a space, with the usual port of its scheme`() throws {
         func space(_ text: String) throws -> ProtectionSpace? {
             let url = try #require(URL(string: text))

@@ -1,0 +1,29 @@
+import ConvoyCache
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// How long what was made of a response stays fresh in another cache.
+@Suite struct ResponseFreshnessTests {
+    private func freshness(_ fields: [String: String], at seconds: Int64 = 1_700_000_000) throws -> ResponseFreshness {
+        let url = try #require(URL(string: "http://a.test/"))
+        let response = HTTPURLResponse(url: url, statusCode: 200, httpVersion: nil, headerFields: fields)
+        return ResponseFreshness(try #require(response), now: Date(timeIntervalSince1970: TimeInterval(seconds)))
+    }
+
+    @Test func `the age on arrival counts`() throws {
+        let sent = HTTPDate.string(1_700_000_000 - 20)
+        #expect(try freshness(["Date": sent, "Cache-Control": "max-age=60"]) == .seconds(40))
+        #expect(try freshness(["Date": sent, "Expires": HTTPDate.string(1_700_000_000 + 10)]) == .seconds(10))
+        #expect(try freshness(["Age": "59", "Cache-Control": "max-age=60"]) == .seconds(1))
+        #expect(try freshness(["Age": "60", "Cache-Control": "max-age=60"]) == ResponseFreshness.none)
+    }
+
+    @Test func `what must be validated is not fresh, and what says nothing is unstated`() throws {
+        for directive in ["no-store", "no-cache"] {
+            #expect(try freshness(["Cache-Control": "\(directive), max-age=60"]) == ResponseFreshness.none)
+        }
+        #expect(try freshness([:]) == .unstated)
+    }
+}

@@ -1,0 +1,54 @@
+import Testing
+
+@testable import ConvoyTransport
+
+/// How much of a head is taken: up to each limit, and not a byte more.
+@Suite struct HeadLimitTests {
+    private func take(_ line: String, _ parser: inout HeadParser) -> HeadParser.Step {
+        Array(line.utf8).withUnsafeBytes { parser.take($0) }
+    }
+
+    /// A field of so many bytes, with the end of its line.
+    private func field(_ count: Int) -> String { "X: " + String(repeating: "a", count: count - 5) + "\r\n" }
+
+    @Test func `all heads of a response together have 256 KiB`() {
+        for hasInterim in [false, true] {
+            for excess in [0, 1] {
+                var parser = HeadParser()
+                var rest = 256 << 10
+                if hasInterim {
+                    for line in ["HTTP/1.1 103 Early Hints\r\n", field(100_000), "\r\n"] {
+                        #expect(take(line, &parser) == (line == "\r\n" ? .interim : .more))
+                        rest -= line.utf8.count
+                    }
+                }
+                let status = "HTTP/1.1 200 OK\r\n"
+                #expect(take(status, &parser) == .more)
+                rest -= status.utf8.count + 2
+                #expect(take(field(rest), &parser) == .more)
+                #expect(take(excess == 0 ? "\r\n" : field(10), &parser) == (excess == 0 ? .whole : tooLarge))
+            }
+        }
+    }
+
+    private let tooLarge = HeadParser.Step.refused("The response's header is larger than 262144 bytes.")
+
+    @Test func `32 interim heads may come before the final one`() {
+        for count in [32, 33] {
+            var parser = HeadParser()
+            for _ in 0..<count {
+                #expect(take("HTTP/1.1 103 Early Hints\r\n", &parser) == .more)
+                #expect(take("\r\n", &parser) == .interim)
+            }
+            let last = take("HTTP/1.1 200 OK\r\n", &parser)
+            #expect((last == .more) == (count == 32))
+        }
+    }
+
+    @Test func `all trailers together have 64 KiB`() {
+        var parser = HeadParser()
+        for line in ["HTTP/1.1 200 OK\r\n", "\r\n"] { _ = take(line, &parser) }
+        #expect(take(field(32 << 10), &parser) == .trailer && take(field(32 << 10), &parser) == .trailer)
+        #expect(take("X", &parser) == .refused("The response's trailers are larger than 65536 bytes."))
+    }
+}
