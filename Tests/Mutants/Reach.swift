@@ -4,6 +4,7 @@ import Foundation
 struct Reach: Codable {
     struct Suite: Codable {
         let name: String
+        let usesXCTest: Bool
         let seconds: TimeInterval
         let passed: Bool
         /// The slots of the mutants that it reaches.
@@ -26,21 +27,23 @@ struct Reach: Codable {
         let file = folder.appendingPathComponent("reach.json")
         let shared = Shared((try? load(folder)) ?? Reach())
         let known = Set(shared.with { $0.suites.map(\.name) })
-        let names = try suites(in: binary).filter { !known.contains($0) }
+        let all = try suites(in: binary, usesXCTest: false) + suites(in: binary, usesXCTest: true)
+        let names = all.filter { !known.contains($0.name) }
         let size = (plan.mutants.map(\.slot).max() ?? 0) + 1
         say("measuring \(names.count) suites")
-        twoAtATime(names) { worker, name in
+        twoAtATime(names) { worker, item in
+            let (name, usesXCTest) = item
             let map = folder.appendingPathComponent("reached-\(worker)")
             _ = FileManager.default.createFile(atPath: map.path, contents: Data(count: size))
             let result = TestProcess.run(
-                binary, filter: pattern([name]), environment: ["CONVOY_MUTANTS_REACHED": map.path],
+                binary, [name], usesXCTest: usesXCTest, environment: ["CONVOY_MUTANTS_REACHED": map.path],
                 log: folder.appendingPathComponent("reach-\(worker).log"), limit: limit)
             let bytes = FileManager.default.contents(atPath: map.path) ?? Data()
             let slots = Set(bytes.indices.filter { bytes[$0] != 0 })
             var passed = false
             if case .passed(reachedEnd: true) = result.end { passed = true }
             if !passed { say("left out: \(name): \(result.end)") }
-            let suite = Suite(name: name, seconds: result.seconds, passed: passed, slots: slots)
+            let suite = Suite(name: name, usesXCTest: usesXCTest, seconds: result.seconds, passed: passed, slots: slots)
             shared.with { $0.suites.append(suite) }
             try? JSONEncoder().encode(shared.with { $0 }).write(to: file, options: .atomic)
         }
@@ -53,21 +56,17 @@ struct Reach: Codable {
             .sorted { ($0.module == module ? 0 : 1, $0.seconds) < ($1.module == module ? 0 : 1, $1.seconds) }
     }
 
-    static func pattern(_ names: [String]) -> String {
-        "^(" + names.map { NSRegularExpression.escapedPattern(for: $0) }.joined(separator: "|") + ")/"
-    }
-
-    private static func suites(in binary: URL) throws -> [String] {
+    private static func suites(in binary: URL, usesXCTest: Bool) throws -> [(name: String, usesXCTest: Bool)] {
         let process = Process()
         process.executableURL = binary
-        process.arguments = ["--testing-library", "swift-testing", "--list-tests"]
+        process.arguments = (usesXCTest ? [] : ["--testing-library", "swift-testing"]) + ["--list-tests"]
         let pipe = Pipe()
         process.standardOutput = pipe
         try process.run()
         let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         let names = output.split(separator: "\n").compactMap { line in line.contains("/") ? line.prefix { $0 != "/" } : nil }
-        return Set(names.map(String.init)).sorted()
+        return Set(names.map(String.init)).sorted().map { ($0, usesXCTest) }
     }
 }
 

@@ -9,9 +9,9 @@ enum TestProcess {
         case hung
     }
 
-    /// Runs what a pattern names, until the first failure.
+    /// Runs suites, all of one library, until the first failure.
     static func run(
-        _ binary: URL, filter: String, environment: [String: String], log: URL, limit: TimeInterval
+        _ binary: URL, _ suites: [String], usesXCTest: Bool, environment: [String: String], log: URL, limit: TimeInterval
     ) -> (end: End, seconds: TimeInterval) {
         // All that a run starts has this in its environment, so that it can be found.
         let mark = "CONVOY_MUTANT_RUN=\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
@@ -19,11 +19,13 @@ enum TestProcess {
         // It is that of the mutants. The tests draw their own.
         variables["CONVOY_SEED"] = nil
         variables["SWIFT_BACKTRACE"] = "enable=no"
-        let words = [
-            "prlimit", "--data=6000000000", "--core=0", binary.path, "--testing-library", "swift-testing", "--no-parallel",
-            "--filter",
-            filter,
-        ]
+        var words = ["prlimit", "--data=6000000000", "--core=0", binary.path]
+        if usesXCTest {
+            words.append(suites.joined(separator: ","))
+        } else {
+            let names = suites.map { NSRegularExpression.escapedPattern(for: $0) }.joined(separator: "|")
+            words += ["--testing-library", "swift-testing", "--no-parallel", "--filter", "^(\(names))/"]
+        }
         var argv = words.map { strdup($0) } + [nil]
         var envp = variables.map { strdup("\($0.key)=\($0.value)") } + [strdup(mark), nil]
         defer { for pointer in argv + envp { free(pointer) } }
@@ -56,7 +58,7 @@ enum TestProcess {
             } else if gone {
                 end =
                     status == 0
-                    ? .passed(reachedEnd: text.contains("Test run with"))
+                    ? .passed(reachedEnd: text.contains("Test run with") || text.contains(" Executed "))
                     : .failed("ended with \(status & 0x7f == 0 ? "exit code \(status >> 8)" : "signal \(status & 0x7f)")")
             } else if seconds() > limit {
                 end = .hung
@@ -73,8 +75,10 @@ enum TestProcess {
 
     /// The first line that says that a test failed.
     private static func failure(in text: String) -> String? {
-        guard text.contains("✘") else { return nil }
-        return text.split(separator: "\n").first { $0.hasPrefix("✘") && !$0.contains("known issue") }.map(String.init)
+        guard text.contains("✘") || text.contains(": error: ") else { return nil }
+        return text.split(separator: "\n").first { line in
+            line.hasPrefix("✘") && !line.contains("known issue") || line.contains(": error: ") && line.contains(" : ")
+        }.map(String.init)
     }
 
     private static func killAll(with mark: String) {

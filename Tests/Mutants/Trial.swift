@@ -73,7 +73,9 @@ final class Trial: Sendable {
             // Some suites at once, as a process takes its time to start.
             var batch: [Reach.Suite] = []
             var usual: TimeInterval = 0
-            while let suite = rest.first, batch.isEmpty || (usual + suite.seconds < 8 && batch.count < 30) {
+            while let suite = rest.first,
+                batch.isEmpty || (usual + suite.seconds < 8 && batch.count < 30 && suite.usesXCTest == batch[0].usesXCTest)
+            {
                 batch.append(suite)
                 usual += suite.seconds
                 rest.removeFirst()
@@ -81,13 +83,13 @@ final class Trial: Sendable {
             planned += usual
             tried += batch.count
             let result = TestProcess.run(
-                binary, filter: Reach.pattern(batch.map(\.name)), environment: ["CONVOY_MUTANT": "\(mutant.slot)"],
+                binary, batch.map(\.name), usesXCTest: batch[0].usesXCTest, environment: ["CONVOY_MUTANT": "\(mutant.slot)"],
                 log: folder.appendingPathComponent("try-\(worker).log"), limit: 3 * usual + 20)
             seconds += result.seconds
             switch result.end {
             case .passed(reachedEnd: true): break
             case .passed: return outcome(.crashed, "ended early")
-            case .failed(let line): return outcome(line.hasPrefix("✘") ? .failed : .crashed, line)
+            case .failed(let line): return outcome(line.hasPrefix("ended with") ? .crashed : .failed, line)
             case .hung: return outcome(.hung, "\(batch.count) suites")
             }
         }
