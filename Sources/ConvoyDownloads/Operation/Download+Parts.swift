@@ -45,7 +45,7 @@ extension Download {
         while true {
             let (request, stopped) = state.withLock { state -> (PartRequest?, HTTPRequestOperation?) in
                 guard state.isFetching, !state.isStopping, state.fatal == nil,
-                    let more = state.plan.more(at: MonotonicClock.now)
+                    let more = state.plan.more(at: settings.clock())
                 else { return (nil, nil) }
                 return (more.request, more.stops.flatMap { state.operations[$0] })
             }
@@ -245,7 +245,7 @@ extension Download {
             }
             throw error
         }
-        let now = MonotonicClock.now
+        let now = settings.clock()
         let (flow, prefix) = state.withLock { state in
             state.meter.note(Int64(range.count), at: now)
             return (state.plan.didWrite(for: id, at: now), state.plan.done.prefix)
@@ -317,7 +317,7 @@ extension Download {
             {
                 state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
             }
-            let now = MonotonicClock.now
+            let now = settings.clock()
             let goesOn = !state.isStopping && state.fatal == nil && state.outcome == nil
             if !goesOn { state.plan.drop(id, at: now) }
             let replaces = state.plan.isReplacing

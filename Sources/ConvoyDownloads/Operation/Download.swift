@@ -51,7 +51,7 @@ final class Download: @unchecked Sendable {
 
     func progress(_ progress: TransferProgress) -> DownloadProgress {
         var snapshot = DownloadProgress(progress)
-        snapshot.bytesPerSecond = state.withLock { $0.meter.rate(at: MonotonicClock.now) }
+        snapshot.bytesPerSecond = state.withLock { $0.meter.rate(at: settings.clock()) }
         return snapshot
     }
 
@@ -143,7 +143,7 @@ final class Download: @unchecked Sendable {
         digest.withLock { $0 }?.goOn()
         if state.withLock({ $0.outcome }) == .skipped { return succeed() }
         let request = state.withLock { state -> PartRequest? in
-            state.meter.begin(at: MonotonicClock.now)
+            state.meter.begin(at: settings.clock())
             (state.earlierHead, state.head) = (state.head ?? state.earlierHead, nil)
             let request = state.plan.begin()
             if !state.plan.done.isEmpty { state.file?.begin(state.plan.representation, keeping: state.plan.done) }

@@ -117,7 +117,7 @@ final class EventDelivery: Sendable {
             queue = made
             return made
         }
-        queue.async { self.drain(of: source) }
+        queue.submit { self.drain(of: source) }
     }
 
     /// Calls the handlers with the current backlog.

@@ -92,7 +92,7 @@ final class EventSourceStates: Sendable {
             let change = Change(oldValue: state.value, newValue: value)
             state.value = value
             // Submitted under the lock to keep the order; called later without it.
-            for observer in state.observers.values { observer.queue.async { observer.call(change) } }
+            for observer in state.observers.values { observer.queue.submit { observer.call(change) } }
             for sequence in state.sequences.values { sequence.yield(value) }
             guard value == .closed else { return ([:], [:]) }
             defer { (state.observers, state.sequences) = ([:], [:]) }
