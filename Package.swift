@@ -339,7 +339,8 @@ let package = Package(
         .testTarget(
             name: "SimulationTests",
             dependencies: [
-                "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestSupport", "ConvoyTransport",
+                "ConvoyDownloads", "ConvoyOperations", "ConvoyRealtime", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -154,6 +154,9 @@ final class Machine: SimulatedThreads, @unchecked Sendable {
         }
     }
 
+    /// Whether a thread is in the middle of something.
+    var isAnyHeld: Bool { threads.contains(where: \.isHeld) }
+
     /// What is left to do, by name.
     var pending: [String] {
         findSteps()

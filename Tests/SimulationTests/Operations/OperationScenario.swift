@@ -109,8 +109,7 @@ struct OperationScenario: Scenario {
     }
 
     func play(tells: Bool, _ pick: (Int) -> Int) -> Play {
-        let world = OperationWorld(self, tells: tells)
-        return world.machine.run { world.play(pick) }
+        OperationWorld(self, tells: tells).play(pick)
     }
 
     /// All that two do with an operation or two: a user's calls of some number, and a server. What happens is small, so

@@ -7,10 +7,8 @@ import FoundationNetworking
 @testable import ConvoyOperations
 
 /// The operations of a scenario, on a machine, and what is checked at each step.
-final class OperationWorld: OperationSupervisor, @unchecked Sendable {
+final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
     let scenario: OperationScenario
-    let machine: Machine
-    let network: SimulatedNetwork
     let handlers = DispatchQueue(label: "handlers")
     let observers = DispatchQueue(label: "observers")
     private(set) var group: DispatchGroup?
@@ -19,62 +17,25 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
     private(set) var batch: BatchWitness?
     /// Blocks and barriers: how many were added, and how many have run.
     private var blocks = (added: 0, run: 0)
-    private var fault: Fault?
-    private var stepCount = 0
-    private var steps: [String] = []
-    private let tells: Bool
-    private let closer: Machine.Thread
     private var hasCancelledAll = false
     private var hasChangedLimit = false
 
     init(_ scenario: OperationScenario, tells: Bool) {
-        (self.scenario, self.tells) = (scenario, tells)
-        machine = Machine(concurrent: [OperationQueues.processing])
-        network = SimulatedNetwork(machine)
-        closer = machine.makeThread("the end")
+        self.scenario = scenario
         if scenario.isWatched { group = DispatchGroup() }
+        super.init(Machine(concurrent: [OperationQueues.processing]), tells: tells)
     }
 
-    // MARK: Playing
-
-    private static let mostSteps = 3000
-
-    func play(_ pick: (Int) -> Int) -> Play {
-        setUp()
-        run(pick)
-        var round = 0
-        while fault == nil, bringToAnEnd(round) {
-            round += 1
-            run(pick)
-        }
-        if fault == nil { checkTheEnd() }
-        if fault == nil { checkThatNothingIsLeft() }
-        return Play(fault: fault, stepCount: stepCount, steps: steps)
-    }
-
-    private func run(_ pick: (Int) -> Int) {
-        let tell: ((String) -> Void)? = tells ? { self.steps.append($0) } : nil
-        while fault == nil, stepCount < Self.mostSteps {
-            guard machine.step(pick, tell) else { return }
-            stepCount += 1
-            checkStep()
-        }
-        if fault == nil { report("it comes to an end", "there are steps without an end") }
-    }
-
-    func report(_ promise: String, _ text: @autoclosure () -> String = "") {
-        if fault == nil { fault = Fault(promise, text()) }
-    }
-
-    private func setUp() {
+    override func setUp() {
         let queue = RequestOperationQueue(clock: machine.clock)
         if scenario.limit > 0 { queue.maxConcurrentOperationCount = scenario.limit }
         if scenario.hostLimit > 0 { queue.maxConcurrentOperationCountPerHost = scenario.hostLimit }
         self.queue = queue
         network.willConnect = { [unowned self] connection in
-            guard let witness = connection.operation.flatMap(witness) else { return .whole }
+            guard let witness = connection.operation.flatMap(witness) else { return { _ in [] } }
             check(connection, of: witness)
-            return witness.answers.isEmpty ? .whole : witness.answers.removeFirst()
+            let answer = witness.answers.isEmpty ? .whole : witness.answers.removeFirst()
+            return answer.events
         }
         network.didArrive = { [unowned self] in $0.operation.flatMap(witness)?.arrivals += 1 }
         for request in scenario.requests { witnesses.append(Witness(request, number: witnesses.count, in: self)) }
@@ -102,7 +63,7 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
     // MARK: What users do
 
     private func perform(_ call: OperationScenario.Call) {
-        if tells { steps.append("  \(call.text)") }
+        tell(call.text)
         guard let queue, witnesses.indices.contains(call.on) else { return }
         let witness = witnesses[call.on]
         let operation = witness.operation
@@ -167,36 +128,32 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
         }
     }
 
-    /// What a user does who wants everything to arrive. False if there is nothing left to be done.
-    private func bringToAnEnd(_ round: Int) -> Bool {
-        guard let queue else { return false }
-        let isOver = witnesses.allSatisfy(\.isOver) && batch?.isOver != false && queue.state.withLock { $0.isEmpty }
-        guard !isOver || blocks.run < blocks.added && !hasCancelledAll else { return false }
-        guard round < 6 else {
-            report(
-                "it ends",
-                "never: \(witnesses.filter { !$0.isOver }.map(\.text)), \(queue.queuedOperationCount) in the queue")
-            return false
+    override var isOver: Bool {
+        guard let queue else { return true }
+        return witnesses.allSatisfy(\.isOver) && batch?.isOver != false && queue.state.withLock { $0.isEmpty }
+            && (blocks.run == blocks.added || hasCancelledAll)
+    }
+
+    override var rest: String {
+        "\(witnesses.filter { !$0.isOver }.map(\.text)), \(queue?.queuedOperationCount ?? 0) in the queue"
+    }
+
+    override func bringToAnEnd(_ round: Int) {
+        guard let queue else { return }
+        if queue.isSuspended { queue.isSuspended = false }
+        batch?.add(to: queue)
+        for witness in witnesses where !witness.isOver {
+            if !witness.isInQueue, !witness.isStartedByHand { add(witness) }
+            if witness.operation?.state == .paused { witness.operation?.resume() }
+            // When it was started, it was paused, and now it waited for others when it was resumed.
+            if witness.isStartedByHand { witness.operation?.start() }
         }
-        if tells { steps.append("the end, round \(round + 1)") }
-        machine.take(closer) {
-            if queue.isSuspended { queue.isSuspended = false }
-            batch?.add(to: queue)
-            for witness in witnesses where !witness.isOver {
-                if !witness.isInQueue, !witness.isStartedByHand { add(witness) }
-                if witness.operation?.state == .paused { witness.operation?.resume() }
-                // When it was started, it was paused, and now it waited for others when it was resumed.
-                if witness.isStartedByHand { witness.operation?.start() }
-            }
-            // What waits for a server that says nothing.
-            guard round > 0 else { return }
-            for witness in witnesses where !witness.isOver && witness.request.answers.contains(.silent) {
-                witness.wasCancelled = true
-                witness.operation?.cancel()
-            }
+        // What waits for a server that says nothing.
+        guard round > 0 else { return }
+        for witness in witnesses where !witness.isOver && witness.request.answers.contains(.silent) {
+            witness.wasCancelled = true
+            witness.operation?.cancel()
         }
-        checkStep()
-        return true
     }
 
     // MARK: The supervisor of operations
@@ -241,7 +198,7 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
         }
     }
 
-    private func checkStep() {
+    override func checkStep() {
         for witness in witnesses { witness.check() }
         if let queue {
             let (running, limit) = queue.state.withLock { ($0.running, $0.limit) }
@@ -252,14 +209,11 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
         if group.wait(timeout: .now()) == .success { report("completion group", "\(waiting.text) was not waited for") }
     }
 
-    private func checkTheEnd() {
+    override func checkTheEnd() {
         for witness in witnesses { witness.checkTheEnd() }
         batch?.checkTheEnd()
         if blocks.run > blocks.added || blocks.run < blocks.added && !hasCancelledAll { report("blocks", "\(blocks)") }
         if let group, group.wait(timeout: .now()) != .success { report("completion group", "it is never left") }
-        let pending = machine.pending
-        if !pending.isEmpty { report("nothing is left to do", "\(pending)") }
-        for connection in network.connections where connection.isUnderWay { report("connections end", connection.name) }
         guard let queue else { return }
         if queue.queuedOperationCount != 0 { report("the queue is empty", "\(queue.queuedOperations)") }
         let (running, isEmpty) = queue.state.withLock { ($0.running, $0.isEmpty) }
@@ -267,7 +221,7 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
         if !isEmpty { report("the queue is empty", "not for itself") }
     }
 
-    private func checkThatNothingIsLeft() {
+    override func checkThatNobodyHolds() {
         for witness in witnesses where witness.token != nil { report("closures are released", witness.text) }
         if batch?.token != nil { report("closures are released", "the batch") }
         struct Weak { weak var object: AnyObject? }
@@ -277,30 +231,8 @@ final class OperationWorld: OperationSupervisor, @unchecked Sendable {
         for witness in witnesses { witness.letGo() }
         batch?.operation = nil
         queue = nil
-        network.forget()
         for (text, operation) in zip(texts, operations) where operation.object != nil { report("nobody holds it", text) }
         if weakBatch.object != nil { report("nobody holds it", "the batch") }
         if weakQueue.object != nil { report("nobody holds it", "the queue") }
-    }
-}
-
-/// Does its calls, one after the other.
-private final class User: StepSource {
-    let name: String
-    private var calls: [OperationScenario.Call]
-    let thread: Machine.Thread
-    private let perform: (OperationScenario.Call) -> Void
-
-    init(_ thread: Machine.Thread, _ calls: [OperationScenario.Call], _ perform: @escaping (OperationScenario.Call) -> Void)
-    {
-        (name, self.thread, self.calls, self.perform) = (thread.name, thread, calls.reversed(), perform)
-    }
-
-    var canStep: Bool { !calls.isEmpty }
-    var isOver: Bool { calls.isEmpty }
-
-    func step() {
-        guard let call = calls.popLast() else { return }
-        perform(call)
     }
 }

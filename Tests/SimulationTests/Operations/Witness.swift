@@ -5,9 +5,6 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// An object that the closures of an operation hold.
-final class Token: Sendable {}
-
 /// An operation of a scenario, and what was seen of it.
 final class Witness: @unchecked Sendable {
     let request: OperationScenario.Request
@@ -184,13 +181,13 @@ final class Witness: @unchecked Sendable {
         } else if let sink {
             if request.answers.contains(.broken), sink.bytes == Data("[1,".utf8) { return }
             let isError = outcome.status.map { $0 >= 300 } ?? false
-            if !isError, sink.bytes != SimulatedConnection.body(of: url) {
+            if !isError, sink.bytes != Answer.body(of: url) {
                 world.report("whole bytes", "\(text) has \(sink.bytes.count) in its sink")
             }
             if !isError, sink.isProvisional, !sink.isCommitted { world.report("whole bytes", "\(text) was not committed") }
         } else if outcome.status == 200 || outcome.status == 206 {
             if request.answers.contains(.broken), outcome.data == Data("[1,".utf8) { return }
-            if outcome.data != SimulatedConnection.body(of: operation.request.url) {
+            if outcome.data != Answer.body(of: operation.request.url) {
                 world.report("whole bytes", "\(text): \(outcome)")
             }
             if request.parses, !outcome.hasObject { world.report("an outcome", "\(text) has no object") }

@@ -1,0 +1,70 @@
+import Foundation
+import FoundationNetworking
+
+@testable import ConvoyTransport
+
+/// What a server does with a request.
+enum Answer: String, Codable, CaseIterable, Sendable {
+    /// The whole body, or the part that is asked for, in two pieces.
+    case whole
+    /// The connection is lost behind the first piece.
+    case lost
+    /// Nothing was sent: the connection was closed before.
+    case unsent
+    case refused
+    /// A 503 with a `Retry-After`.
+    case busy
+    /// A redirect to another host, which answers.
+    case moved
+    /// A challenge.
+    case asks
+    /// A body that is not what the serializer takes.
+    case broken
+    /// Nothing, ever.
+    case silent
+
+    /// What a server's resource is.
+    static func body(of url: URL?) -> Data { Data("[\"\(url?.path ?? "")\", 1, 2, 3]".utf8) }
+
+    private static let tag = "\"v1\""
+
+    func events(for request: URLRequest) -> [SimulatedConnection.Event] {
+        switch self {
+        case .whole: return Self.response(to: request)
+        case .lost: return Self.response(to: request).prefix(2) + [.fail(.networkConnectionLost, [:])]
+        case .unsent: return [.fail(.networkConnectionLost, [URLError.nothingWasSentKey: true])]
+        case .refused: return [.fail(.cannotConnectToHost, [:])]
+        case .busy: return [.head(503, [("Retry-After", "1"), ("Content-Length", "0")]), .finish]
+        case .moved:
+            return request.url?.host == "other.test" ? Self.response(to: request) : [.redirect("other.test")]
+        case .asks:
+            return [
+                .head(401, [("WWW-Authenticate", "Basic realm=\"r\""), ("Content-Length", "2")]), .data(Data("no".utf8)),
+                .finish,
+            ]
+        case .broken:
+            return [
+                .head(200, [("Content-Type", "application/json"), ("Content-Length", "3")]), .data(Data("[1,".utf8)),
+                .finish,
+            ]
+        case .silent: return []
+        }
+    }
+
+    private static func response(to request: URLRequest) -> [SimulatedConnection.Event] {
+        var body = body(of: request.url)
+        var status = 200
+        var headers = [("ETag", tag), ("Content-Type", "application/json")]
+        if let range = request.value(forHTTPHeaderField: "Range"),
+            let offset = Int(range.dropFirst("bytes=".count).dropLast()), offset > 0, offset < body.count,
+            request.value(forHTTPHeaderField: "If-Range") == tag
+        {
+            status = 206
+            headers.append(("Content-Range", "bytes \(offset)-\(body.count - 1)/\(body.count)"))
+            body = Data(body.dropFirst(offset))
+        }
+        headers.append(("Content-Length", "\(body.count)"))
+        let half = body.count / 2
+        return [.head(status, headers), .data(Data(body.prefix(half))), .data(Data(body.dropFirst(half))), .finish]
+    }
+}

@@ -1,0 +1,60 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Looks for orders that break a promise, and records what is found.
+///
+/// `CONVOY_SCHEDULE` plays one schedule, as a test that failed has printed it; `CONVOY_SEED` draws the same scenarios again;
+/// `CONVOY_ORDERS`, `CONVOY_CALLS` and `CONVOY_DEPTH` say how many are tried.
+enum OrderTests {
+    private static func number(_ name: String, _ usual: Int) -> Int {
+        ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? usual
+    }
+
+    /// How often a user does something in the scenarios of which all orders are tried.
+    static var calls: Int { number("CONVOY_CALLS", 2) }
+
+    /// Tries all orders of scenarios, to a depth.
+    static func tryAll<Story: Scenario>(_ scenarios: [Story]) {
+        var search = Search<Story>()
+        let depth = number("CONVOY_DEPTH", 4)
+        let start = ContinuousClock.now
+        for scenario in scenarios {
+            guard let finding = search.tryAll(scenario, depth: depth) else { continue }
+            Issue.record("\(finding.text)")
+            return
+        }
+        print(
+            "\(Story.self): \(scenarios.count) scenarios, \(search.plays) orders of up to \(search.mostSteps) steps, "
+                + "to a depth of \(depth), in \(ContinuousClock.now - start)")
+    }
+
+    /// Tries random orders of scenarios.
+    ///
+    /// - Parameters:
+    ///   - share: this part of them is tried.
+    ///   - draw: draws a scenario.
+    static func tryRandom<Story: Scenario>(share: Int = 1, _ draw: (inout SplitMix64) -> Story) throws {
+        if let text = ProcessInfo.processInfo.environment["CONVOY_SCHEDULE"] {
+            return replay(try? Schedule<Story>(text: text))
+        }
+        var random = SplitMix64.printingSeed(of: "\(Story.self)")
+        var search = Search<Story>()
+        let start = ContinuousClock.now
+        for _ in 0..<number("CONVOY_ORDERS", 2000) / share {
+            let scenario = draw(&random)
+            guard let finding = search.tryOne(scenario, &random) else { continue }
+            Issue.record("\(finding.text)")
+            return
+        }
+        print(
+            "\(Story.self): \(search.plays) random orders of up to \(search.mostSteps) steps, in \(ContinuousClock.now - start)"
+        )
+    }
+
+    private static func replay<Story: Scenario>(_ schedule: Schedule<Story>?) {
+        guard let (play, _) = schedule?.play(tells: true) else { return print("CONVOY_SCHEDULE is not of \(Story.self)") }
+        for (index, step) in play.steps.enumerated() { print("\(index + 1). \(step)") }
+        #expect(play.fault == nil)
+    }
+}
