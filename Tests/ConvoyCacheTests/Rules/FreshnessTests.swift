@@ -80,6 +80,19 @@ import Testing
         #expect(try await setting.source("http://a.test/3") == .network)
     }
 
+    @Test("What the cache has answered is counted, and what it has stored and validated")
+    func counts() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])
+        setting.reply(304, [("ETag", "\"a\"")])
+        for _ in 0..<3 { _ = try await setting.get() }
+        let cache = setting.cache
+        #expect((cache.hits, cache.misses, cache.stores, cache.validations) == (2, 1, 1, 0))
+        setting.clock.advance(seconds: 11)
+        #expect(try await setting.source() == .cache(.validated))
+        #expect(cache.validations == 1 && cache.hits == 2)
+    }
+
     @Test("A validator replaces no lifetime where the status gives no reason to store", arguments: [201, 302, 403, 500])
     func validatorAlone(_ status: Int) async throws {
         let setting = RuleSetting()

@@ -57,6 +57,37 @@ import Testing
         #expect(cache.failure == nil)
     }
 
+    @Test("A file of another length is closed again")
+    func otherLength() throws {
+        let disk = try CacheDisk()
+        let file = disk.directory.file("body")
+        try Data(count: 10).write(to: file)
+        #expect(chmod(file.path, 0o600) == 0)
+        #expect(try BodyFile(path: file.path, length: 10, checksums: [0]) != nil)
+        let before = ProcessMeters.openDescriptors
+        for _ in 0..<100 { #expect(try BodyFile(path: file.path, length: 11, checksums: [0]) == nil) }
+        // Others may open some meanwhile.
+        #expect(ProcessMeters.openDescriptors < before + 50)
+    }
+
+    @Test("Bodies that are cut while they are written to files leave no file, and none open")
+    func cutBodies() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open()
+        let client = CacheClient(cache) { _, _, _ in
+            CacheClient.Reply(
+                fields: [("Cache-Control", "max-age=1000"), ("Content-Length", "200000")],
+                body: Array(repeating: 1, count: 200_000), cut: 100_000)
+        }
+        let before = ProcessMeters.openDescriptors
+        for number in 0..<UInt64(100) {
+            await #expect(throws: CacheClient.Failure.cut) { try await client.get(CacheDisk.address(number)) }
+        }
+        try cache.flush()
+        try await waitUntil("the files are gone") { try disk.files().isEmpty }
+        #expect(ProcessMeters.openDescriptors < before + 50)
+    }
+
     @Test("A small body that was changed in the index is a miss, and is stored anew")
     func row() async throws {
         let disk = try CacheDisk()

@@ -145,6 +145,13 @@ import Testing
         }
         #expect(throws: HTTPCacheError.self) { try cache.flush() }
         #expect(cache.failure != nil)
+        // It is tried again after a while, and what worked last counts.
+        try FileManager.default.removeItem(atPath: disk.path)
+        try await waitUntil("the directory is there again") {
+            _ = try await CacheDisk.client(cache).get(CacheDisk.address(2))
+            return (try? cache.flush()) != nil
+        }
+        #expect(cache.failure == nil)
     }
 
     @Test("A database of a newer version, or of another program, is left alone")

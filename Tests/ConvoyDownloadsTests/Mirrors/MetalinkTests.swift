@@ -106,6 +106,17 @@ struct MetalinkTests {
         #expect(found.map { Array($0.utf8) } == components.map { Array($0.utf8) })
     }
 
+    @Test func aNameHas4096BytesAtMost() throws {
+        // 16 components, each as long as a file system allows.
+        let longest = Array(repeating: String(repeating: "a", count: 255), count: 16).joined(separator: "/") + "a"
+        let found = try MetalinkText.parse(MetalinkText.file("", name: longest)).files[0].pathComponents
+        #expect(longest.utf8.count == 4096 && found.count == 16)
+        let error = #expect(throws: MetalinkError.self) {
+            try MetalinkText.parse(MetalinkText.file("", name: longest + "a"))
+        }
+        guard case .unsafeName? = error else { return #expect(Bool(false), "\(String(describing: error))") }
+    }
+
     @Test(arguments: [
         "", "/", "/a", "a/", "a//b", ".", "..", "./a", "../a", "a/../b", "a/..", "a/.", "..\\a", "a\\b", "C:\\a", "...",
         "a/ /b", "&#9;", "?", String(repeating: "a/", count: 40) + "a", String(repeating: "a", count: 5000),

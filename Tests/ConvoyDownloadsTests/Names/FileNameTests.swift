@@ -81,4 +81,12 @@ struct FileNameTests {
         }
         #expect(time(30_000) < time(3000) * 50)
     }
+
+    @Test func aSuffixOf32BytesIsKeptAndALongerOneIsCut() {
+        for (count, isKept) in [(32, true), (33, false)] {
+            let suffix = "." + String(repeating: "s", count: count - 1)
+            let name = FileName.shortened(String(repeating: "a", count: 200) + suffix, to: 100)
+            #expect(name.utf8.count == 100 && name.hasSuffix(suffix) == isKept, "\(name)")
+        }
+    }
 }

@@ -146,4 +146,22 @@ struct ExistingFileTests {
         #expect((operation.error as? URLError)?.code == .cancelled)
         #expect(fixture.contents() == whole.prefix(10))
     }
+
+    @Test func aFileThatAppearsDuringTheDownloadIsSkippedOrAnError() async throws {
+        for existing in [ExistingFilePolicy.skip, .fail] {
+            let gate = TestServer.Gate()
+            fixture.server.serve(whole, at: "/file", etag: "\"1\"") { _, response in response.held(by: gate) }
+            let before = fixture.server.requests.count
+            let operation = fixture.download { $0.existingFilePolicy = existing }
+            fixture.queue.addOperation(operation)
+            try await waitUntil("the request") { fixture.server.requests.count > before }
+            try Data("mine".utf8).write(to: fixture.file())
+            gate.open()
+            try? await operation.finished()
+            #expect((operation.error == nil) == (existing == .skip))
+            #expect(operation.outcome == (existing == .skip ? .skipped : nil))
+            #expect(fixture.contents() == Data("mine".utf8))
+            try FileManager.default.removeItem(at: fixture.file())
+        }
+    }
 }

@@ -79,7 +79,10 @@ import Testing
         ] {
             #expect(command.contains(" \(words) "), "\(words) in \(command)")
         }
-        #expect(!command.contains("insecure") && !command.contains("s3cret"))
+        #expect(!command.contains("insecure") && !command.contains("s3cret") && !command.contains("--cert-type"))
+        let one = ClientIdentity(pkcs12: URL(fileURLWithPath: "/c.p12"), passphrase: { "s3cret" })
+        operation.connectionConfiguration.clientIdentity = one
+        #expect(operation.curlCommand().contains(" --cert-type P12 --cert /c.p12 "))
     }
 
     @Test func `a command trusts no server that the operation does not trust`() throws {

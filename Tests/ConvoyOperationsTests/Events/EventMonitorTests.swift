@@ -87,6 +87,14 @@ import Testing
         #expect(events.allSatisfy { $0.time >= 0 && $0.date <= Date() })
     }
 
+    @Test func `the phases of a request without a response are reported when it ends`() async throws {
+        server.route("/cut", .text("x").resetBeforeHead())
+        let operation = try await run("cut") { $0.retryPolicy = nil }
+        let story = try story(of: operation)
+        #expect(Array(story[..<7]) == Array(story[..<5]) + ["nameLookup", "connect"])
+        #expect(Array(story.suffix(3)) == ["end1", "ended1", "failed"])
+    }
+
     @Test func `operations without monitors are not reported`() async throws {
         manager.eventMonitors = []
         let operation = try await run("quick")

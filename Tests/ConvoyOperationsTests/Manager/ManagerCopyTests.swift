@@ -42,6 +42,20 @@ import Testing
         #expect(try copy.makeOperation(.get, "x").request.value(forHTTPHeaderField: "X-Token") == "t0ken")
     }
 
+    private final class OwnEncoder: JSONEncoder, @unchecked Sendable {}
+    private final class OwnDecoder: JSONDecoder, @unchecked Sendable {}
+
+    @Test func `a copy has an encoder and a decoder of its own, but shares those of a subclass`() {
+        let manager = HTTPRequestOperationManager(baseURL: nil)
+        for (encoder, decoder, isShared) in [
+            (JSONEncoder(), JSONDecoder(), false), (OwnEncoder(), OwnDecoder(), true),
+        ] {
+            (manager.encoder, manager.decoder) = (encoder, decoder)
+            let copy = manager.makeCopy()
+            #expect((copy.encoder === encoder) == isShared && (copy.decoder === decoder) == isShared)
+        }
+    }
+
     @Test func `the description of a manager names its base URL without a password, and its queue`() {
         let manager = HTTPRequestOperationManager(baseURL: URL(string: "https://ada:secret@example.com/v1/"))
         let text = "\(manager)"

@@ -182,6 +182,21 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == [])
     }
 
+    @Test func `a file that cannot be closed is an error`() throws {
+        let fails = Guarded(false)
+        var calls = FileCalls()
+        calls.close = { descriptor in
+            guard close(descriptor) == 0, fails.withLock({ $0 }) else { return 0 }
+            errno = EIO
+            return -1
+        }
+        let sink = FileSink(replacing: directory.file("out"), calls: calls)
+        try [UInt8](repeating: 1, count: 10).withUnsafeBytes { try sink.write($0) }
+        fails.withLock { $0 = true }
+        let error = #expect(throws: URLError.self) { try sink.close() }
+        #expect(error?.code == .cannotCloseFile)
+    }
+
     @Test func `a file that takes another's place does so when it is whole, and an error leaves nothing`() throws {
         let file = try directory.write(Data("old".utf8), to: "out")
         for (path, size) in [("/missing", 3), ("/file", 100_000)] {
