@@ -51,6 +51,23 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
+    func `what nobody watches for does not wake the thread`(kind: PollerKind) throws {
+        var pair: [Int32] = [0, 0]
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        try #require(socketpair(AF_UNIX, type, 0, &pair) == 0)
+        defer { for descriptor in pair { close(descriptor) } }
+        // It has a byte to read, and no space for more.
+        let block = [UInt8](repeating: 0, count: 4096)
+        while write(pair[0], block, block.count) > 0 {}
+        #expect(write(pair[1], block, 1) == 1)
+        let poller = try kind.make()
+        try poller.watch(pair[0], for: [.writable])
+        let start = ContinuousClock.now
+        for _ in 0..<10 { poller.wait(milliseconds: 20) { _, events in Issue.record("\(events)") } }
+        #expect(ContinuousClock.now - start > .milliseconds(100))
+    }
+
+    @Test(arguments: PollerKind.allCases)
     func `timers fire in the order of their deadlines`(kind: PollerKind) throws {
         let running = try Running(kind)
         let fired = Mutex<[Int]>([])

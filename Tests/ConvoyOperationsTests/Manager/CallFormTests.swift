@@ -82,6 +82,23 @@ import Testing
         #expect(members.allSatisfy { ($0.error as? URLError)?.code == .cancelled })
     }
 
+    @Test func `a task that is cancelled cancels its batch, whatever its body waits for`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/held", .text("late").held(by: gate))
+        defer { gate.open() }
+        let operation = try manager.makeOperation(.get, "held")
+        let batch = Task { [manager] in
+            try await manager.withBatch(of: [operation]) { _ in
+                // This one is not cancelled with the task.
+                _ = await Task.detached { try? await operation.finished() }.value
+            }
+        }
+        try await server.waitForRequests(count: 1, timeout: 100)
+        batch.cancel()
+        await #expect(throws: URLError.self) { try await batch.value }
+        #expect((operation.error as? URLError)?.code == .cancelled)
+    }
+
     private struct Item: Codable, Sendable, Equatable { var number: Int }
 
     @Test func `five hundred typed operations in a batch are values in their order`() async throws {

@@ -309,6 +309,18 @@ import Testing
         probe.operation.start()
         #expect(probe.outcome() == Probe.succeeded, "\(String(describing: probe.error))")
     }
+
+    @Test func `a stream that has started over may hold less than before, and even nothing`() throws {
+        let stream = SlowRewindableStream(slowness: 0)
+        let sink = ForeignStream(stream)
+        let head = ResponseHead(url: try #require(URL(string: "http://a.test/")), statusCode: 200, headers: [])
+        try sink.open()
+        try sink.begin(head, discarding: 0)
+        try [UInt8](repeating: 1, count: 5).withUnsafeBytes { try sink.write($0) }
+        try sink.begin(head, discarding: 5)
+        try sink.close()
+        #expect(stream.data.isEmpty && stream.isBalanced)
+    }
 }
 
 /// A user's stream that blocks a little in each call, and records the calling thread.

@@ -2,6 +2,7 @@ import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -191,6 +192,7 @@ import Testing
             return -1
         }
         let sink = FileSink(replacing: directory.file("out"), calls: calls)
+        sink.begin(ResponseHead(url: server.url("/file"), statusCode: 200, headers: []), discarding: 0)
         try [UInt8](repeating: 1, count: 10).withUnsafeBytes { try sink.write($0) }
         fails.withLock { $0 = true }
         let error = #expect(throws: URLError.self) { try sink.close() }
