@@ -66,6 +66,14 @@ import Testing
             from: .raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\nConnection: close\r\n\r\nbody").closing())
     }
 
+    @Test func `a content length that a bare CR cuts short`() throws {
+        try expect(.badServerResponse, from: .raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\r\n\r\nbody").closing())
+    }
+
+    @Test func `a head that ends in a blank and not in an empty line`() throws {
+        try expect(.networkConnectionLost, from: .raw("HTTP/1.1 204 No Content\r\nServer: x\r\n\t\n").closing())
+    }
+
     @Test func `two different lengths`() throws {
         try expect(
             .badServerResponse,
@@ -90,6 +98,18 @@ import Testing
     @Test func `a response that is not HTTP`() throws {
         try expect(.badServerResponse, from: .raw("220 smtp.example.com ESMTP\r\n").closing())
         try expect(.badServerResponse, from: .raw(String(repeating: "\u{0}", count: 100)).closing())
+    }
+
+    /// libcurl 7.88 takes it for a response without a status, so that a 304 would have a body.
+    @Test(arguments: ["q.1", "1.q", "1.1q", "\u{FF}.1", "."])
+    func `a version of HTTP that is none`(version: String) throws {
+        try expect(
+            .badServerResponse, from: .raw("HTTP/\(version) 304 Not Modified\r\nContent-Length: 4\r\n\r\nbody").closing())
+    }
+
+    /// libcurl 7.88 reads such a name without regard to case.
+    @Test func `a status line with another name than HTTP`() throws {
+        try expect(.badServerResponse, from: .raw("HtTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody").closing())
     }
 
     @Test func `a body that is not what its encoding says`() throws {

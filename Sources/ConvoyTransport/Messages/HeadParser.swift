@@ -86,6 +86,8 @@ struct HeadParser {
             statusCode = code
             isInterim = code < 200
         }
+        // libcurl 7.88 takes a line like "HtTP/1.1 200" for a status line.
+        guard hasBegun else { return .refused("The response does not begin with a status line.") }
         guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
             return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
         }
@@ -95,7 +97,8 @@ struct HeadParser {
         }
         isAfterStatusLine = !isAfterStatusLine && bytes.isEmpty
         bytes.append(contentsOf: line)
-        if line.count <= 2, line.allSatisfy(ASCII.isWhitespace) {
+        // A line of a blank continues the last field.
+        if line.count <= 2, line[0] == UInt8(ascii: "\r") || line[0] == UInt8(ascii: "\n") {
             if isInterim { return .interim }
             isWhole = true
             return .whole
@@ -115,7 +118,9 @@ struct HeadParser {
         switch ASCII.lowercased(line[0]) {
         case UInt8(ascii: "c"):
             if line.beginsIgnoringCase(with: Self.lengthName) {
-                return noteLength(line[Self.lengthName.utf8CodeUnitCount...])
+                // A CR that is not of the line's end makes the value none (RFC 9112, section 2.2).
+                let end = line.count - (line.count > 1 && line[line.count - 2] == UInt8(ascii: "\r") ? 2 : 1)
+                return noteLength(line[Self.lengthName.utf8CodeUnitCount..<end])
             }
             if line.beginsIgnoringCase(with: Self.encodingName) {
                 contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.utf8CodeUnitCount...])))
@@ -166,7 +171,7 @@ struct HeadParser {
     private static var transferName: StaticString { "transfer-encoding:" }
 
     private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
-        let digits = ASCII.trimmed(text)
+        let digits = ASCII.trimmed(text, blank: HTTPSyntax.isOptionalWhitespace)
         var value: Int64 = 0
         for byte in digits {
             guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
@@ -178,12 +183,23 @@ struct HeadParser {
         return digits.isEmpty ? nil : value
     }
 
+    /// The status code of a line that begins with `HTTP/`: a version of one digit or two, a space, and three digits (RFC 9112,
+    /// section 4). To libcurl 7.88 a line with another version has no status, so that a 304 has a body.
     private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {
-        guard let space = line.firstIndex(of: UInt8(ascii: " ")), space + 4 <= line.count else { return nil }
+        func isDigit(_ index: Int) -> Bool {
+            index < line.count && line[index] >= UInt8(ascii: "0") && line[index] <= UInt8(ascii: "9")
+        }
+        guard isDigit(5), line.count > 6 else { return nil }
+        var space = 6
+        if line[6] == UInt8(ascii: ".") {
+            guard isDigit(7) else { return nil }
+            space = 8
+        }
+        guard line.count > space, line[space] == UInt8(ascii: " ") else { return nil }
         var code = 0
-        for byte in line[(space + 1)..<(space + 4)] {
-            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
-            code = code * 10 + Int(byte - UInt8(ascii: "0"))
+        for index in (space + 1)...(space + 3) {
+            guard isDigit(index) else { return nil }
+            code = code * 10 + Int(line[index] - UInt8(ascii: "0"))
         }
         return code >= 100 ? code : nil
     }
