@@ -74,6 +74,11 @@ import Testing
         try expect(.networkConnectionLost, from: .raw("HTTP/1.1 204 No Content\r\nServer: x\r\n\t\n").closing())
     }
 
+    /// libcurl takes it for the end of the head. The connection must not be used again.
+    @Test func `a line of the head that begins with a bare CR`() throws {
+        try expect(.badServerResponse, from: .raw("HTTP/1.1 204 No Content\r\n\rServer: x\r\n\r\n"))
+    }
+
     @Test func `two different lengths`() throws {
         try expect(
             .badServerResponse,

@@ -45,6 +45,19 @@ import Testing
         }
     }
 
+    @Test func `a line without its end is a line`() {
+        for (line, length) in [("Content-Length: 41", 41), ("content-length:5\n", 5), ("Content-Length: 7 \r\n", 7)] {
+            var parser = HeadParser()
+            #expect(take("HTTP/1.1 200 OK\r\n", &parser) == .more && take(line, &parser) == .more)
+            #expect(parser.contentLength == Int64(length))
+        }
+        for line in ["content-length:", "Content-Length:\r", "Content-Length: 4\r\r\n"] {
+            var parser = HeadParser()
+            #expect(take("HTTP/1.1 200 OK\r\n", &parser) == .more)
+            #expect(take(line, &parser) == .refused("The Content-Length is not a number, or too large for one."))
+        }
+    }
+
     @Test func `all trailers together have 64 KiB`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 200 OK\r\n", "\r\n"] { _ = take(line, &parser) }

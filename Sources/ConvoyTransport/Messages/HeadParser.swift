@@ -95,10 +95,15 @@ struct HeadParser {
         if isAfterStatusLine, line.first == UInt8(ascii: " ") || line.first == UInt8(ascii: "\t") {
             return .refused("The response's header begins with a folded line.")
         }
+        // A line of a blank continues the last field.
+        let isEmpty = line.count <= 2 && line.allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
+        // For libcurl it would end the header, and the rest would be of the next response.
+        if line.first == UInt8(ascii: "\r"), !isEmpty {
+            return .refused("A line of the response's header begins with a bare CR.")
+        }
         isAfterStatusLine = !isAfterStatusLine && bytes.isEmpty
         bytes.append(contentsOf: line)
-        // A line of a blank continues the last field.
-        if line.count <= 2, line[0] == UInt8(ascii: "\r") || line[0] == UInt8(ascii: "\n") {
+        if isEmpty {
             if isInterim { return .interim }
             isWhole = true
             return .whole
@@ -118,9 +123,10 @@ struct HeadParser {
         switch ASCII.lowercased(line[0]) {
         case UInt8(ascii: "c"):
             if line.beginsIgnoringCase(with: Self.lengthName) {
+                var value = line[Self.lengthName.utf8CodeUnitCount...]
                 // A CR that is not of the line's end makes the value none (RFC 9112, section 2.2).
-                let end = line.count - (line.count > 1 && line[line.count - 2] == UInt8(ascii: "\r") ? 2 : 1)
-                return noteLength(line[Self.lengthName.utf8CodeUnitCount..<end])
+                for end in "\n\r".utf8 where value.last == end { value = value.dropLast() }
+                return noteLength(value)
             }
             if line.beginsIgnoringCase(with: Self.encodingName) {
                 contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.utf8CodeUnitCount...])))
