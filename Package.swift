@@ -384,6 +384,14 @@ let package = Package(
             name: "ConvoyRoundTripTests",
             dependencies: ["ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport"],
             swiftSettings: swiftSettings),
+        // Recorded responses with faults.
+        .testTarget(
+            name: "NetworkFaultTests",
+            dependencies: [
+                "CEpoll", "COpenSSL", "ConvoyOperations", "ConvoySerialization", "ConvoySupport", "ConvoyTestSupport",
+                "ConvoyTransport",
+            ],
+            exclude: ["Recordings"], swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyImageTests",
             dependencies: [

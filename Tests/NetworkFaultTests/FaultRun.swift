@@ -1,0 +1,233 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// What a run needs of its cases, whatever their protocol.
+protocol ReplayedCase: Sendable, CustomStringConvertible {
+    var number: Int { get }
+    var method: String { get }
+    var target: String { get }
+    var fields: [String: String] { get }
+    var body: String? { get }
+    /// Whether the server leaves the request without an end.
+    var stalls: Bool { get }
+    /// Whether no other request may follow on its connection if it fails.
+    var endsItsConnection: Bool { get }
+    /// Computed once for each case.
+    var expectation: FaultExpectation { get }
+    /// What else it may end with if the server has got the request again.
+    var outcomeOfRepetition: FaultOutcome? { get }
+}
+
+extension FaultCase: ReplayedCase {
+    var method: String { recording.responses[0].exchange.method }
+    var target: String { recording.responses[0].exchange.target }
+    var fields: [String: String] { recording.responses[0].exchange.fields }
+    var body: String? { recording.responses[0].exchange.body }
+    var stalls: Bool {
+        switch fault {
+        case .stall: true
+        case .damage(_, _, let waits): waits
+        default: false
+        }
+    }
+    // A redirect is followed on the same connection, and what it leads to may fail.
+    var endsItsConnection: Bool { recording.responses.count == 1 }
+    var outcomeOfRepetition: FaultOutcome? { nil }
+}
+
+/// Runs cases through one manager and its queue, some hundred at once, and checks each of them: the operation ends once, with
+/// what the bytes say or with a typed error; the next request on the manager gets its own response; and no connection is used
+/// again behind a response that failed.
+final class FaultRun: Sendable {
+    struct Report: Sendable {
+        var successes = 0
+        var failures = 0
+        /// Error codes, and how often each came.
+        var codes: [Int: Int] = [:]
+        /// What went wrong, the first ones.
+        var faults: [String] = []
+        var faultCount = 0
+        var seconds = 0.0
+
+        func print() {
+            let time = String(format: "%.1f s", seconds)
+            Swift.print("network faults: \(successes) succeeded, \(failures) failed with \(codes), in \(time)")
+            for fault in faults { Swift.print("network faults: \(fault)") }
+        }
+
+        mutating func note(_ fault: String) {
+            faultCount += 1
+            if faults.count < 30 { faults.append(fault) }
+        }
+    }
+
+    /// How many seconds no case may take.
+    static let deadline = 60.0
+
+    private let manager = HTTPRequestOperationManager(baseURL: nil)
+    private let thread: NetworkThread
+    private let base: String
+    private let configuration: ConnectionConfiguration
+    private let handlers = DispatchQueue(label: "Convoy.Tests.faults")
+    /// Whether each case has a connection of its own.
+    private let isolates: Bool
+    /// How many seconds a request may be without a byte, where that is how it ends.
+    private let stallTimeout: TimeInterval
+    private let arrivals: @Sendable (Int) -> Arrivals
+    private let state = Mutex(State())
+    private let progress = DispatchSemaphore(value: 0)
+
+    private struct State {
+        var report = Report()
+        var running: [Int: String] = [:]
+        var waiting: ArraySlice<any ReplayedCase> = []
+        /// How often the operations reported an end, by the number of the case.
+        var ends: [Int: Int] = [:]
+        /// The cases that failed.
+        var failed: [Int: String] = [:]
+    }
+
+    init(
+        base: String, configuration: ConnectionConfiguration, thread: NetworkThread, isolates: Bool = false,
+        stallTimeout: TimeInterval = 0.4, width: Int,
+        arrivals: @escaping @Sendable (Int) -> Arrivals
+    ) {
+        (self.base, self.configuration, self.thread) = (base, configuration, thread)
+        (self.isolates, self.stallTimeout, self.arrivals) = (isolates, stallTimeout, arrivals)
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = width * 2
+        queue.maxConcurrentOperationCountPerHost = width * 2
+        manager.operationQueue = queue
+    }
+
+    /// Runs them all. Blocks its thread.
+    func run(_ cases: [any ReplayedCase], width: Int) -> Report {
+        let start = DispatchTime.now()
+        state.withLock { $0.waiting = cases[...] }
+        for _ in 0..<min(width, cases.count) { startNext() }
+        var left = cases.count
+        while left > 0 {
+            guard progress.wait(timeout: .now() + Self.deadline) == .success else { break }
+            left -= 1
+        }
+        // What is reported twice may be reported later.
+        handlers.sync {}
+        return state.withLock { state in
+            for name in state.running.values { state.report.note("has not ended: \(name)") }
+            for (number, name) in state.failed where arrivals(number).isFollowed {
+                state.report.note("\(name): failed, and its connection was used again")
+            }
+            state.report.seconds = Double(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds) / 1e9
+            for (number, count) in state.ends where count != 2 && state.running[number] == nil {
+                state.report.note("case \(number) has reported \(count) ends in place of 2, by its handler and its block")
+            }
+            return state.report
+        }
+    }
+
+    private func startNext() {
+        let next = state.withLock { state -> (any ReplayedCase)? in
+            guard let next = state.waiting.popFirst() else { return nil }
+            state.running[next.number] = next.description
+            return next
+        }
+        guard let next else { return }
+        let expectation = next.expectation
+        // Only what must end otherwise has the time that a busy machine may take.
+        let timeout = next.stalls && !expectation.mustSucceed ? stallTimeout : 30
+        send(next.number, next.method, next.target, next.fields, next.body, timeout) { [self] operation in
+            evaluate(operation, next, expectation)
+            send(next.number, "GET", "/probe", [:], nil, isolates ? 3 : 30) { [self] operation in
+                evaluateProbe(operation, next)
+                state.withLock { _ = $0.running.removeValue(forKey: next.number) }
+                progress.signal()
+                startNext()
+            }
+        }
+    }
+
+    private func send(
+        _ number: Int, _ method: String, _ target: String, _ fields: [String: String], _ body: String?,
+        _ timeout: TimeInterval,
+        _ ended: @escaping @Sendable (HTTPRequestOperation) -> Void
+    ) {
+        guard let url = URL(string: base + target) else { return }
+        var request = URLRequest(url: url)
+        request.httpMethod = method
+        request.timeoutInterval = timeout
+        // Whoever sets `Accept-Encoding` gets the encoded bytes.
+        for (name, value) in fields where name != "Accept-Encoding" { request.setValue(value, forHTTPHeaderField: name) }
+        request.setValue("\(number)", forHTTPHeaderField: "X-Case")
+        request.httpBody = body.map { Data($0.utf8) }
+        let operation = HTTPRequestOperation(request: request, thread: thread)
+        var configuration = configuration
+        if isolates { configuration.identity = "case \(number)" }
+        operation.connectionConfiguration = configuration
+        operation.completionQueue = handlers
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = nil
+        operation.responseSerializer = serializer
+        let isProbe = target == "/probe"
+        // It may be sent over a connection of HTTP/2 that the server has just closed, or on which half of a frame has come.
+        if isProbe, isolates {
+            var policy = RetryPolicy(maximumRetryCount: 4)
+            (policy.initialDelay, policy.budget) = (0.001, nil)
+            operation.retryPolicy = policy
+        }
+        operation.setCompletionHandler(
+            success: { [self] operation, _ in
+                if !isProbe { note(number) }
+                ended(operation)
+            },
+            failure: { [self] operation, _ in
+                if !isProbe { note(number) }
+                ended(operation)
+            })
+        if !isProbe { operation.completionBlock = { [self] in note(number) } }
+        manager.enqueue(operation)
+    }
+
+    private func note(_ number: Int) { state.withLock { $0.ends[number, default: 0] += 1 } }
+
+    private func evaluate(_ operation: HTTPRequestOperation, _ test: any ReplayedCase, _ expectation: FaultExpectation) {
+        let arrivals = arrivals(test.number)
+        state.withLock { state in
+            if let error = operation.error {
+                state.report.failures += 1
+                if test.endsItsConnection { state.failed[test.number] = test.description }
+                guard let error = error as? URLError else { return state.report.note("\(test): untyped \(error)") }
+                state.report.codes[error.code.rawValue, default: 0] += 1
+                if expectation.mustSucceed { state.report.note("\(test): failed with \(error.code.rawValue) \(error)") }
+                if error.code == .unknown || error.code == .cancelled {
+                    state.report.note("\(test): an error that says nothing, \(error.code.rawValue) \(error)")
+                }
+            } else {
+                state.report.successes += 1
+                let outcome = FaultOutcome(
+                    status: operation.statusCode ?? 0, body: operation.responseData.map { Array($0) } ?? [])
+                let isRepeated = arrivals.requests > 1 && outcome == test.outcomeOfRepetition
+                if !expectation.outcomes.contains(outcome), !isRepeated {
+                    state.report.note("\(test): succeeded with \(outcome) and not with one of \(expectation.outcomes)")
+                }
+            }
+            // A GET is sent again where its connection was an old one: five times at most, behind three redirects.
+            let limit = ["GET", "HEAD"].contains(test.method) ? 9 : 1
+            if arrivals.requests > limit { state.report.note("\(test): was sent \(arrivals.requests) times") }
+        }
+    }
+
+    private func evaluateProbe(_ operation: HTTPRequestOperation, _ test: any ReplayedCase) {
+        let text = operation.responseString
+        state.withLock { state in
+            if operation.error != nil || text != ReplayServer.probe(test.number) {
+                state.report.note(
+                    "\(test): the next request got \(text ?? "nothing"), \(operation.error.map { "\($0)" } ?? "")")
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+import CEpoll
+import ConvoyTestSupport
+import Foundation
+import Synchronization
+
+/// A server of HTTP/2 over TLS on 127.0.0.1 that answers with recorded frames and a fault. Each connection has a thread that
+/// blocks.
+///
+/// `x-case` is the number of a case. Its first request gets the fault, and each further one the whole recording; a request for
+/// `/probe` is answered with that number.
+final class FrameReplayServer: Sendable {
+    let port: UInt16
+    private let listener: Int32
+    private let tls: ServerTLS
+    private let cases: @Sendable (Int) -> FrameCase?
+    private let ends = DispatchGroup()
+    private let state = Mutex(State())
+
+    private struct State {
+        var arrivals: [Int: Arrivals] = [:]
+        var connections: Set<Int32> = []
+        var isOver = false
+    }
+
+    init(tls: ServerTLS, cases: @escaping @Sendable (Int) -> FrameCase?) throws {
+        (listener, port) = try LoopbackPort.listener()
+        (self.tls, self.cases) = (tls, cases)
+        ends.enter()
+        Thread.detachNewThread { [self] in
+            defer { ends.leave() }
+            while true {
+                let client = accept4(listener, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+                if client < 0 {
+                    if errno == EINTR || errno == ECONNABORTED { continue }
+                    break
+                }
+                let isWanted = state.withLock { state in
+                    if !state.isOver { state.connections.insert(client) }
+                    return !state.isOver
+                }
+                guard isWanted else {
+                    close(client)
+                    continue
+                }
+                ends.enter()
+                Thread.detachNewThread { [self] in
+                    ServerTLS.blockPipeSignal()
+                    let channel = ServerChannel(client, tls: tls)
+                    if channel.accept(), !channel.speaksHTTP2 {
+                        serveOldHTTP(channel)
+                    } else if channel.speaksHTTP2 {
+                        var connection = Connection(channel: channel)
+                        serve(&connection)
+                    }
+                    state.withLock { _ = $0.connections.remove(client) }
+                    close(client)
+                    ends.leave()
+                }
+            }
+            close(listener)
+        }
+    }
+
+    func arrivals(of number: Int) -> Arrivals { state.withLock { $0.arrivals[number] ?? Arrivals() } }
+
+    /// Ends it and all of its connections.
+    func stop() {
+        state.withLock { state in
+            state.isOver = true
+            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
+        }
+        shutdown(listener, Int32(SHUT_RDWR))
+        ends.wait()
+    }
+
+    /// What the server knows of one connection.
+    private struct Connection {
+        let channel: ServerChannel
+        var decoder = HPACKDecoder()
+        var hasSentSettings = false
+
+        /// The next frame of the client, behind its preface.
+        func nextFrame() -> Frame? {
+            while true {
+                var position = 0
+                if let frame = Frame.first(of: channel.received, from: &position) {
+                    channel.received.removeFirst(position)
+                    return frame
+                }
+                guard channel.receive() else { return nil }
+            }
+        }
+    }
+
+    private func serve(_ connection: inout Connection) {
+        let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+        while connection.channel.received.count < preface.count { guard connection.channel.receive() else { return } }
+        connection.channel.received.removeFirst(preface.count)
+        while let frame = connection.nextFrame() {
+            guard frame.kind == Frame.Kind.headers else { continue }
+            // A client that begins with a priority sends five bytes before the block.
+            let block = frame.flags & Frame.Flag.priority != 0 ? Array(frame.payload.dropFirst(5)) : frame.payload
+            guard let fields = connection.decoder.decode(block),
+                let path = fields.first(where: { $0.name == ":path" })?.value,
+                let number = fields.first(where: { $0.name == "x-case" }).flatMap({ Int($0.value) })
+            else { return }
+            guard answer(number, path, on: frame.stream, &connection) else { return }
+        }
+    }
+
+    /// False where the connection is over.
+    private func answer(_ number: Int, _ path: String, on stream: UInt32, _ connection: inout Connection) -> Bool {
+        let channel = connection.channel
+        guard path != "/probe" else { return channel.send(probe(number, on: stream, &connection)) }
+        guard let test = cases(number) else { return false }
+        let count = state.withLock { state in
+            state.arrivals[number, default: Arrivals()].requests += 1
+            return state.arrivals[number]?.requests ?? 0
+        }
+        let hasSentSettings = connection.hasSentSettings
+        connection.hasSentSettings = true
+        guard count == 1, stream == 1 else {
+            let frames = test.recording.frames.filter { $0.stream != 0 || !hasSentSettings }
+            return channel.send(frames.flatMap { test.frame($0, on: stream).bytes })
+        }
+        let play = test.play
+        guard play.bytes.isEmpty || channel.send(play.bytes, piece: play.piece) else { return false }
+        switch play.end {
+        case .open: return true
+        case .finish: channel.finish()
+        case .reset: channel.reset()
+        case .stall: channel.drain()
+        }
+        return false
+    }
+
+    private func probe(_ number: Int, on stream: UInt32, _ connection: inout Connection) -> [UInt8] {
+        var bytes: [UInt8] = []
+        if !connection.hasSentSettings {
+            bytes += Frame(kind: Frame.Kind.settings, flags: 0, stream: 0, payload: []).bytes
+            bytes += Frame(kind: Frame.Kind.settings, flags: Frame.Flag.acknowledgement, stream: 0, payload: []).bytes
+        }
+        connection.hasSentSettings = true
+        let body = Array(ReplayServer.probe(number).utf8)
+        // `:status 200` is the eighth entry of the fixed table, and `content-length` the 28th, whose value is not indexed.
+        let length = Array("\(body.count)".utf8)
+        let head = [0x88, 0x0F, 28 - 15, UInt8(length.count)] + length
+        bytes += Frame(kind: Frame.Kind.headers, flags: Frame.Flag.endHeaders, stream: stream, payload: head).bytes
+        bytes += Frame(kind: Frame.Kind.data, flags: Frame.Flag.endStream, stream: stream, payload: body).bytes
+        return bytes
+    }
+
+    /// With an old libcurl the library asks again over HTTP/1.1 where a response without a length may have been cut off.
+    private func serveOldHTTP(_ channel: ServerChannel) {
+        while channel.endOfHead == nil { guard channel.receive() else { return } }
+        let head = String(decoding: channel.received, as: UTF8.self)
+        let line = head.components(separatedBy: "\r\n").first { $0.lowercased().hasPrefix("x-case: ") }
+        guard let test = line.flatMap({ Int($0.dropFirst(8)) }).flatMap({ cases($0) }) else { return }
+        state.withLock { $0.arrivals[test.number, default: Arrivals()].requests += 1 }
+        let outcome = test.recording.outcome
+        let text = "HTTP/1.1 \(outcome.status) X\r\nContent-Length: \(outcome.body.count)\r\nConnection: close\r\n\r\n"
+        if channel.send(Array(text.utf8) + outcome.body) { channel.finish() }
+    }
+}

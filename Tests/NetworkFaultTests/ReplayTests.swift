@@ -1,0 +1,64 @@
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import Testing
+
+/// Recorded responses of real servers, with one fault each: cut, reset or stalled at every byte, one byte at a time, twice at
+/// once, and with every byte of the head and of the chunks' framing damaged.
+///
+/// Each run is a sample; `CONVOY_SEED` repeats it, and `CONVOY_NETWORK=all` runs every case, and 20,000 over TLS
+/// (`Tests/long network`).
+/// `CONVOY_CASE` takes one case by its number, with the same seed.
+@Suite(.serialized) struct ReplayTests {
+    static let environment = ProcessInfo.processInfo.environment
+    /// Whether every case is run.
+    static let isWhole = environment["CONVOY_NETWORK"] == "all"
+    static let seed = environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
+
+    /// Those that are run, of all.
+    static func chosen<Case: ReplayedCase>(_ all: [Case], count: Int, _ random: inout SplitMix64) -> [Case] {
+        if let number = environment["CONVOY_CASE"].flatMap({ Int($0) }) { return all.filter { $0.number == number } }
+        return Array(all.shuffled(using: &random).prefix(count))
+    }
+
+    @Test func `a fault gives what the bytes say or an error, and spoils nothing else`() throws {
+        try replay(isSecure: false, count: Self.isWhole ? .max : 1_500)
+    }
+
+    @Test func `the same over TLS`() throws { try replay(isSecure: true, count: Self.isWhole ? 20_000 : 300) }
+
+    private func replay(isSecure: Bool, count: Int) throws {
+        ProcessMeters.raiseDescriptorLimit()
+        var random = SplitMix64(seed: Self.seed)
+        let recordings = try Recording.all.get().map { try RecordedResponses($0) }
+        let all = FaultCases.all(recordings, everyFlip: Self.isWhole && !isSecure, using: &random)
+        let cases = Self.chosen(all, count: count, &random)
+        print("network faults\(isSecure ? " over TLS" : ""): \(cases.count) of \(all.count) cases, CONVOY_SEED=\(Self.seed)")
+        let before = ProcessMeters.openDescriptors
+        let report = try Self.run(all, cases, isSecure: isSecure)
+        report.print()
+        #expect(report.faultCount == 0, "CONVOY_SEED=\(Self.seed)")
+        #expect(report.successes + report.failures == cases.count)
+        try eventually(timeout: 30, "\(before) descriptors, not \(ProcessMeters.descriptorTargets)") {
+            ProcessMeters.openDescriptors <= before
+        }
+    }
+
+    private static func run(_ all: [FaultCase], _ cases: [FaultCase], isSecure: Bool) throws -> FaultRun.Report {
+        let tls = isSecure ? try ServerTLS(protocols: ServerTLS.http1) : nil
+        let server = try ReplayServer(tls: tls) { request in
+            all.indices.contains(request.number)
+                ? all[request.number].play(for: request.target) : Play(bytes: [], end: .finish)
+        }
+        defer { server.stop() }
+        var configuration = ConnectionConfiguration()
+        configuration.usesHTTP2 = false
+        configuration.certificateAuthorities = tls?.certificateAuthority
+        let width = 400
+        let run = FaultRun(
+            base: isSecure ? "https://localhost:\(server.port)" : "http://127.0.0.1:\(server.port)",
+            configuration: configuration, thread: NetworkThread(), width: width
+        ) { server.arrivals(of: $0) }
+        return run.run(cases, width: width)
+    }
+}
