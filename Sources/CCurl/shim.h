@@ -67,6 +67,11 @@ static inline CURLcode convoy_easy_get_offset(CURL *easy, CURLINFO info, curl_of
 static inline CURLcode convoy_easy_get_pointer(CURL *easy, CURLINFO info, void *value) {
     return curl_easy_getinfo(easy, info, (void **)value);
 }
+// The socket of a transfer's connection, also of one that has ended and is still in its multi handle; or -1.
+static inline curl_socket_t convoy_easy_active_socket(CURL *easy) {
+    curl_socket_t socket = CURL_SOCKET_BAD;
+    return curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &socket) == CURLE_OK ? socket : CURL_SOCKET_BAD;
+}
 // The `SSL` of the transfer's connection, or null.
 static inline void *convoy_easy_tls(CURL *easy) {
     struct curl_tlssessioninfo *info = NULL;

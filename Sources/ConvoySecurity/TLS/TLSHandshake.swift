@@ -118,6 +118,29 @@ package final class TLSHandshake: @unchecked Sendable {
         return Unmanaged<TLSHandshake>.fromOpaque(own).takeUnretainedValue()
     }
 
+    // MARK: The connection
+
+    /// The connection, an `SSL`; nil once OpenSSL has freed it.
+    private var connection: OpaquePointer?
+
+    /// Notes the connection that the handshake was for.
+    package func note(_ connection: OpaquePointer) {
+        guard self.connection == nil, Self.connectionIndex >= 0,
+            SSL_set_ex_data(connection, Self.connectionIndex, Unmanaged.passUnretained(self).toOpaque()) == 1
+        else { return }
+        self.connection = connection
+    }
+
+    /// Whether OpenSSL has received bytes that were not read from the connection.
+    package var hasUnreadBytes: Bool { connection.map { SSL_has_pending($0) != 0 } ?? false }
+
+    /// The slot for this object in OpenSSL's connections, which are freed before their contexts.
+    private static let connectionIndex = CRYPTO_get_ex_new_index(
+        CRYPTO_EX_INDEX_SSL, 0, nil, nil, nil,
+        { _, own, _, _, _, _ in
+            if let own { Unmanaged<TLSHandshake>.fromOpaque(own).takeUnretainedValue().connection = nil }
+        })
+
     // MARK: Decisions
 
     /// Whether the policy requires a stapled response, or may do so once the proxy's name is known.

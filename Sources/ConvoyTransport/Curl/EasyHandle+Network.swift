@@ -153,6 +153,16 @@ extension EasyHandle {
         return CURLE_OK
     }
 
+    /// Whether the response came over HTTP/1, so that its connection carried no other at the same time.
+    var speaksHTTP1: Bool { (CURL_HTTP_VERSION_1_0...CURL_HTTP_VERSION_1_1).contains(long(CURLINFO_HTTP_VERSION)) }
+
+    /// Notes TLS of the connection, which libcurl knows only as long as the transfer has it.
+    func noteTLS() {
+        guard let connection = convoy_easy_tls(easy).map({ OpaquePointer($0) }) else { return }
+        tlsOfConnection = TLSHandshake.of(connection)
+        tlsOfConnection?.note(connection)
+    }
+
     /// The handshake of the current transfer's connection; nil for plain text.
     var handshakeOfConnection: TLSHandshake? { convoy_easy_tls(easy).flatMap { TLSHandshake.of(OpaquePointer($0)) } }
 }

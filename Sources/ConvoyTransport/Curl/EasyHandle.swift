@@ -23,6 +23,8 @@ final class EasyHandle {
     var usesUnknownSocket: Bool { socket < 0 && sendCount > 0 }
     /// Whether the current transfer is sent in plain text, so that its connection carries no other at the same time.
     var isPlain: Bool { !applied.isSecure }
+    /// TLS of the connection on which the request was sent; nil for plain text.
+    @exclusivity(unchecked) var tlsOfConnection: TLSHandshake?
     /// The owner of the transfer. Retained for the callbacks, and released when the handle is given back.
     var owner: (any EasyHandleOwner)? {
         get {
@@ -202,6 +204,7 @@ final class EasyHandle {
         sendCount += 1
         // The connection may be another one than that of an earlier attempt.
         socket = -1
+        if applied.isSecure { noteTLS() }
         if let clock { noteReady(clock) }
         return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
     }
@@ -282,6 +285,7 @@ final class EasyHandle {
         sendCount = 0
         progressCount = 0
         handshake = nil
+        tlsOfConnection = nil
         socket = -1
         addresses = TriedAddresses()
         self.trace = trace

@@ -197,6 +197,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         // A running handle must not be given to the next request.
         if handle.position >= 0 { stop(handle) }
         handle.owner = nil
+        handle.tlsOfConnection = nil
         handle.trace = nil
         handle.clock = nil
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
@@ -395,8 +396,15 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private func finish(_ handle: EasyHandle, with code: CURLcode) {
         guard leaveRunning(handle) else { return }
         noteEvent()
+        let leavesConnection = handle.isPlain || handle.speaksHTTP1
+        // Of a transfer that had to wait for nothing, libcurl has named no socket.
+        if leavesConnection, handle.socket < 0 { handle.socket = convoy_easy_active_socket(handle.easy) }
         curl_multi_remove_handle(multi, handle.easy)
-        if handle.isPlain { sockets.noteRest(of: handle.socket) }
+        if leavesConnection {
+            sockets.noteRest(
+                of: handle.socket, hasUnreadBytes: handle.tlsOfConnection?.hasUnreadBytes == true, handler: self)
+        }
+        handle.tlsOfConnection = nil
         endedCount += 1
         handle.clock?.noteEnd()
         handle.owner?.easyHandle(handle, didFinishWith: code)

@@ -18,7 +18,7 @@ final class SocketTable {
         var isWanted = false
         /// Whether it was opened here, so that it is closed here too.
         var isOwn = false
-        /// Whether it is an idle plain-text connection.
+        /// Whether it is an idle connection of HTTP/1.
         var isAtRest = false
     }
 
@@ -92,10 +92,21 @@ final class SocketTable {
         Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
     }
 
-    /// Notes that the transfer of a plain-text connection has ended.
-    func noteRest(of descriptor: curl_socket_t) {
+    /// Notes that the transfer of a connection of HTTP/1 has ended, and watches for what may come unasked.
+    ///
+    /// - Parameter hasUnreadBytes: whether more than its response has been received.
+    func noteRest(of descriptor: curl_socket_t, hasUnreadBytes: Bool = false, handler: any FileEventHandler) {
         guard descriptor >= 0, Int(descriptor) < entries.count, !entries[Int(descriptor)].isWanted else { return }
-        entries[Int(descriptor)].isAtRest = true
+        guard hasUnreadBytes, entries[Int(descriptor)].isOwn else {
+            entries[Int(descriptor)].isAtRest = true
+            // If the transfer had to wait for nothing, libcurl did not ask for it.
+            guard entries[Int(descriptor)].registered != .readable, entries[Int(descriptor)].isOwn else { return }
+            watch(descriptor, for: .readable, handler: handler)
+            entries[Int(descriptor)].isWanted = false
+            entries[Int(descriptor)].isAtRest = true
+            return
+        }
+        shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
     /// Handles a socket that has become ready without being wanted by libcurl.
@@ -106,7 +117,8 @@ final class SocketTable {
         guard !mayBeInUse, Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
         else { return }
         // An unsolicited response would be taken for the response to the next request (RFC 9112, section 9.2). libcurl
-        // 7.88 does not check for it, but does not use a connection that is shut down.
+        // 7.88 does not check for it, but does not use a connection that is shut down. Over TLS it may be a message of TLS,
+        // which is rare between two requests.
         var byte: UInt8 = 0
         if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
