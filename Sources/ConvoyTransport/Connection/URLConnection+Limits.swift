@@ -205,7 +205,8 @@ extension URLConnection {
         }
         guard let deadline = nextDeadline else { return }
         guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
-        thread.multi?.stop(handle)
+        // A connection of HTTP/2 may be dead without a sign: the next request must not wait for it, too.
+        thread.multi?.stop(handle, closing: true)
         let times = exchange.times
         let isIdle = times.idleLimit > 0 && now >= times.lastActivity + times.idleLimit
         let seconds = Double(isIdle ? times.idleLimit : times.headLimit) / 1e9

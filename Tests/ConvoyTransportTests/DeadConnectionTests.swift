@@ -1,0 +1,55 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// A connection of HTTP/2 from which nothing comes any more may be dead, and nothing says so.
+@Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+struct DeadConnectionTests {
+    private let server = Result { try TestServer() }
+    private let thread = NetworkThread()
+
+    private func load(_ nginx: Nginx, _ path: String, timeout: TimeInterval = 30) throws -> Collector {
+        var request = URLRequest(url: nginx.secureURL(path))
+        request.timeoutInterval = timeout
+        var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        configuration.collectsMetrics = true
+        let collector = Collector()
+        URLConnection(request: request, configuration: configuration, delegate: collector, thread: thread).start()
+        return collector
+    }
+
+    @Test func `the next request does not take the connection on which one has timed out`() throws {
+        let server = try server.get()
+        let gate = TestServer.Gate()
+        defer { gate.open() }
+        server.route("GET", "/held", .text("late").held(by: gate))
+        let nginx = try Nginx(forwardingTo: server.port)
+        let first = try #require(load(nginx, "small").wait())
+        #expect(first.isFinished && first.heads.first?.httpVersion == "HTTP/2")
+        let second = try #require(load(nginx, "forward/held", timeout: 0.3).wait())
+        #expect(second.error?.code == .timedOut)
+        let third = try #require(load(nginx, "small").wait())
+        #expect(third.isFinished)
+        #expect(third.metrics.map(\.isReusedConnection) == [false])
+    }
+
+    @Test func `a request that times out takes nothing from others on its connection`() throws {
+        let server = try server.get()
+        let (gate, late) = (TestServer.Gate(), TestServer.Gate())
+        defer { gate.open() }
+        server.route("GET", "/held", .text("late").held(by: gate))
+        server.route("GET", "/other", .text("other").held(by: late))
+        let nginx = try Nginx(forwardingTo: server.port)
+        let other = try load(nginx, "forward/other")
+        try eventually { server.requests.contains { $0.path == "/other" } }
+        let held = try #require(load(nginx, "forward/held", timeout: 0.3).wait())
+        #expect(held.error?.code == .timedOut)
+        late.open()
+        let heard = try #require(other.wait())
+        #expect(heard.isFinished && heard.text == "other")
+    }
+}
