@@ -58,6 +58,14 @@ import Testing
         }
     }
 
+    @Test(arguments: [("0", 0), ("7", 7), ("1234567890", 1_234_567_890), ("0012", 12), ("\(Int64.max)", Int64.max)])
+    func `a length is read to its last digit`(text: String, length: Int64) {
+        var parser = HeadParser()
+        #expect(take("HTTP/1.1 200 OK\r\n", &parser) == .more)
+        #expect(take("Content-Length: \(text)\r\n", &parser) == .more)
+        #expect(parser.contentLength == length)
+    }
+
     @Test func `all trailers together have 64 KiB`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 200 OK\r\n", "\r\n"] { _ = take(line, &parser) }

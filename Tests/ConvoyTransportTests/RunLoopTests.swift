@@ -51,6 +51,25 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
+    func `a loop that was woken sleeps again`(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let nanoseconds = Mutex<[Int]>([])
+        for count in 1...4 {
+            running.loop.perform {
+                var time = timespec()
+                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+                nanoseconds.withLock { $0.append(time.tv_sec * 1_000_000_000 + time.tv_nsec) }
+            }
+            try eventually { nanoseconds.withLock { $0.count } == count }
+            // In this time it has nothing to do.
+            usleep(100_000)
+        }
+        let times = nanoseconds.withLock { $0 }
+        #expect(times[3] - times[0] < 20_000_000)
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
     func `what nobody watches for does not wake the thread`(kind: PollerKind) throws {
         var pair: [Int32] = [0, 0]
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)

@@ -56,6 +56,13 @@ import Testing
         return file
     }
 
+    @Test func theSpaceThatIsLeftIsKnownBeforeTheFileIsOpenAndAfter() throws {
+        #expect(try #require(file().availableSpace) > 0)
+        let file = try begun()
+        defer { file.close() }
+        #expect(try #require(file.availableSpace) > 0)
+    }
+
     @Test func whatWasSynchronizedIsFoundByTheNext() throws {
         let file = try claimed()
         try write(file, at: 1000)

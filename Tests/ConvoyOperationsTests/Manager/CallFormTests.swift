@@ -61,6 +61,14 @@ import Testing
         #expect(await (try? manager.get("gone")) ?? "none" == "none")
     }
 
+    @Test func `a body that is not parsed is not limited as those that are`() async throws {
+        var serializer = HTTPResponseSerializer()
+        serializer.limits.maximumBodySize = 3
+        manager.responseSerializer = serializer
+        let data: Data = try await manager.get("text")
+        #expect(data == Data("words".utf8))
+    }
+
     @Test func `an empty response is empty data, and no value of a type that is decoded`() async throws {
         let data: Data? = try await manager.get("none")
         #expect(data == Data())
