@@ -76,7 +76,9 @@ package final class BlockingWorkers: @unchecked Sendable {
     private func append(_ entry: Entry) {
         #if DEBUG
         if let threads = Simulation.threads {
-            return threads.perform { if entry.call?.begin() != false { entry.job() } }
+            guard let call = entry.call else { return threads.perform(entry.job) }
+            // It may be given up before it begins, and when it has begun.
+            return threads.perform { if call.begin() { Simulation.threads?.perform(entry.job) } }
         }
         #endif
         condition.lock()
