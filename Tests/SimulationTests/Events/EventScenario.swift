@@ -23,6 +23,8 @@ struct EventScenario: Scenario {
 
     enum Call: String, Codable, CaseIterable, Sendable {
         case add, start, pause, resume, close, cancel, restart, listen, unlisten, forget
+        /// Lets the handler of the next event pause the source.
+        case pauseWithin
     }
 
     var replies: [Reply]

@@ -31,6 +31,8 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
     private var observation: OperationObservation?
     private var handled = (success: 0, failure: 0, completion: 0)
     private var finishCount = 0
+    /// Whether the next event is to pause the source.
+    private var pausesWithin = false
 
     init(_ scenario: EventScenario, tells: Bool) {
         (self.scenario, replies) = (scenario, scenario.replies)
@@ -126,6 +128,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
             listener = nil
             source.removeListener(removed)
         case .forget: observation = nil
+        case .pauseWithin: pausesWithin = true
         }
     }
 
@@ -184,6 +187,9 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         if isClosed { report("nothing after a close", "event \(number)") }
         if source.isPaused { report("a pause holds", "event \(number)") }
         heard.append(number)
+        guard pausesWithin else { return }
+        pausesWithin = false
+        source.pause()
     }
 
     private func didChange(_ change: OperationChange<EventSourceState>) {
@@ -205,6 +211,7 @@ final class EventWorld: World, OperationSupervisor, @unchecked Sendable {
         if source.isFinished, source.readyState != .closed, !scenario.isLate {
             report("it is closed in the end", "\(source.readyState)")
         }
+        if !scenario.isLate, source.isPaused || source.isFinished, machine.clock.hasTimers { report("timers are cancelled") }
         if handled.completion > 1 { report("handlers run once", "\(handled)") }
         if finishCount > 1 { report("it ends once") }
     }

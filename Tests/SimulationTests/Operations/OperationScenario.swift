@@ -15,6 +15,8 @@ struct OperationScenario: Scenario {
         var parses = false
         /// Whether it has a time limit.
         var expires = false
+        /// Whether it is cancelled where something fails that it depends on.
+        var followsFailure = false
     }
 
     enum Place: String, Codable, CaseIterable, Sendable {
@@ -93,6 +95,7 @@ struct OperationScenario: Scenario {
             if requests[index].retries { add { $0.requests[index].retries = false } }
             if requests[index].parses { add { $0.requests[index].parses = false } }
             if requests[index].expires { add { $0.requests[index].expires = false } }
+            if requests[index].followsFailure { add { $0.requests[index].followsFailure = false } }
             if requests[index].method != "GET" { add { $0.requests[index].method = "GET" } }
         }
         return found
@@ -115,15 +118,27 @@ struct OperationScenario: Scenario {
     /// All that two do with an operation or two: a user's calls of some number, and a server. What happens is small, so
     /// that all orders of it can be tried.
     static func all(calls: Int) -> [OperationScenario] {
-        let answers: [[Answer]] = [[], [.lost], [.unsent], [.refused], [.asks], [.moved], [.busy]]
+        let requests =
+            [Request(), Request(answers: [.refused]), Request(answers: [.lost])]
+            + [[Answer.lost], [.unsent], [.refused], [.asks], [.moved], [.busy]].map { Request(answers: $0, retries: true) }
+        let some = [Call(.pause), Call(.resume), Call(.cancel)]
         var found: [OperationScenario] = []
         for isLate in [false, true] {
-            for answers in answers {
-                for program in programs(of: [Call(.pause), Call(.resume), Call(.cancel)], length: calls) {
-                    let request = Request(answers: answers, retries: !answers.isEmpty)
+            for (number, request) in requests.enumerated() {
+                for program in programs(of: some, length: calls) {
                     found.append(
-                        OperationScenario(requests: [request], users: [[Call(.add)] + program], limit: 1, isLate: isLate))
+                        OperationScenario(
+                            requests: [request], users: [[Call(.add)] + program], limit: 1, isLate: isLate,
+                            isWatched: number % 2 == 1))
                 }
+            }
+            // What two users do at the same time with a request that is retried.
+            for program in programs(of: some, length: calls - 1) {
+                found.append(
+                    OperationScenario(
+                        requests: [Request(answers: [.lost], retries: true)],
+                        users: [[Call(.add)] + program, [Call(.resume)]],
+                        isLate: isLate))
             }
             let onTwo = [
                 Call(.pause), Call(.resume), Call(.cancel), Call(.cancel, 1), Call(.free, 1, 0), Call(.cancelBatch),
@@ -131,12 +146,12 @@ struct OperationScenario: Scenario {
             for program in programs(of: onTwo, length: calls - 1) {
                 found.append(
                     OperationScenario(
-                        requests: [Request(), Request()],
+                        requests: [Request(), Request(followsFailure: true)],
                         users: [[Call(.depend, 1, 0), Call(.add, 1), Call(.add), Call(.addBatch)] + program], limit: 1,
                         isLate: isLate, isWatched: true, hasBatch: true))
             }
             for place in Place.allCases where place != .memory {
-                for program in programs(of: [Call(.pause), Call(.resume), Call(.cancel)], length: calls - 1) {
+                for program in programs(of: some, length: calls - 1) {
                     found.append(
                         OperationScenario(
                             requests: [Request(place: place, parses: true)], users: [[Call(.start)] + program],
@@ -169,6 +184,7 @@ struct OperationScenario: Scenario {
             request.retries = chance(2)
             request.parses = chance(3)
             request.expires = chance(6)
+            request.followsFailure = chance(4)
             if chance(3) { request.place = Place.allCases[Int.random(in: 0..<Place.allCases.count, using: &random)] }
             scenario.requests.append(request)
         }

@@ -205,8 +205,21 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
             if running < 0 { report("slots", "\(running) are taken") }
             if !hasChangedLimit, running > limit { report("limit", "\(running) slots are taken") }
         }
+        if machine.clock.hasTimers, !mayHaveTimers { report("timers are cancelled") }
         guard let group, let waiting = witnesses.first(where: { $0.hasBegun && !$0.isHandled }) else { return }
         if group.wait(timeout: .now()) == .success { report("completion group", "\(waiting.text) was not waited for") }
+    }
+
+    /// Whether something waits for a time: a retry, a limit, the gate of a host.
+    private var mayHaveTimers: Bool {
+        if machine.isAnyHeld { return true }
+        return witnesses.contains { witness in
+            let gates: [Answer] = [.busy, .refused]
+            if witness.request.answers.contains(where: gates.contains) { return true }
+            guard let operation = witness.operation, !witness.isOver else { return false }
+            return witness.request.expires || witness.request.place == .provisionalSink
+                || operation.lifecycle.value.isBackingOff
+        }
     }
 
     override func checkTheEnd() {

@@ -82,6 +82,7 @@ final class Witness: @unchecked Sendable {
         }
         if request.parses { operation.responseSerializer = JSONResponseSerializer() }
         if request.expires { operation.totalTimeout = 5 }
+        if request.followsFailure { operation.dependencyFailurePolicy = .cancel }
         if request.answers.contains(.asks) {
             operation.authenticationChallengeHandler = { _, challenge, answer in
                 let credential = URLCredential(user: "u", password: "p", persistence: .none)
@@ -206,7 +207,7 @@ final class Witness: @unchecked Sendable {
         if outcome != Outcome(of: operation) { world.report("results are final", text) }
         let hasFailed = operation.error != nil
         if handled.success > 0 && hasFailed || handled.failure > 0 && !hasFailed { world.report("the right handler", text) }
-        for dependency in dependencies where !dependency.isHandled && !operation.isCancelled {
+        for dependency in dependencies where !dependency.isHandled && !wasCancelled {
             world.report("handlers in order", "that of \(text) runs before that of \(dependency.text)")
         }
     }
