@@ -36,6 +36,12 @@ final class Trial: Sendable {
         return Dictionary(all.map { ($0.number, $0) }) { $1 }
     }
 
+    /// The numbers of those that were tried and went unnoticed.
+    var unnoticed: [Int] {
+        let known = Self.outcomes(folder)
+        return plan.tried.map(\.number).filter { known[$0]?.isNoticed == false }
+    }
+
     /// Tries all that have no outcome yet, or those with these numbers.
     func run(only numbers: [Int]) throws {
         let known = Self.outcomes(folder)

@@ -6,7 +6,7 @@
 //     mutants drop FOLDER LOG                            takes out those that the compiler complains of; fails if it is
 //                                                        another's fault
 //     mutants reach FOLDER PROGRAM                       runs each suite once, and notes which mutants it reaches
-//     mutants try FOLDER PROGRAM [NUMBER…]               tries those without an outcome, or these once more
+//     mutants try FOLDER PROGRAM [NUMBER…|unnoticed]     tries those without an outcome, or these once more
 //     mutants report FOLDER                              counts, and names those that went unnoticed
 //     mutants all PACKAGE                                names all
 //
@@ -58,7 +58,8 @@ case "reach":
     try Reach.measure(plan: try load(folder(1)), folder: folder(1), binary: folder(2))
 case "try":
     let trial = try Trial(plan: try load(folder(1)), folder: folder(1), binary: folder(2))
-    try trial.run(only: arguments.dropFirst(3).compactMap { Int($0) })
+    let words = arguments.dropFirst(3)
+    try trial.run(only: words.contains("unnoticed") ? trial.unnoticed : words.compactMap { Int($0) })
 case "report":
     try Report.write(plan: try load(folder(1)), folder: folder(1))
 default:
