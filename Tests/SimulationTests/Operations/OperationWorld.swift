@@ -123,7 +123,11 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
             // What is added behind a barrier must not be waited for before it.
             guard witnesses.allSatisfy({ $0.isInQueue || $0.isStartedByHand }), batch?.isInQueue != false else { return }
             blocks.added += 1
-            queue.addBarrierBlock { [weak self] in self?.blocks.run += 1 }
+            let earlier = witnesses
+            queue.addBarrierBlock { [weak self] in
+                self?.blocks.run += 1
+                self?.barrierDidRun(after: earlier)
+            }
         case .observe: witness.observe()
         }
     }
@@ -167,6 +171,15 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
     }
 
     // MARK: Checks
+
+    private func barrierDidRun(after earlier: [Witness]) {
+        for witness in earlier where witness.isInQueue && witness.operation?.isFinished == false {
+            report("barriers", "one runs before the end of \(witness.text)")
+        }
+        for witness in witnesses where !earlier.contains(where: { $0 === witness }) && witness.connectionCount > 0 {
+            report("barriers", "one runs after \(witness.text), which came later")
+        }
+    }
 
     private func checkTransition(_ transition: AtomicLifecycle.Transition, of witness: Witness) {
         let (old, new) = (transition.old, transition.new)

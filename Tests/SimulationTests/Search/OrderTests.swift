@@ -17,7 +17,7 @@ enum OrderTests {
     /// Tries all orders of scenarios, to a depth.
     static func tryAll<Story: Scenario>(_ scenarios: [Story]) {
         var search = Search<Story>()
-        let depth = number("CONVOY_DEPTH", 4)
+        let depth = number("CONVOY_DEPTH", 3)
         let start = ContinuousClock.now
         for scenario in scenarios {
             guard let finding = search.tryAll(scenario, depth: depth) else { continue }
@@ -41,7 +41,7 @@ enum OrderTests {
         var random = SplitMix64.printingSeed(of: "\(Story.self)")
         var search = Search<Story>()
         let start = ContinuousClock.now
-        for _ in 0..<number("CONVOY_ORDERS", 2000) / share {
+        for _ in 0..<number("CONVOY_ORDERS", 1500) / share {
             let scenario = draw(&random)
             guard let finding = search.tryOne(scenario, &random) else { continue }
             Issue.record("\(finding.text)")
