@@ -68,6 +68,7 @@ struct FrameReader {
                 return nil
             }
         }
+        if !needsEnd, !reader.hasEnded { reader.takeBeginning(Array(bytes[position...])) }
         guard reader.hasEnded || !needsEnd, let head = reader.head, let status = reader.status(of: head) else { return nil }
         var response = MessageReader.Response()
         response.status = status
@@ -78,6 +79,14 @@ struct FrameReader {
         if hasBody, let length, Int(length) != reader.body.count { return nil }
         guard reader.hasEnded || hasBody && length != nil && status >= 200 else { return nil }
         return response
+    }
+
+    /// A client may deliver what has come of a DATA frame before the rest.
+    private mutating func takeBeginning(_ bytes: [UInt8]) {
+        guard bytes.count > 9, bytes[3] == Frame.Kind.data, bytes[4] & Frame.Flag.padded == 0, bytes[8] == 1,
+            head.flatMap({ status(of: $0) }).map({ $0 >= 200 }) == true
+        else { return }
+        body += bytes[9...]
     }
 
     private func status(of head: [HPACKDecoder.Field]) -> Int? {

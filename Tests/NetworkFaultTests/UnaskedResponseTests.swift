@@ -28,7 +28,7 @@ import Testing
         let all = try Recording.all.get().map { try RecordedResponses($0) }
             .filter { $0.responses.count == 1 && !$0.responses[0].endsConnection }
         #expect(all.count >= 20)
-        let recordings = Array(all.shuffled(using: &random).prefix(ReplayTests.isWhole ? .max : 8))
+        let recordings = Array(all.shuffled(using: &random).prefix(ReplayTests.isWhole ? .max : 5))
         let plays = Mutex<[Int: Play]>([:])
         let tls = isSecure ? try ServerTLS(protocols: ServerTLS.http1) : nil
         let server = try ReplayServer(tls: tls) { request in

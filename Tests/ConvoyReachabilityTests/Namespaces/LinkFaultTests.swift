@@ -15,7 +15,7 @@ final class LinkFaultTests: NetworkTestCase {
     private let manager = HTTPRequestOperationManager(baseURL: nil)
     private let isWhole = ProcessInfo.processInfo.environment["CONVOY_NETWORK"] == "all"
     /// Seconds without a byte after which a request gives up.
-    private let timeout = 1.5
+    private let timeout = 1.0
 
     private func url(_ path: String) throws -> URL { try XCTUnwrap(URL(string: "http://\(PeerHost.address)\(path)")) }
 
@@ -78,7 +78,7 @@ final class LinkFaultTests: NetworkTestCase {
 
     func testOver300MillisecondsWithLossAndReorderingEverythingArrivesWhole() throws {
         let lack = PeerHost.lack ?? PacketRelay.lack
-        try withPeer(size: isWhole ? 1_000_000 : 60_000, needs: lack) { peer, directory in
+        try withPeer(size: isWhole ? 1_000_000 : 30_000, needs: lack) { peer, directory in
             let seed = UInt64.random(in: 0...0xFFFF)
             try peer.connect(self, delay: 0.15, loss: 0.02, reordering: 0.05, seed: seed)
             let download = manager.enqueue(try download("/fast/file", to: directory, timeout: 20))
