@@ -132,13 +132,14 @@ struct OperationScenario: Scenario {
                             isWatched: number % 2 == 1))
                 }
             }
-            // What two users do at the same time with a request that is retried.
-            for program in programs(of: some, length: calls - 1) {
-                found.append(
-                    OperationScenario(
-                        requests: [Request(answers: [.lost], retries: true)],
-                        users: [[Call(.add)] + program, [Call(.resume)]],
-                        isLate: isLate))
+            // What two users do at the same time with a request that is sent again.
+            for answer in [Answer.lost, .unsent] {
+                for program in programs(of: some, length: calls - 1) {
+                    found.append(
+                        OperationScenario(
+                            requests: [Request(answers: [answer], retries: answer == .lost)],
+                            users: [[Call(.start)] + program, [Call(.resume)]], isLate: isLate))
+                }
             }
             let onTwo = [
                 Call(.pause), Call(.resume), Call(.cancel), Call(.cancel, 1), Call(.free, 1, 0), Call(.cancelBatch),

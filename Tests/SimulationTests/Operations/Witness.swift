@@ -176,7 +176,7 @@ final class Witness: @unchecked Sendable {
                 world.report("an outcome", "\(text) is cancelled, with \(outcome)")
             }
         } else if let error = outcome.error {
-            let fails: [Answer] = [.lost, .unsent, .refused, .busy, .asks, .broken]
+            let fails: [Answer] = [.lost, .refused, .busy, .asks, .broken]
             let isExpected = request.answers.contains(where: fails.contains) || request.expires
             if !isExpected { world.report("an outcome", "\(text) fails with \(error)") }
         } else if let sink {
