@@ -19,7 +19,8 @@ enum TestProcess {
         // It is that of the mutants. The tests draw their own.
         variables["CONVOY_SEED"] = nil
         variables["SWIFT_BACKTRACE"] = "enable=no"
-        var words = ["prlimit", "--data=6000000000", "--core=0", binary.path]
+        // It ends with this program, and a mutant that takes all memory fails before the machine does.
+        var words = ["setpriv", "--pdeathsig", "KILL", "prlimit", "--data=6000000000", "--core=0", binary.path]
         if usesXCTest {
             words.append(suites.joined(separator: ","))
         } else {
@@ -45,7 +46,7 @@ enum TestProcess {
         let start = DispatchTime.now().uptimeNanoseconds
         func seconds() -> TimeInterval { TimeInterval(DispatchTime.now().uptimeNanoseconds - start) / 1e9 }
         var process: pid_t = 0
-        guard posix_spawnp(&process, "prlimit", &actions, &attributes, &argv, &envp) == 0 else {
+        guard posix_spawnp(&process, words[0], &actions, &attributes, &argv, &envp) == 0 else {
             return (.failed("could not be started"), 0)
         }
         var status: Int32 = 0
