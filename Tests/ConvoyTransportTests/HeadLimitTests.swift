@@ -45,6 +45,12 @@ import Testing
         }
     }
 
+    @Test func `behind an interim head comes a status line`() {
+        var parser = HeadParser()
+        for line in ["HTTP/1.1 103 Early Hints\r\n", "Link: x\r\n", "\r\n"] { _ = take(line, &parser) }
+        #expect(take("tTTP/1.1 200 OK\r\n", &parser) == .refused("The response does not begin with a status line."))
+    }
+
     @Test func `a line without its end is a line`() {
         for (line, length) in [("Content-Length: 41", 41), ("content-length:5\n", 5), ("Content-Length: 7 \r\n", 7)] {
             var parser = HeadParser()

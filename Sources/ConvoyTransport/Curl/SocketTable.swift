@@ -106,7 +106,14 @@ final class SocketTable {
             entries[Int(descriptor)].isAtRest = true
             return
         }
+        abandon(descriptor)
+    }
+
+    /// Makes libcurl see that a connection is dead: over TLS, it takes one with unread bytes for alive.
+    private func abandon(_ descriptor: curl_socket_t) {
         shutdown(descriptor, Int32(SHUT_RDWR))
+        var bytes = [UInt8](repeating: 0, count: 16 << 10)
+        for _ in 0..<64 { guard recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT)) > 0 else { break } }
     }
 
     /// Handles a socket that has become ready without being wanted by libcurl.
@@ -120,7 +127,7 @@ final class SocketTable {
         // 7.88 does not check for it, but does not use a connection that is shut down. Over TLS it may be a message of TLS,
         // which is rare between two requests.
         var byte: UInt8 = 0
-        if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { abandon(descriptor) }
     }
 
     /// Stops watching a socket.

@@ -52,6 +52,8 @@ struct HeadParser {
     private var announcedLength: Int64?
     private var isChunked = false
     private var isInterim = false
+    /// Whether a head must begin with the next line.
+    private var awaitsStatusLine = true
     private var isAfterStatusLine = false
     private var earlierBytes = 0
     private var interimCount = 0
@@ -79,6 +81,7 @@ struct HeadParser {
                 earlierBytes += bytes.count
             }
             hasBegun = true
+            awaitsStatusLine = false
             forgetHead()
             bytes.reserveCapacity(512)
             guard let code = Self.statusCode(of: line) else { return .refused("The status line is malformed.") }
@@ -87,7 +90,7 @@ struct HeadParser {
             isInterim = code < 200
         }
         // libcurl 7.88 takes a line like "HtTP/1.1 200" for a status line.
-        guard hasBegun else { return .refused("The response does not begin with a status line.") }
+        guard !awaitsStatusLine else { return .refused("The response does not begin with a status line.") }
         guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
             return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
         }
@@ -104,7 +107,10 @@ struct HeadParser {
         isAfterStatusLine = !isAfterStatusLine && bytes.isEmpty
         bytes.append(contentsOf: line)
         if isEmpty {
-            if isInterim { return .interim }
+            if isInterim {
+                awaitsStatusLine = true
+                return .interim
+            }
             isWhole = true
             return .whole
         }
