@@ -243,19 +243,26 @@ private final class Reader: BodyReader {
             box.stream.open()
         }
         var goesOn = true
+        var chunk = Data()
         while goesOn {
-            var chunk = Data(count: chunkSize)
+            if chunk.count != chunkSize { chunk = Data(count: chunkSize) }
             let count = chunk.withUnsafeMutableBytes { buffer in
                 buffer.bindMemory(to: UInt8.self).baseAddress.map {
                     box.stream.read($0, maxLength: buffer.count)
                 } ?? -1
             }
             let failure: (any Error)? = count < 0 ? Self.failure(of: box.stream) : nil
-            if count > 0 { chunk.count = count }
-            let piece = chunk
+            let isSmall = count <= chunkSize / 4
+            if count > 0, !isSmall { chunk.count = count }
+            let piece = isSmall ? Data(chunk.prefix(max(0, count))) : chunk
             let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in
                 if count > 0 {
-                    state.chunks.append(piece)
+                    // Small pieces become one: each would cost more memory, and more time, than its bytes.
+                    if isSmall, let last = state.chunks.indices.last, state.chunks[last].count + count <= chunkSize {
+                        state.chunks[last].append(piece)
+                    } else {
+                        state.chunks.append(piece)
+                    }
                     state.buffered += count
                 } else if let failure {
                     state.failure = failure
