@@ -20,7 +20,7 @@ public enum UploadProtocol: Sendable, Hashable, Codable {
 
 /// How many bytes an upload sends in one request.
 public enum UploadChunkSize: Sendable, Hashable {
-    /// As many as the server takes in about a second: more after each request that was answered soon, fewer after a failure.
+    /// As many as the server takes in about a second, from 1 MiB on; fewer after a failure.
     case adaptive
     /// At most this many bytes.
     case fixed(Int64)
@@ -66,8 +66,15 @@ struct UploadSettings: Sendable {
     var calls = FileCalls()
 
     /// The limits of an adaptive chunk, in bytes, and its first size.
-    static let chunks: ClosedRange<Int64> = (64 << 10)...(64 << 20)
-    static let firstChunk: Int64 = 8 << 20
+    static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
+    static let firstChunk: Int64 = 1 << 20
+
+    /// The size of an adaptive chunk after one of this size took so long: what a second would take, but no more than eight
+    /// times as many bytes, and no less than a quarter.
+    static func chunk(after size: Int64, in nanoseconds: UInt64) -> Int64 {
+        let factor = min(8, max(0.25, 1_000_000_000 / Double(max(1, nanoseconds))))
+        return min(chunks.upperBound, max(chunks.lowerBound, Int64(Double(min(size, chunks.upperBound)) * factor)))
+    }
 }
 
 /// Carries an upload to a kind of store of its own, with the operation's journal and progress. For other modules.

@@ -342,13 +342,10 @@ extension Upload {
     /// The size of the next chunk follows the time that this one took.
     private func adapt(to chunk: UploadChunk, _ nanoseconds: UInt64) {
         guard case .adaptive = settings.chunkSize else { return }
+        let size = chunk.range.upperBound - chunk.range.lowerBound
         state.withLock { state in
-            guard chunk.range.upperBound - chunk.range.lowerBound >= state.chunk else { return }
-            if nanoseconds < 1_000_000_000 {
-                state.chunk = min(UploadSettings.chunks.upperBound, state.chunk * 2)
-            } else if nanoseconds > 4_000_000_000 {
-                state.chunk = max(UploadSettings.chunks.lowerBound, state.chunk / 2)
-            }
+            guard size >= state.chunk else { return }
+            state.chunk = UploadSettings.chunk(after: size, in: nanoseconds)
         }
     }
 

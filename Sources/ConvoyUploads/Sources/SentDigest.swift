@@ -12,11 +12,18 @@ final class SentDigest: @unchecked Sendable {
         var position: Int64 = 0
         var target: Int64 = 0
         var isReading = false
-        /// When it began to follow.
+        /// When it began to follow, and how many nanoseconds of that it has read.
         var began: MonotonicTime?
+        var spent: MonotonicTime = 0
         var isStopped = false
         /// SHA-256 at a position that was asked for, once that was reached.
         var mark: (position: Int64, value: String?)?
+
+        /// Whether there is more to follow, and time for it.
+        func mustFollow(at now: MonotonicTime) -> Bool {
+            guard !isStopped, target > position else { return false }
+            return position < SentDigest.free || spent < (now &- (began ?? now)) / SentDigest.share
+        }
     }
 
     private let source: (any SeekableSource)?
@@ -71,19 +78,18 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// How fast the digest follows at most, in bytes per second: what is sent faster is soon over, and would be sent at the
-    /// expense of the processor.
-    private static let rate: Int64 = 64 << 20
+    /// What is sent faster than its digest is computed would be sent at the expense of the processor: but for the first
+    /// bytes, the digest follows in a twentieth of the time.
+    private static let free: Int64 = 8 << 20
+    private static let share: MonotonicTime = 20
 
     /// Lets the digest follow to a position, on a thread for files.
     func advance(to position: Int64) {
         let now = MonotonicClock.now
         let starts = state.withLock { state -> Bool in
             if state.began == nil { state.began = now }
-            let seconds = Int64(clamping: (now &- (state.began ?? now)) / 1_000_000_000)
-            let (allowed, isEnough) = Self.rate.multipliedReportingOverflow(by: seconds + 1)
-            state.target = max(state.target, isEnough ? position : min(position, allowed))
-            guard source != nil, !state.isReading, !state.isStopped, state.target > state.position else { return false }
+            state.target = max(state.target, position)
+            guard source != nil, !state.isReading, state.mustFollow(at: now) else { return false }
             state.isReading = true
             return true
         }
@@ -91,34 +97,44 @@ final class SentDigest: @unchecked Sendable {
     }
 
     private func follow() {
-        while true {
-            let range = state.withLock { state -> Range<Int64>? in
-                guard !state.isStopped, state.target > state.position else {
+        var started = MonotonicClock.now
+        var next = state.withLock { $0.position..<$0.target }
+        while !next.isEmpty {
+            let isRead =
+                (try? read(next) { [self] in
+                    let now = MonotonicClock.now
+                    defer { started = now }
+                    return state.withLock { state in
+                        state.spent += now &- started
+                        return state.mustFollow(at: now)
+                    }
+                }) != nil
+            next = state.withLock { state in
+                // A source that cannot be read any more fails the transfer, too.
+                if !isRead { state.isStopped = true }
+                guard state.mustFollow(at: started) else {
                     state.isReading = false
-                    return nil
+                    return state.position..<state.position
                 }
                 return state.position..<state.target
             }
-            guard let range else { return }
-            // A source that cannot be read any more fails the transfer, too.
-            guard (try? read(range)) != nil else { return state.withLock { ($0.isReading, $0.isStopped) = (false, true) } }
         }
     }
 
-    /// Reads a range that begins at the position at most. Blocks.
-    private func read(_ range: Range<Int64>) throws(UploadError) {
+    /// Reads a range that begins at the position at most, as long as it may go on. Blocks.
+    private func read(_ range: Range<Int64>, while mayGoOn: () -> Bool) throws(UploadError) {
         var position = range.lowerBound
         try source?.read(range) { bytes in
             update(bytes, at: position)
             position += Int64(bytes.count)
-            return !state.withLock { $0.isStopped }
+            return mayGoOn()
         }
     }
 
     /// Reads as far as a position. Blocks. One of a sequence is only as far as it was updated.
     func reach(_ position: Int64) throws(UploadError) {
         while let next = state.withLock({ $0.position < position ? $0.position : nil }), source != nil {
-            try read(next..<position)
+            try read(next..<position) { !state.withLock { $0.isStopped } }
             if state.withLock({ $0.isStopped }) { return }
         }
     }

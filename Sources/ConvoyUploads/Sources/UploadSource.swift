@@ -66,7 +66,7 @@ extension SeekableSource {
     /// Reads a range, block by block. Blocks.
     func read(_ range: Range<Int64>, _ use: (UnsafeRawBufferPointer) -> Bool) throws(UploadError) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: Int(min(512 << 10, max(1, range.upperBound - range.lowerBound))), alignment: 16)
+            byteCount: Int(min(128 << 10, max(1, range.upperBound - range.lowerBound))), alignment: 16)
         defer { buffer.deallocate() }
         var position = range.lowerBound
         while position < range.upperBound {
