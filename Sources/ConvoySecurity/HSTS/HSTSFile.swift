@@ -16,7 +16,7 @@ struct HSTSFile: Sendable {
     private static let limit = 16 << 20
 
     /// How a file is written.
-    private enum Format { case own, curl }
+    enum Format { case own, curl }
 
     /// Reads the records of the file; none if it is missing or empty.
     func read() throws(HSTSStoreError) -> HSTSRecords {
@@ -41,6 +41,11 @@ struct HSTSFile: Sendable {
         } catch {
             throw .cannotRead(path, reason: error.reason)
         }
+        return try read(bytes)
+    }
+
+    /// What the bytes of a file say.
+    func read(_ bytes: [UInt8]) throws(HSTSStoreError) -> (records: HSTSRecords, format: Format) {
         if let records = Self.curlRecords(in: bytes) { return (records, .curl) }
         return (try records(in: bytes), .own)
     }
@@ -110,7 +115,9 @@ struct HSTSFile: Sendable {
             else { throw .isDamaged(path, line: index + 1) }
             records.insert(
                 HSTSRecord(
-                    includesSubdomains: parts[3].contains("s"), expires: expires, noted: noted,
+                    includesSubdomains: parts[3].contains("s"), expires: expires,
+                    // What is noted from now on must be later.
+                    noted: min(noted, Self.farFuture * 1_000),
                     isWithdrawn: parts[3].contains("w")),
                 String(parts[0]))
         }
@@ -136,22 +143,26 @@ struct HSTSFile: Sendable {
         all.limit = own.limit
         all.merge(own, at: now)
         guard all.records != before.records else { return all }
-        var lines = [format == .own ? Self.title : "# Your HSTS cache. https://curl.se/docs/hsts.html"]
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(target, with: Self.bytes(of: all, as: format))
+        } catch {
+            throw failure(error)
+        }
+        return all
+    }
+
+    /// The bytes of a file with these records.
+    static func bytes(of all: HSTSRecords, as format: Format) -> [UInt8] {
+        var lines = [format == .own ? title : "# Your HSTS cache. https://curl.se/docs/hsts.html"]
         for (host, record) in all.records.sorted(by: { $0.key < $1.key }) {
             if format == .curl {
-                if !record.isWithdrawn { lines.append(Self.curlLine(host, record)) }
+                if !record.isWithdrawn { lines.append(curlLine(host, record)) }
                 continue
             }
             let marks = (record.includesSubdomains ? "s" : "") + (record.isWithdrawn ? "w" : "")
             lines.append("\(host) \(record.expires) \(record.noted) \(marks.isEmpty ? "-" : marks)")
         }
-        let bytes = Array((lines.joined(separator: "\n") + "\n").utf8)
-        do throws(PrivateFile.Failure) {
-            try PrivateFile.replace(target, with: bytes)
-        } catch {
-            throw failure(error)
-        }
-        return all
+        return Array((lines.joined(separator: "\n") + "\n").utf8)
     }
 
     private func failure(_ error: PrivateFile.Failure) -> HSTSStoreError {

@@ -26,6 +26,19 @@ import Testing
         #expect(!reason.isEmpty)
     }
 
+    @Test func `a file with times at the end of time is read, and changed`() throws {
+        let text = "Convoy-HSTS 1\na.example \(Int64.max) \(Int64.max) s\nb.example \(Int64.max) \(Int64.max) -\n"
+        try directory.write(Data(text.utf8), to: "hosts")
+        try #require(chmod(file.path, 0o600) == 0)
+        let store = try HSTSStore(file: file)
+        store.note("max-age=0", fromHost: "a.example")
+        store.note("max-age=100000", fromHost: "b.example")
+        try store.save()
+        let hosts = try HSTSStore(file: file).hosts
+        #expect(hosts.map(\.name) == ["b.example"])
+        #expect(hosts.allSatisfy { $0.expires < Date(timeIntervalSinceNow: 200_000) })
+    }
+
     @Test func `a file with the same name and another ending stays, and the result is this user's`() throws {
         try directory.write(Data("mine".utf8), to: "hosts.new")
         try #require(chmod(directory.file("hosts.new").path, 0o666) == 0)
