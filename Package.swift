@@ -4,6 +4,8 @@ import PackageDescription
 let swiftSettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .treatAllWarnings(as: .error),
+    // A newer C library deprecates what an older one has nothing else for.
+    .treatWarning("DeprecatedDeclaration", as: .warning),
 ]
 
 let package = Package(
@@ -259,9 +261,9 @@ let package = Package(
         .executableTarget(
             name: "FuzzProgram",
             dependencies: [
-                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyImage", "ConvoyObjectStorage", "ConvoyOperations",
-                "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
-                "ConvoyWorkflow",
+                "ConvoyCache", "ConvoyCookies", "ConvoyDatabase", "ConvoyDownloads", "ConvoyImage", "ConvoyObjectStorage",
+                "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
+                "ConvoyTransport", "ConvoyUploads", "ConvoyWorkflow",
             ],
             path: "Tests/FuzzProgram", exclude: ["Corpora"], swiftSettings: swiftSettings),
         .testTarget(
@@ -273,14 +275,14 @@ let package = Package(
             name: "TortureProgram",
             dependencies: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
-                "ConvoySerialization",
-                "ConvoySharedQueue", "ConvoySupport",
+                "ConvoySerialization", "ConvoySharedQueue", "ConvoySupport", "ConvoyUploads",
             ],
             path: "Tests/TortureProgram", swiftSettings: swiftSettings),
         .testTarget(
-            name: "TortureTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport", "TortureProgram"],
+            name: "TortureTests",
+            dependencies: ["ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "TortureProgram"],
             exclude: ["calls.h", "failing_calls.c"], swiftSettings: swiftSettings),
-        .testTarget(name: "FuzzTests", dependencies: ["FuzzProgram"], swiftSettings: swiftSettings),
+        .testTarget(name: "FuzzTests", dependencies: ["ConvoyTool", "FuzzProgram"], swiftSettings: swiftSettings),
         // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.
         .executableTarget(
             name: "WidgetProgram",

@@ -26,7 +26,7 @@ struct FuzzSubject: Sendable {
         return text.split(separator: "\n").compactMap { Data(base64Encoded: String($0)).map(Array.init) }
     }
 
-    static let all: [FuzzSubject] = messages + documents + records
+    static let all: [FuzzSubject] = messages + documents + records + files
 
     /// Reads bytes, and returns what has been found.
     func finding(_ bytes: [UInt8]) -> FuzzFinding? {

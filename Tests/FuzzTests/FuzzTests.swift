@@ -6,10 +6,13 @@ import Testing
 /// Everything that reads bytes from outside, with the inputs that are kept and some thousands that are not. `Tests/long fuzz`
 /// does the same with libFuzzer and the address sanitizer.
 @Suite struct FuzzTests {
-    @Test(arguments: FuzzSubject.all.map(\.name)) func `valid inputs and those that were found are read or refused`(
+    private static let subjects = FuzzSubject.all + [.list]
+    private static let names = subjects.map(\.name)
+
+    @Test(arguments: Self.names) func `valid inputs and those that were found are read or refused`(
         _ name: String
     ) throws {
-        let subject = try #require(FuzzSubject.all.first { $0.name == name })
+        let subject = try #require(Self.subjects.first { $0.name == name })
         for (index, seed) in subject.seeds.enumerated() {
             let finding = subject.finding(seed)
             #expect(finding == nil, "seed \(index): \(finding?.description ?? "")")
@@ -21,10 +24,10 @@ import Testing
         }
     }
 
-    @Test(arguments: FuzzSubject.all.map(\.name)) func `random changes of valid inputs are read or refused`(
+    @Test(arguments: Self.names) func `random changes of valid inputs are read or refused`(
         _ name: String
     ) throws {
-        let subject = try #require(FuzzSubject.all.first { $0.name == name })
+        let subject = try #require(Self.subjects.first { $0.name == name })
         let environment = ProcessInfo.processInfo.environment
         let seed = environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...UInt64(UInt32.max))
         let count = 2000 * (environment["CONVOY_BUDGET"].flatMap { Int($0) } ?? 1)

@@ -91,7 +91,7 @@ final class UploadJournal: @unchecked Sendable {
         try state.withLock { state throws(UploadError) in
             guard state.descriptor >= 0 else { return }
             state.number &+= 1
-            let text = Array("\(Self.magic) \(state.number) \(json.count) \(digest)\n".utf8) + json + [UInt8(ascii: "\n")]
+            let text = Self.text(state.number, json, digest)
             guard text.count <= JournalLayout.placeSize else {
                 throw UploadError(.unusableJournal("\(path): the entry is too long."))
             }
@@ -141,7 +141,8 @@ final class UploadJournal: @unchecked Sendable {
 
     // MARK: Text
 
-    private static func entry(_ text: ArraySlice<UInt8>) -> (number: UInt64, record: UploadRecord)? {
+    /// The entry in a place; nil if none is whole.
+    static func entry(_ text: ArraySlice<UInt8>) -> (number: UInt64, record: UploadRecord)? {
         guard let end = text.prefix(200).firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let header = String(decoding: text[..<end], as: UTF8.self)
         guard header.utf8.starts(with: (magic + " ").utf8) else { return nil }
@@ -156,19 +157,26 @@ final class UploadJournal: @unchecked Sendable {
         return (number, record)
     }
 
-    private static func digest(of json: Data) -> String? {
+    static func text(_ number: UInt64, _ json: Data, _ digest: String) -> [UInt8] {
+        Array("\(magic) \(number) \(json.count) \(digest)\n".utf8) + Array(json) + [UInt8(ascii: "\n")]
+    }
+
+    static func digest(of json: Data) -> String? {
         MessageDigest.sha256(json).map { String($0.hexadecimalString.prefix(16)) }
     }
 }
 
 extension UploadRecord {
-    /// Whether the numbers fit together.
+    /// Whether the numbers fit together: the parts follow each other, and only the last one may have no end yet.
     var isSound: Bool {
-        digested >= 0
-            && parts.allSatisfy { part in
-                part.first >= 0 && part.offset >= 0 && part.offset <= part.bound
-                    && part.end.map { $0 >= part.first && part.bound <= $0 - part.first } ?? true
-            }
+        guard digested >= 0 else { return false }
+        var next: Int64? = 0
+        for part in parts {
+            guard part.first == next, part.offset >= 0, part.offset <= part.bound else { return false }
+            if let end = part.end, end < part.first || part.bound > end - part.first { return false }
+            next = part.end
+        }
+        return true
     }
 }
 

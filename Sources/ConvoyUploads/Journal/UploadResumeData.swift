@@ -24,7 +24,7 @@ public struct UploadResumeData: Sendable, Hashable {
     let record: UploadRecord
 
     /// How many bytes the server had confirmed.
-    public var confirmedByteCount: Int64 { record.parts.reduce(0) { $0 &+ $1.offset } }
+    public var confirmedByteCount: Int64 { record.parts.reduce(0) { $0 + $1.offset } }
 
     private struct Members: Codable {
         var version: Int

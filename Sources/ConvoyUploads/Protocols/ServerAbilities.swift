@@ -28,7 +28,7 @@ struct ServerAbilities: Sendable {
         if tusVersions.isEmpty { tusVersions = Self.list(head["Tus-Resumable"]) }
         extensions = Set(Self.list(head["Tus-Extension"]))
         checksums = Self.list(head["Tus-Checksum-Algorithm"])
-        maximumSize = head["Tus-Max-Size"].flatMap { Int64($0) }
+        maximumSize = head["Tus-Max-Size"].flatMap { Int64($0) }.flatMap { $0 >= 0 ? $0 : nil }
         interopVersion = head["Upload-Draft-Interop-Version"].flatMap { Int($0) }
         knowsDraft =
             interopVersion != nil || head["Upload-Limit"] != nil

@@ -39,7 +39,7 @@ final class Journal: Sendable {
         }
     }
 
-    private static let schema = DatabaseSchema(
+    static let schema = DatabaseSchema(
         applicationID: 0x434F_4E57,
         steps: [
             """
@@ -109,7 +109,7 @@ final class Journal: Sendable {
         }
     }
 
-    private static func entry(for key: Key, _ digest: String, in database: Database) -> Entry? {
+    static func entry(for key: Key, _ digest: String, in database: Database) -> Entry? {
         var entry: Entry?
         try? database.forEachRow(
             "SELECT captures, status, file, length, time FROM done WHERE id = ? AND item = ? AND digest = ?",
