@@ -40,6 +40,7 @@ import Testing
                 "soak", nginx.url.absoluteString, nginx.secureURL.absoluteString, nginx.certificateAuthority.path,
                 directory.url.path, "\(count)",
             ],
+            environment: Torture.findsLeaks ? LeakTests.environment : [:],
             timeout: max(120, Double(count) / 500))
         print("soak: \(count) requests\n\(result.text)")
         let lines = result.text.split(separator: "\n").compactMap(Line.init)

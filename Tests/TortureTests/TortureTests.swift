@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -8,8 +9,11 @@ import Testing
 /// operation ends once, and no body or file is wrong.
 ///
 /// Eight failures of each scene are tried, at random. With `CONVOY_TORTURE`, that many failures of each call are, once and from
-/// once on (`Tests/long torture`); `CONVOY_TORTURE_CALLS` takes only those calls.
-@Suite(.enabled(if: Torture.isPossible, "torture: cc is not installed, or this is not 64-bit Linux: apt-get install gcc"))
+/// once on (`Tests/long torture`); `CONVOY_TORTURE_CALLS` takes only those calls, and `CONVOY_TORTURE_SCENES` those scenes.
+@Suite(
+    .enabled(if: Torture.isPossible, "torture: cc is not installed, or this is not 64-bit Linux: apt-get install gcc"),
+    .enabled(if: !Torture.isSanitized, "torture: a sanitizer must be the first library of a process")
+)
 struct TortureTests {
     @Test(arguments: Torture.scenes) func `whatever call fails every operation ends once and nothing is wrong`(
         _ scene: String
@@ -77,9 +81,17 @@ final class Torture {
         "downloads": ["curl_easy_pause", "curl_multi_setopt", "curl_multi_socket_action"],
         "queue": ["sqlite3_column_text", "sqlite3_column_blob"],
     ]
-    static let scenes = ["requests", "secure", "downloads", "stores", "queue", "shared"]
+    static let scenes: [String] = {
+        let all = ["requests", "secure", "downloads", "uploads", "stores", "queue", "shared"]
+        guard let only = ProcessInfo.processInfo.environment["CONVOY_TORTURE_SCENES"] else { return all }
+        return all.filter(only.split(separator: ",").map(String.init).contains)
+    }()
     static let isPossible =
         MemoryLayout<Int>.size == 8 && (try? ProcessRunner.run("sh", ["-c", "command -v cc"]))?.status == 0
+
+    /// Whether this is a build with the address or the thread sanitizer.
+    static let isSanitized = dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
+    static let findsLeaks = dlsym(nil, "__lsan_do_recoverable_leak_check") != nil
 
     /// The tests run in an executable beside it.
     static let program: String = {
@@ -131,6 +143,7 @@ final class Torture {
         server.route("GET", "/busy", .status(503))
         server.route(
             "GET", "/gzip", TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(gzip)))
+        serveUploads()
         for number in 0..<3 {
             server.route("GET", "/cached/\(number)") { _ in
                 TestServer.Response(
@@ -141,6 +154,30 @@ final class Torture {
                     body: .data(pattern))
             }
         }
+    }
+
+    /// One upload by tus at a time.
+    private func serveUploads() {
+        let stored = Locked((data: Data(), length: 0))
+        @Sendable func offset() -> TestServer.Response {
+            let (data, length) = stored.withLock { $0 }
+            return .status(204).header("Tus-Resumable", "1.0.0").header("Upload-Offset", "\(data.count)")
+                .header("Upload-Length", "\(length)")
+        }
+        server.route("POST", "/uploads") { request in
+            stored.withLock { $0 = (Data(), request.headers["Upload-Length"].flatMap { Int($0) } ?? 0) }
+            return .status(201).header("Tus-Resumable", "1.0.0").header("Location", "/uploads/1")
+        }
+        server.route("HEAD", "/uploads/1") { _ in offset() }
+        server.route("PATCH", "/uploads/1") { request in
+            let isNext = stored.withLock { stored in
+                guard request.headers["Upload-Offset"] == "\(stored.data.count)" else { return false }
+                stored.data.append(request.body)
+                return true
+            }
+            return isNext ? offset() : .status(409)
+        }
+        server.route("GET", "/uploads/1") { _ in TestServer.Response(status: 200, body: .data(stored.withLock { $0.data })) }
     }
 
     /// How often the scene makes each call.
@@ -156,6 +193,17 @@ final class Torture {
         return data.withUnsafeBytes { bytes in
             (0..<bytes.count / 4).map { Int(bytes.loadUnaligned(fromByteOffset: $0 * 4, as: UInt32.self)) }
         }
+    }
+
+    /// Plays the scene without the library of failing calls. Returns what is wrong; nil if nothing is.
+    func play(environment: [String: String]) throws -> String? {
+        let folder = directory.file("played")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let result = try ProcessRunner.run(
+            Self.program,
+            [scene, server.url.absoluteString, secureServer.url.absoluteString, authority.path, folder.path],
+            environment: environment.merging(["HOME": folder.path]) { $1 }, timeout: 120)
+        return result.status == 0 ? nil : "status \(result.status): \(result.text)\(result.errorText.suffix(8_000))"
     }
 
     func run(_ call: Call?, number: Int, always: Bool) throws -> Outcome {
