@@ -51,7 +51,7 @@ package struct JournalEntry: Sendable, Equatable {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let json = try? encoder.encode(fields), let digest = Self.digest(of: json) else { return nil }
-        return Array("\(Self.magic) \(number) \(json.count) \(digest)\n".utf8) + json + [UInt8(ascii: "\n")]
+        return Array("\(Self.magic) \(number) \(json.count) \(digest)\n".utf8) + Array(json) + [UInt8(ascii: "\n")]
     }
 
     /// The entry that some bytes begin with; nil if they are none, or a torn one.

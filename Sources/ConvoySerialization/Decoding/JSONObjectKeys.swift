@@ -97,7 +97,7 @@ enum SnakeCase {
         let words = key[first...last].split(separator: "_")
         guard words.count > 1 else { return key }
         let name = words[0].lowercased() + words.dropFirst().map(\.capitalized).joined()
-        return key[..<first] + name + key[key.index(after: last)...]
+        return String(key[..<first]) + name + String(key[key.index(after: last)...])
     }
 
     /// Whether a key becomes a name, both of them ASCII; nil where only `converted(_:)` knows.

@@ -91,7 +91,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
 extension Data {
     /// Without the beginning of a character at the end.
     fileprivate var wholeUTF8: Data {
-        let last = suffix(4).lastIndex { $0 & 0xC0 != 0x80 } ?? endIndex
+        let last: Index = suffix(4).lastIndex { $0 & 0xC0 != 0x80 } ?? endIndex
         guard last < endIndex, self[last] >= 0xC0 else { return self }
         let length = self[last] >= 0xF0 ? 4 : self[last] >= 0xE0 ? 3 : 2
         return endIndex - last < length ? prefix(upTo: last) : self

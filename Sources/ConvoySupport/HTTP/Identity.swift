@@ -38,10 +38,12 @@ package struct Identity: Sendable, Hashable {
             add("name", name.text)
         } else {
             if let credential { add("credential", credential.user, credential.password) }
-            for (name, value) in secrets.map({ ([UInt8]($0.name.lowercased().utf8), [UInt8]($0.value.utf8)) })
-                .sorted(by: { ($0.0 + [0] + $0.1).lexicographicallyPrecedes($1.0 + [0] + $1.1) })
-            {
-                add("field", name, value)
+            let fields = secrets.map { (name: [UInt8]($0.name.lowercased().utf8), value: [UInt8]($0.value.utf8)) }
+            for field in fields.sorted(by: { one, other in
+                let (first, second) = (one.name + [0] + one.value, other.name + [0] + other.value)
+                return first.lexicographicallyPrecedes(second)
+            }) {
+                add("field", field.name, field.value)
             }
             if let cookieStore { add("cookies", cookieStore) }
         }

@@ -25,6 +25,7 @@ import Synchronization
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
+        #if compiler(>=6.3)
         if isHeld.load(ordering: .relaxed) { letHolderGoOn() }
         return try mutex.withLock { value throws(Failure) -> sending Result in
             _ = isHeld.load(ordering: .acquiring)
@@ -32,6 +33,10 @@ import Synchronization
             defer { isHeld.store(false, ordering: .releasing) }
             return try body(&value)
         }
+        #else
+        // Swift 6.2 does not let a closure pass on what it was sent: without the flag, threads that contend wait longer.
+        return try mutex.withLock(body)
+        #endif
     }
 
     @inlinable @inline(never)

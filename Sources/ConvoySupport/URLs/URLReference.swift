@@ -235,7 +235,12 @@ struct URLAuthority {
         guard !zone.isEmpty else { return Array(literal) }
         zone = zone.dropFirst(zone.starts(with: "%25".utf8) ? 3 : 1)
         guard !zone.isEmpty, zone.allSatisfy(ByteSet.host.contains) else { return nil }
-        return Array("[".utf8) + inside[..<percent] + Array("%25".utf8) + zone + Array("]".utf8)
+        var bytes = Array("[".utf8)
+        bytes += inside[..<percent]
+        bytes += "%25".utf8
+        bytes += zone
+        bytes += "]".utf8
+        return bytes
     }
 
     private static func name(_ text: ArraySlice<UInt8>) -> [UInt8]? {

@@ -114,11 +114,14 @@ enum CommandPages {
 
     private static func transferring(_ command: Command, _ text: String, options names: [String]) -> [String] {
         let options = names.compactMap { name in OptionTable.options(of: command).first { $0.name == name } }
-        return [Help.usage(of: command), ""] + HelpLayout.wrapped(text) + [""]
-            + TopicPages.rows(options)
-            + ["", "All options, by topic: convoy \(command.rawValue) --help TOPIC"]
-            + HelpLayout.grid(Help.subjects(of: command))
-            + [""] + exitStatus(ExitStatusText.short)
+        var lines = [Help.usage(of: command), ""]
+        lines += HelpLayout.wrapped(text)
+        lines.append("")
+        lines += TopicPages.rows(options)
+        lines += ["", "All options, by topic: convoy \(command.rawValue) --help TOPIC"]
+        lines += HelpLayout.grid(Help.subjects(of: command))
+        lines.append("")
+        return lines + exitStatus(ExitStatusText.short)
     }
 
     private static var demo: [String] {
@@ -133,18 +136,20 @@ enum CommandPages {
     }
 
     private static var help: [String] {
-        [Help.usage(of: .help), "", "Prints the help of the program, of a command, or of one of its topics:", ""]
-            + HelpLayout.rows([
-                ("convoy help", "the commands"), ("convoy help get", "the same as convoy get --help"),
-                ("convoy help get files", "the same as convoy get --help files"),
-            ])
-            + [""]
-            + Command.transferring.sorted { $0.rawValue < $1.rawValue }.flatMap { command in
-                let topics = Help.subjects(of: command).map(\.left).joined(separator: ", ")
-                return HelpLayout.wrapped("Topics of \(command.rawValue): \(topics).")
-            }
-            + [""] + help(.help)
-            + [""] + exitStatus("0 it was printed; 1 it could not be; 2 there is no such help.")
+        var lines = [Help.usage(of: .help), "", "Prints the help of the program, of a command, or of one of its topics:", ""]
+        lines += HelpLayout.rows([
+            ("convoy help", "the commands"), ("convoy help get", "the same as convoy get --help"),
+            ("convoy help get files", "the same as convoy get --help files"),
+        ])
+        lines.append("")
+        for command in Command.transferring.sorted(by: { $0.rawValue < $1.rawValue }) {
+            let topics = Help.subjects(of: command).map(\.left).joined(separator: ", ")
+            lines += HelpLayout.wrapped("Topics of \(command.rawValue): \(topics).")
+        }
+        lines.append("")
+        lines += help(.help)
+        lines.append("")
+        return lines + exitStatus("0 it was printed; 1 it could not be; 2 there is no such help.")
     }
 
     private static var completion: [String] {

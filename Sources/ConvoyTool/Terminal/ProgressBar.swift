@@ -143,11 +143,11 @@ struct ProgressSummary {
         let rate = speed.map { [Amounts.speed($0)] } ?? []
         let time = timeLeft.map { ["\(Amounts.clock($0)) left"] } ?? []
         let others = hidden > 0 ? ["and \(hidden) more"] : []
-        let choices = [
-            [count] + failures + amount + rate + time + others, [count] + failures + amount + rate + others,
-            [count] + failures + amount + others, [count] + failures + others, [count] + failures, [count],
-            total.map { ["\(finished) of \($0)"] } ?? ["\(finished)"],
-            total.map { ["\(finished)/\($0)"] } ?? ["\(finished)"],
+        let start = [count] + failures
+        let choices: [[String]] = [
+            start + amount + rate + time + others, start + amount + rate + others, start + amount + others, start + others,
+            start, [count], [total.map { "\(finished) of \($0)" } ?? "\(finished)"],
+            [total.map { "\(finished)/\($0)" } ?? "\(finished)"],
         ]
         let texts = choices.lazy.map { $0.joined(separator: ", ") }
         return texts.first { $0.utf8.count <= columns } ?? ""

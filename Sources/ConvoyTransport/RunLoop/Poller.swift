@@ -132,7 +132,8 @@ final class EpollPoller: Poller {
     }
 
     func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
-        let count = epoll_wait(epoll, ready.baseAddress, Int32(ready.count), milliseconds)
+        guard let events = ready.baseAddress else { return }
+        let count = epoll_wait(epoll, events, Int32(ready.count), milliseconds)
         guard count > 0 else { return }
         for index in 0..<Int(count) {
             let event = ready[index]

@@ -66,7 +66,9 @@ public final class ScriptedNameServer: Sendable {
             inet_pton(isIPv6 ? AF_INET6 : AF_INET, text, &bytes)
             return [0xC0, 12, 0, isIPv6 ? 28 : 1, 0, 1, 0, 0, 0, 0, 0, UInt8(bytes.count)] + bytes
         }
-        let header = query[..<2] + [0x85, 0x80, 0, 1, 0, UInt8(records.count), 0, 0, 0, 0]
-        return Array(header) + question + records.flatMap { $0 }
+        var answer = Array(query[..<2])
+        answer += [0x85, 0x80, 0, 1, 0, UInt8(records.count), 0, 0, 0, 0]
+        answer += question
+        return records.reduce(into: answer) { $0 += $1 }
     }
 }

@@ -105,8 +105,9 @@ public final class ValidatorServer: Sendable {
 
     /// Tags with a byte in their middle that a line can have: any but the line feed, and NUL, which libcurl refuses. Every
     /// day all control characters, what is next to them, and some of the others; with a larger budget each byte.
-    public static let tags: [(byte: UInt8, tag: [UInt8], isSendable: Bool)] = (UInt8(1)...255).filter(isTried).map {
-        ($0, Array("\"v".utf8) + [$0] + Array("w\"".utf8), $0 == 0x09 || $0 >= 0x20 && $0 != 0x7F)
+    public static let tags: [(byte: UInt8, tag: [UInt8], isSendable: Bool)] = (UInt8(1)...255).filter(isTried).map { byte in
+        let tag: [UInt8] = [UInt8(ascii: "\""), UInt8(ascii: "v"), byte, UInt8(ascii: "w"), UInt8(ascii: "\"")]
+        return (byte, tag, byte == 0x09 || byte >= 0x20 && byte != 0x7F)
     }
 
     private static func isTried(_ byte: UInt8) -> Bool {
