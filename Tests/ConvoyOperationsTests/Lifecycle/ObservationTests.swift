@@ -149,7 +149,7 @@ import Testing
         #expect(told.all == [[.ready, .paused]] && operation.transitionLog?.hasObservers != true)
     }
 
-    @Test(arguments: [UInt32(0), 7, 1 << 31, .max - 1, .max])
+    @Test(arguments: [0, 7, 1 << 31, .max - 1, .max] as [UInt32])
     func `changes are reported in their order where their numbers wrap around`(number: UInt32) {
         #expect(TransitionLog.comes(number &+ 1, after: number))
         #expect(!TransitionLog.comes(number, after: number) && !TransitionLog.comes(number, after: number &+ 1))
