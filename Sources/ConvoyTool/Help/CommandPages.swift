@@ -136,7 +136,9 @@ enum CommandPages {
     }
 
     private static var help: [String] {
-        var lines = [Help.usage(of: .help), "", "Prints the help of the program, of a command, or of one of its topics:", ""]
+        var lines = [
+            Help.usage(of: .help), "", "Prints the help of the program, of a command, or of one of its topics:", "",
+        ]
         lines += HelpLayout.rows([
             ("convoy help", "the commands"), ("convoy help get", "the same as convoy get --help"),
             ("convoy help get files", "the same as convoy get --help files"),
