@@ -31,6 +31,8 @@ struct XMLInspection {
     private var hasRoot = false
     private var problem: Problem?
     private var bareInstructions: [Int] = []
+    /// Whether an entity was named that was not declared.
+    private var namesUnknownEntity = false
 
     /// The document in a form that Foundation can parse.
     ///
@@ -56,6 +58,12 @@ struct XMLInspection {
             }
             if inspection.pointee.problem == nil, !isWellFormed || !inspection.pointee.hasRoot {
                 inspection.pointee.problem = .malformed(XMLInspection.cutShort)
+            }
+            // A newer libxml2 allows for declarations in an external document type, which is not loaded. The text would be
+            // missing.
+            if inspection.pointee.problem == nil, inspection.pointee.namesUnknownEntity {
+                inspection.pointee.problem = .malformed(
+                    XMLInspection.error(.undeclaredEntityError, "An entity is not declared."))
             }
         }
     }
@@ -102,6 +110,14 @@ struct XMLInspection {
             xmlFreeEnumeration(values)
             XMLInspection.at(context) { $0.stop(.declarations) }
         }
+        handler.getEntity = { context, _ in
+            XMLInspection.at(context) { $0.namesUnknownEntity = true }
+            return nil
+        }
+        handler.getParameterEntity = { context, _ in
+            XMLInspection.at(context) { $0.namesUnknownEntity = true }
+            return nil
+        }
         // Foundation's parser crashes on a processing instruction that consists only of a name.
         handler.processingInstruction = { context, _, content in
             XMLInspection.at(context) {
@@ -119,8 +135,11 @@ struct XMLInspection {
     /// Records the first error. Warnings do not count; namespace errors do.
     private mutating func note(_ error: xmlError) {
         guard problem == nil, error.level.rawValue >= XML_ERR_ERROR.rawValue else { return }
-        // libxml2 uses the same code and message for a truncated document and for one with content after its end.
-        let isCut = error.code == Int32(XML_ERR_DOCUMENT_END.rawValue) && (depth > 0 || !hasRoot)
+        // libxml2 uses the same code and message for a truncated document and for one with content after its end; a newer
+        // one has another code for an element that does not end.
+        let isCut =
+            error.code == Int32(XML_ERR_DOCUMENT_END.rawValue) && (depth > 0 || !hasRoot)
+            || error.code == Int32(XML_ERR_TAG_NOT_FINISHED.rawValue)
         let text = error.message.map { String(cString: $0).trimmingCharacters(in: .newlines) } ?? ""
         problem = .malformed(
             isCut
