@@ -181,7 +181,7 @@ struct HabitTests {
         Habit("curl -d a=b URL", "convoy run manifest", .differs, ""),
         Habit("curl -X DELETE URL", "convoy run manifest", .differs, ""),
         Habit("curl -F file=@a URL", "", .missing, ""),
-        Habit("curl -T file URL", "", .missing, ""),
+        Habit("curl -T file URL", "convoy put file URL", .good, ""),
         Habit("aria2c URL", "convoy get URL", .good, "file file"),
         Habit("aria2c -x4 -s4 URL", "convoy get -s 4 URL", .good, "file file"),
         Habit("aria2c -i list -j 8", "convoy get -i list -j 8", .good, "file file"),
