@@ -103,7 +103,10 @@ struct FrameCase: ReplayedCase {
         let bytes = recording.bytes
         func split(_ index: Int, _ frame: Frame, goesOn: Bool) -> [UInt8] {
             let position = recording.boundaries[index]
-            return bytes[..<position] + frame.bytes + (goesOn ? bytes[position...] : [])
+            var split = Array(bytes[..<position])
+            split += frame.bytes
+            if goesOn { split += bytes[position...] }
+            return split
         }
         switch fault {
         case .cut(let count): return Play(bytes: Array(bytes[..<count]), end: .finish)

@@ -144,7 +144,8 @@ final class FrameReplayServer: Sendable {
         let body = Array(ReplayServer.probe(number).utf8)
         // `:status 200` is the eighth entry of the fixed table, and `content-length` the 28th, whose value is not indexed.
         let length = Array("\(body.count)".utf8)
-        let head = [0x88, 0x0F, 28 - 15, UInt8(length.count)] + length
+        var head: [UInt8] = [0x88, 0x0F, 28 - 15, UInt8(length.count)]
+        head += length
         bytes += Frame(kind: Frame.Kind.headers, flags: Frame.Flag.endHeaders, stream: stream, payload: head).bytes
         bytes += Frame(kind: Frame.Kind.data, flags: Frame.Flag.endStream, stream: stream, payload: body).bytes
         return bytes
