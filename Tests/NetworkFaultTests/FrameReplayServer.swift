@@ -1,5 +1,3 @@
-import CEpoll
-import ConvoyTestSupport
 import Foundation
 import Synchronization
 
@@ -9,69 +7,28 @@ import Synchronization
 /// `x-case` is the number of a case. Its first request gets the fault, and each further one the whole recording; a request for
 /// `/probe` is answered with that number.
 final class FrameReplayServer: Sendable {
-    let port: UInt16
-    private let listener: Int32
-    private let tls: ServerTLS
+    var port: UInt16 { connections.port }
+    private let connections: ReplayConnections
     private let cases: @Sendable (Int) -> FrameCase?
-    private let ends = DispatchGroup()
-    private let state = Mutex(State())
-
-    private struct State {
-        var arrivals: [Int: Arrivals] = [:]
-        var connections: Set<Int32> = []
-        var isOver = false
-    }
+    private let arrivals = Mutex<[Int: Arrivals]>([:])
 
     init(tls: ServerTLS, cases: @escaping @Sendable (Int) -> FrameCase?) throws {
-        (listener, port) = try LoopbackPort.listener()
-        (self.tls, self.cases) = (tls, cases)
-        ends.enter()
-        Thread.detachNewThread { [self] in
-            defer { ends.leave() }
-            while true {
-                let client = accept4(listener, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
-                if client < 0 {
-                    if errno == EINTR || errno == ECONNABORTED { continue }
-                    break
-                }
-                let isWanted = state.withLock { state in
-                    if !state.isOver { state.connections.insert(client) }
-                    return !state.isOver
-                }
-                guard isWanted else {
-                    close(client)
-                    continue
-                }
-                ends.enter()
-                Thread.detachNewThread { [self] in
-                    ServerTLS.blockPipeSignal()
-                    let channel = ServerChannel(client, tls: tls)
-                    if channel.accept(), !channel.speaksHTTP2 {
-                        serveOldHTTP(channel)
-                    } else if channel.speaksHTTP2 {
-                        var connection = Connection(channel: channel)
-                        serve(&connection)
-                    }
-                    state.withLock { _ = $0.connections.remove(client) }
-                    close(client)
-                    ends.leave()
-                }
+        connections = try ReplayConnections(tls: tls)
+        self.cases = cases
+        connections.start { [self] channel in
+            if channel.accept(), !channel.speaksHTTP2 {
+                serveOldHTTP(channel)
+            } else if channel.speaksHTTP2 {
+                var connection = Connection(channel: channel)
+                serve(&connection)
             }
-            close(listener)
         }
     }
 
-    func arrivals(of number: Int) -> Arrivals { state.withLock { $0.arrivals[number] ?? Arrivals() } }
+    func arrivals(of number: Int) -> Arrivals { arrivals.withLock { $0[number] ?? Arrivals() } }
 
     /// Ends it and all of its connections.
-    func stop() {
-        state.withLock { state in
-            state.isOver = true
-            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
-        }
-        shutdown(listener, Int32(SHUT_RDWR))
-        ends.wait()
-    }
+    func stop() { connections.stop() }
 
     /// What the server knows of one connection.
     private struct Connection {
@@ -113,9 +70,9 @@ final class FrameReplayServer: Sendable {
         let channel = connection.channel
         guard path != "/probe" else { return channel.send(probe(number, on: stream, &connection)) }
         guard let test = cases(number) else { return false }
-        let count = state.withLock { state in
-            state.arrivals[number, default: Arrivals()].requests += 1
-            return state.arrivals[number]?.requests ?? 0
+        let count = arrivals.withLock { arrivals in
+            arrivals[number, default: Arrivals()].requests += 1
+            return arrivals[number]?.requests ?? 0
         }
         let hasSentSettings = connection.hasSentSettings
         connection.hasSentSettings = true
@@ -157,7 +114,7 @@ final class FrameReplayServer: Sendable {
         let head = String(decoding: channel.received, as: UTF8.self)
         let line = head.components(separatedBy: "\r\n").first { $0.lowercased().hasPrefix("x-case: ") }
         guard let test = line.flatMap({ Int($0.dropFirst(8)) }).flatMap({ cases($0) }) else { return }
-        state.withLock { $0.arrivals[test.number, default: Arrivals()].requests += 1 }
+        arrivals.withLock { $0[test.number, default: Arrivals()].requests += 1 }
         let outcome = test.recording.outcome
         let text = "HTTP/1.1 \(outcome.status) X\r\nContent-Length: \(outcome.body.count)\r\nConnection: close\r\n\r\n"
         if channel.send(Array(text.utf8) + outcome.body) { channel.finish() }

@@ -245,7 +245,7 @@ private final class Reader: BodyReader {
         var goesOn = true
         var chunk = Data()
         while goesOn {
-            if chunk.count != chunkSize { chunk = Data(count: chunkSize) }
+            if chunk.isEmpty { chunk = Data(count: chunkSize) }
             let count = chunk.withUnsafeMutableBytes { buffer in
                 buffer.bindMemory(to: UInt8.self).baseAddress.map {
                     box.stream.read($0, maxLength: buffer.count)
@@ -253,8 +253,14 @@ private final class Reader: BodyReader {
             }
             let failure: (any Error)? = count < 0 ? Self.failure(of: box.stream) : nil
             let isSmall = count <= chunkSize / 4
-            if count > 0, !isSmall { chunk.count = count }
-            let piece = isSmall ? Data(chunk.prefix(max(0, count))) : chunk
+            let piece: Data
+            if isSmall {
+                piece = Data(chunk.prefix(max(0, count)))
+            } else {
+                chunk.count = count
+                // The next read has a chunk of its own: it would copy one that it shares.
+                (piece, chunk) = (chunk, Data())
+            }
             let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in
                 if count > 0 {
                     // Small pieces become one: each would cost more memory, and more time, than its bytes.

@@ -95,18 +95,16 @@ final class SocketTable {
     /// Notes that the transfer of a connection of HTTP/1 has ended, and watches for what may come unasked.
     ///
     /// - Parameter hasUnreadBytes: whether more than its response has been received.
-    func noteRest(of descriptor: curl_socket_t, hasUnreadBytes: Bool = false, handler: any FileEventHandler) {
+    func noteRest(of descriptor: curl_socket_t, hasUnreadBytes: Bool, handler: any FileEventHandler) {
         guard descriptor >= 0, Int(descriptor) < entries.count, !entries[Int(descriptor)].isWanted else { return }
-        guard hasUnreadBytes, entries[Int(descriptor)].isOwn else {
-            entries[Int(descriptor)].isAtRest = true
-            // If the transfer had to wait for nothing, libcurl did not ask for it.
-            guard entries[Int(descriptor)].registered != .readable, entries[Int(descriptor)].isOwn else { return }
+        let entry = entries[Int(descriptor)]
+        if entry.isOwn, hasUnreadBytes { return abandon(descriptor) }
+        if entry.isOwn, entry.registered != .readable {
+            // The transfer had to wait for nothing, so that libcurl did not ask for it.
             watch(descriptor, for: .readable, handler: handler)
             entries[Int(descriptor)].isWanted = false
-            entries[Int(descriptor)].isAtRest = true
-            return
         }
-        abandon(descriptor)
+        entries[Int(descriptor)].isAtRest = true
     }
 
     /// Makes libcurl see that a connection is dead: over TLS, it takes one with unread bytes for alive.

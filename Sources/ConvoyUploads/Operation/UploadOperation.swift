@@ -342,3 +342,22 @@ extension Upload {
         withExtendedLifetime(operation) {}
     }
 }
+
+extension UploadOperation {
+    /// An upload that goes on with another one, which has left this. The journal beside the file, if there is one, is newer.
+    ///
+    /// - Parameters:
+    ///   - request: for the same URL, with the header fields, which resume data does not contain.
+    ///   - resumeData: what the other upload has left.
+    public convenience init(request: URLRequest, resumeData: UploadResumeData) {
+        self.init(request: request, file: resumeData.file)
+        set(\.resumed, resumeData.record)
+    }
+
+    /// What the operation, which has finished without success, has left; nil where there is nothing to go on with: no upload at
+    /// the server, a source that is no file, or a success.
+    public final var resumeData: UploadResumeData? {
+        guard isFinished, error != nil, let file, let upload = upload.withLock({ $0 }) else { return nil }
+        return UploadResumeData(file, upload.currentRecord)
+    }
+}

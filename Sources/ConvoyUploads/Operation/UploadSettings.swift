@@ -3,21 +3,6 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// How an upload reaches the server.
-public enum UploadProtocol: Sendable, Hashable, Codable {
-    /// What the server says that it knows, which is asked by an OPTIONS request: ``tus``, the draft, or else ``plain``.
-    case automatic
-    /// tus 1.0 (<https://tus.io/protocols/resumable-upload>). The request's URL is the one that creates uploads.
-    case tus
-    /// The IETF's draft "Resumable Uploads for HTTP", in an interop version from 3 to 8.
-    case draft(interopVersion: Int)
-    /// One PUT, or POST, with the whole. It cannot be resumed: after a failure, a pause or a kill it starts over.
-    case plain
-
-    /// The draft, in the interop version that most servers speak.
-    public static let draft = UploadProtocol.draft(interopVersion: 6)
-}
-
 /// How many bytes an upload sends in one request.
 public enum UploadChunkSize: Sendable, Hashable {
     /// As many as the server takes in about a second, from 1 MiB on; fewer after a failure.

@@ -412,16 +412,3 @@ extension Upload {
         }
     }
 }
-
-extension ResumableDialect {
-    var uploadProtocol: UploadProtocol {
-        switch self {
-        case .tus: .tus
-        case .draft(let version): .draft(interopVersion: version)
-        }
-    }
-}
-
-extension UploadSource {
-    var isSequence: Bool { if case .sequence = self { true } else { false } }
-}

@@ -12,6 +12,7 @@ enum UploadSource: Sendable {
     case sequence(length: Int64?, canRepeat: Bool, make: @Sendable () -> SequencePump)
 
     var file: URL? { if case .file(let url) = self { url } else { nil } }
+    var isSequence: Bool { if case .sequence = self { true } else { false } }
 }
 
 /// What identifies a file, as far as the system says.

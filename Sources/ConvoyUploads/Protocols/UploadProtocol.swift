@@ -1,0 +1,87 @@
+import ConvoySecurity
+import Foundation
+import FoundationNetworking
+
+/// How an upload reaches the server.
+public enum UploadProtocol: Sendable, Hashable, Codable {
+    /// What the server says that it knows, which is asked by an OPTIONS request: ``tus``, the draft, or else ``plain``.
+    case automatic
+    /// tus 1.0 (<https://tus.io/protocols/resumable-upload>). The request's URL is the one that creates uploads.
+    case tus
+    /// The IETF's draft "Resumable Uploads for HTTP", in an interop version from 3 to 8.
+    case draft(interopVersion: Int)
+    /// One PUT, or POST, with the whole. It cannot be resumed: after a failure, a pause or a kill it starts over.
+    case plain
+
+    /// The draft, in the interop version that most servers speak.
+    public static let draft = UploadProtocol.draft(interopVersion: 6)
+}
+
+/// The differences between tus and the versions of the draft: the fields of their requests.
+enum ResumableDialect: Sendable, Hashable {
+    case tus
+    case draft(Int)
+
+    /// The versions of the draft whose fields are known.
+    static let versions = 3...8
+
+    var isTus: Bool { self == .tus }
+
+    var uploadProtocol: UploadProtocol {
+        switch self {
+        case .tus: .tus
+        case .draft(let version): .draft(interopVersion: version)
+        }
+    }
+
+    func mark(_ request: inout URLRequest) {
+        switch self {
+        case .tus: request.setValue("1.0.0", forHTTPHeaderField: "Tus-Resumable")
+        case .draft(let version): request.setValue("\(version)", forHTTPHeaderField: "Upload-Draft-Interop-Version")
+        }
+    }
+
+    /// Says whether the request carries the end of the upload.
+    func setComplete(_ isComplete: Bool, _ request: inout URLRequest) {
+        guard case .draft(let version) = self else { return }
+        if version == 3 {
+            request.setValue(isComplete ? "?0" : "?1", forHTTPHeaderField: "Upload-Incomplete")
+        } else {
+            request.setValue(isComplete ? "?1" : "?0", forHTTPHeaderField: "Upload-Complete")
+        }
+    }
+
+    /// Whether the server says that the upload is complete; nil if it says nothing.
+    func isComplete(_ answer: UploadAnswer) -> Bool? {
+        answer.flag("Upload-Complete") ?? answer.flag("Upload-Incomplete").map { !$0 }
+    }
+
+    /// The media type of what is added to an upload; nil for none.
+    var partType: String? {
+        switch self {
+        case .tus: "application/offset+octet-stream"
+        case .draft(let version): version >= 6 ? "application/partial-upload" : nil
+        }
+    }
+}
+
+extension ChecksumAlgorithm {
+    /// The name in `Upload-Checksum`.
+    var tusName: String {
+        switch self {
+        case .md5: "md5"
+        case .sha1: "sha1"
+        case .sha256: "sha256"
+        case .sha512: "sha512"
+        }
+    }
+
+    /// The name in `Repr-Digest` and `Content-Digest` (RFC 9530); nil for those that must not be used.
+    var digestName: String? {
+        switch self {
+        case .md5, .sha1: nil
+        case .sha256: "sha-256"
+        case .sha512: "sha-512"
+        }
+    }
+}
