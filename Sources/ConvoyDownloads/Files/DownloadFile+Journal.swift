@@ -15,9 +15,8 @@ extension DownloadFile {
     func synchronizeIfDue() {
         let now = clock()
         let (isDue, wait) = state.withLock { state -> (Bool, UInt64?) in
-            guard hasLock, let representation = state.representation, !state.isSynchronizing, !state.isEnding else {
-                return (false, nil)
-            }
+            guard hasLock, let representation = state.representation, !state.isSynchronizing, !state.isEnding, state.isBehind
+            else { return (false, nil) }
             guard now < state.nextSynchronization else {
                 state.isSynchronizing = true
                 return (true, nil)
@@ -38,7 +37,7 @@ extension DownloadFile {
                 (state.isSynchronizing, state.nextSynchronization) = (false, end &+ pause)
             }
             // What was written meanwhile.
-            if state.withLock({ $0.written != $0.safe && $0.lossCode == nil }) { synchronizeIfDue() }
+            synchronizeIfDue()
         }
     }
 
@@ -73,12 +72,9 @@ extension DownloadFile {
     }
 
     private func timerDidFire() {
-        let lacks = state.withLock { state in
-            state.hasTimer = false
-            return state.written != state.safe
-        }
+        state.withLock { $0.hasTimer = false }
         // For the shared timer it may be too early yet.
-        if lacks { synchronizeIfDue() }
+        synchronizeIfDue()
     }
 
     /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed, and
@@ -94,8 +90,7 @@ extension DownloadFile {
         synchronizationLock.withLock { _ in
             // A descriptor of its own: the download may end meanwhile.
             let (held, written, generation) = state.withLock { state -> (Int32, ByteRanges, Int) in
-                guard hasLock, state.file.descriptor >= 0, !state.isEnding, state.representation != nil,
-                    state.written != state.safe, state.kept == nil || state.written.count > state.claimed
+                guard hasLock, state.file.descriptor >= 0, !state.isEnding, state.representation != nil, state.isBehind
                 else { return (-1, ByteRanges(), 0) }
                 return (calls.duplicate(state.file.descriptor), state.written, state.generation)
             }

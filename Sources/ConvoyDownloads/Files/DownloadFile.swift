@@ -79,6 +79,10 @@ package final class DownloadFile: @unchecked Sendable {
         /// The error of a synchronization. What it was to secure may be lost, and the system says so only once: those
         /// after it succeed.
         var lossCode: Int32?
+
+        /// Whether a synchronization would claim more than the journal does. What replaces the partial file is claimed once
+        /// it has more bytes.
+        var isBehind: Bool { written != safe && lossCode == nil && (kept == nil || written.count > claimed) }
     }
 
     let state = Locked(Condition())

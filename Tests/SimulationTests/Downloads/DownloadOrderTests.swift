@@ -11,4 +11,14 @@ import Testing
     @Test func `random orders of random scenarios keep all promises`() throws {
         try OrderTests.tryRandom(share: 4, DownloadScenario.drawn)
     }
+
+    /// A paused download of a file that has changed has fewer bytes of the new one than of the old one, which stays until
+    /// it has more.
+    @Test func `what is not to be claimed yet is not synchronized again and again`() throws {
+        var scenario = DownloadScenario(replies: [.lost, .changed], users: [[.start, .pause, .pause, .resume, .pause]])
+        (scenario.segments, scenario.isLate) = (3, true)
+        let picks = [0, 0, 0, 1, 0, 2] + [Int](repeating: 0, count: 17) + [1, 1, 1, 1, 1]
+        let (play, _) = Schedule(scenario, picks).play()
+        #expect(play.fault == nil)
+    }
 }
