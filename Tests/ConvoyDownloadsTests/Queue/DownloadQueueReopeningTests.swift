@@ -214,6 +214,22 @@ struct DownloadQueueReopeningTests {
         #expect(fixture.server.requests("/hold").count == 1)
     }
 
+    @Test func whatMayBeSentTwiceIsPausedWhileItRuns() async throws {
+        let gate = TestServer.Gate()
+        fixture.server.route("POST", "/hold", .text("late").held(by: gate))
+        let queue = try fixture.open()
+        queue.start()
+        let request = fixture.post("/hold")
+        try await queue.enqueue(request)
+        try await fixture.server.waitForRequests(count: 1)
+        try queue.pause(request.id)
+        try await queue.waitFor(.paused, of: request.id)
+        gate.open()
+        try queue.resume(request.id)
+        try await queue.waitFor(.finished, of: request.id)
+        #expect(fixture.server.requests("/hold").count == 2)
+    }
+
     @Test func aPausedQueueIsPausedInTheNextProcess() async throws {
         let queue = try fixture.open()
         try await queue.enqueue(fixture.post())

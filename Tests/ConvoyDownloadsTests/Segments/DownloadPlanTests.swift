@@ -313,6 +313,27 @@ import Testing
         #expect(rest.url == url && rest.range?.first == 50)
     }
 
+    @Test(arguments: [nil, "none", "bytes"]) func partsAreAskedOfAServerThatSaysThatItSendsThem(units: String?) throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        let fields = [("ETag", "\"1\""), ("Content-Length", "100")] + (units.map { [("Accept-Ranges", $0)] } ?? [])
+        let answer = ResponseHead(url: url, statusCode: 200, headers: fields)
+        #expect(plan.evaluate(answer, for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        #expect((more != nil) == (units == "bytes"))
+    }
+
+    /// With a checksum a source may have another file under the same tag: the checksum tells.
+    @Test(arguments: [false, true]) func theLengthOfATagIsThatOfAnAnswerWithoutOneUnlessAChecksumTells(isVerified: Bool) throws {
+        var plan = continued(parts: 1)
+        plan.isVerified = isVerified
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: nil), for: first.id) == .startsOver)
+        #expect(plan.total == (isVerified ? nil : 100))
+    }
+
     @Test func aPartHasNoMoreBytesThanItsResponseAnnounced() throws {
         var plan = DownloadPlan(sources: [url])
         let begun = plan.begin()

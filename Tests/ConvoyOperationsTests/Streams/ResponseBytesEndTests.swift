@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -42,6 +43,17 @@ import Testing
         try await waitUntil("the end") { server.statistics.openConnectionCount == 0 }
         for _ in 0..<3 { let _: String = try await manager.get("small") }
         #expect(server.statistics.totalConnectionCount == 2)
+    }
+
+    @Test func `a transfer that waits for a reader goes on when the reader is gone`() throws {
+        let pipe = ResponsePipe()
+        [UInt8](repeating: 0, count: ResponsePipe.capacity).withUnsafeBytes { pipe.write($0) }
+        let calls = Locked(0)
+        #expect(pipe.waitsForRoom { calls.withLock { $0 += 1 } })
+        #expect(calls.withLock { $0 } == 0)
+        pipe.abandon()
+        #expect(calls.withLock { $0 } == 1)
+        #expect(!pipe.waitsForRoom {})
     }
 
     @Test func `bytes that are not read are not fetched`() async throws {

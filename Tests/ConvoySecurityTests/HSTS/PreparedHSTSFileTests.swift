@@ -26,6 +26,20 @@ import Testing
         #expect(!reason.isEmpty)
     }
 
+    @Test(arguments: [(9, true), (17, false)]) func `a file of up to 16 MiB is read`(mebibytes: Int, isRead: Bool) throws {
+        let text = "a.example \"20991231 00:00:00\"\n# " + String(repeating: "x", count: mebibytes << 20)
+        try directory.write(Data(text.utf8), to: "hosts")
+        try #require(chmod(file.path, 0o600) == 0)
+        guard isRead else {
+            let error = #expect(throws: HSTSStoreError.self) { try HSTSStore(file: file) }
+            guard case .cannotRead(file.path, _) = error else {
+                return #expect(Bool(false), "\(String(describing: error))")
+            }
+            return
+        }
+        #expect(try HSTSStore(file: file).requiresTLS(forHost: "a.example"))
+    }
+
     @Test func `a file with times at the end of time is read, and changed`() throws {
         let text = "Convoy-HSTS 1\na.example \(Int64.max) \(Int64.max) s\nb.example \(Int64.max) \(Int64.max) -\n"
         try directory.write(Data(text.utf8), to: "hosts")

@@ -179,6 +179,20 @@ import Testing
         #expect(recorder.wait()?.isFinished == true)
     }
 
+    /// Which is what the time for the head is for.
+    @Test func aServerThatTakesItsTimeBeforeTheHeadHasNotStalled() throws {
+        let gate = TestServer.Gate()
+        server.route("/late", .text("late").held(by: gate))
+        let recorder = PaceRecorder()
+        start(
+            URLRequest(url: server.url("/late")), receiving: [], stall: StallLimit(bytesPerSecond: 1_000_000, duration: 0.1),
+            to: recorder)
+        try eventually("the request") { server.requests.count == 1 }
+        #expect(recorder.wait(within: 0.5) == nil)
+        gate.open()
+        #expect(recorder.wait()?.isFinished == true)
+    }
+
     @Test func theLimitOfTheProgramHoldsForTransfersThatHaveNone() throws {
         let limit = RateLimit.shared
         defer { limit.bytesPerSecond = nil }
