@@ -57,19 +57,25 @@ struct FrameReader {
     private var body: [UInt8] = []
     private var hasEnded = false
 
+    /// What ends a response.
+    enum End {
+        /// The end of its stream.
+        case stream
+        /// Also the last byte of the length that the head announces.
+        case length
+        /// Where the head announces no length, also a frame that breaks the protocol.
+        case invalidFrame
+    }
+
     /// The response; nil where it is not whole, or the frames are invalid.
-    ///
-    /// - Parameter needsEnd: whether the end of the stream has to come, though the body has the length that the head announces.
-    static func read(_ bytes: [UInt8], to method: String, needsEnd: Bool = true) -> MessageReader.Response? {
+    static func read(_ bytes: [UInt8], to method: String, until end: End = .stream) -> MessageReader.Response? {
         var (reader, position) = (FrameReader(), 0)
-        while !reader.hasEnded, let frame = Frame.first(of: bytes, from: &position) {
-            guard frame.payload.count <= 16_384, reader.take(frame, bytes, &position) else {
-                guard needsEnd else { break }
-                return nil
-            }
+        var isBroken = false
+        while !reader.hasEnded, !isBroken, let frame = Frame.first(of: bytes, from: &position) {
+            isBroken = frame.payload.count > 16_384 || !reader.take(frame, bytes, &position)
         }
-        if !needsEnd, !reader.hasEnded { reader.takeBeginning(Array(bytes[position...])) }
-        guard reader.hasEnded || !needsEnd, let head = reader.head, let status = reader.status(of: head) else { return nil }
+        if end == .length, !reader.hasEnded { reader.takeBeginning(Array(bytes[position...])) }
+        guard let head = reader.head, let status = reader.status(of: head) else { return nil }
         var response = MessageReader.Response()
         response.status = status
         response.fields = head.map { MessageReader.Field(name: $0.name, value: $0.value) }
@@ -77,8 +83,11 @@ struct FrameReader {
         let hasBody = method != "HEAD" && status != 204 && status != 304
         let length = response.values("content-length").first
         if hasBody, let length, Int(length) != reader.body.count { return nil }
-        guard reader.hasEnded || hasBody && length != nil && status >= 200 else { return nil }
-        return response
+        switch end {
+        case .stream: return reader.hasEnded ? response : nil
+        case .length: return reader.hasEnded || status >= 200 && (!hasBody || length != nil) ? response : nil
+        case .invalidFrame: return isBroken && status >= 200 && length == nil ? response : nil
+        }
     }
 
     /// A client may deliver what has come of a DATA frame before the rest.

@@ -17,7 +17,9 @@ import Testing
 
     /// Those that are run, of all.
     static func chosen<Case: ReplayedCase>(_ all: [Case], count: Int, _ random: inout SplitMix64) -> [Case] {
-        if let number = environment["CONVOY_CASE"].flatMap({ Int($0) }) { return all.filter { $0.number == number } }
+        // A number, or the first and the last of some.
+        let bounds = environment["CONVOY_CASE"]?.split(separator: "-").compactMap { Int($0) } ?? []
+        if let first = bounds.first, let last = bounds.last { return all.filter { first <= $0.number && $0.number <= last } }
         return Array(all.shuffled(using: &random).prefix(count))
     }
 
