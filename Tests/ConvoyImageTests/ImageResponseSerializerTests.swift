@@ -1,9 +1,9 @@
 #if Images
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyImage
@@ -101,7 +101,7 @@ import Testing
 }
 
 private final class LockedCount: Sendable {
-    private let count = Mutex(0)
+    private let count = Locked(0)
     func increment() { count.withLock { $0 += 1 } }
     var value: Int { count.withLock { $0 } }
 }

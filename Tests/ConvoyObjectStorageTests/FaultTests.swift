@@ -5,7 +5,6 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyObjectStorage
@@ -30,7 +29,7 @@ import Testing
         server.route(
             "PUT", "/bucket/a",
             inTurn: [errorDocument("SlowDown", status: 503).closing(), .status(200).resetBeforeHead(), Self.stored])
-        let keys = Mutex(0)
+        let keys = Locked(0)
         let provider = ObjectStorageCredentialProvider {
             let number = keys.withLock {
                 $0 += 1; return $0

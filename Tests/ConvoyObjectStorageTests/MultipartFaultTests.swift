@@ -1,8 +1,8 @@
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoyObjectStorage
@@ -18,7 +18,7 @@ import Testing
         }
 
         let server: TestServer
-        let state = Mutex(State())
+        let state = Locked(State())
         private let override: @Sendable (RecordedRequest, Uploads) -> TestServer.Response?
 
         init(_ override: @escaping @Sendable (RecordedRequest, Uploads) -> TestServer.Response? = { _, _ in nil }) throws {
@@ -148,7 +148,7 @@ import Testing
     @Test func `a part that is cut off or refused for overload is sent again`() async throws {
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
-        let failures = Mutex(0)
+        let failures = Locked(0)
         let uploads = try Uploads { request, _ in
             guard request.query?.hasPrefix("partNumber=2") == true else { return nil }
             switch failures.withLock({
@@ -267,7 +267,7 @@ import Testing
     }
 
     @Test func `whatever fails, an upload that is resumed until it succeeds stores the file`() async throws {
-        let random = Mutex(SplitMix64.printingSeed())
+        let random = Locked(SplitMix64.printingSeed())
         let directory = try TemporaryDirectory()
         let (file, data) = try source(directory)
         for _ in 0..<PropertyBudget.rounds(8) {
@@ -293,7 +293,7 @@ import Testing
             for _ in 0..<200 where upload == nil {
                 upload = try? await storage.beginUpload(of: file, key: "a")
             }
-            let latest = Mutex(try #require(upload))
+            let latest = Locked(try #require(upload))
             var isStored = false
             for _ in 0..<200 where !isStored {
                 let upload = latest.withLock { $0 }

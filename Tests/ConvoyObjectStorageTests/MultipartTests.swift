@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoyObjectStorage
@@ -52,7 +52,7 @@ import Testing
         }
         let stored = try JSONDecoder().decode(MultipartUpload.self, from: Data(contentsOf: note))
         #expect(stored.parts.map(\.number) == [1] && stored.sentSize == 5 << 20)
-        let sent = Mutex<[Int]>([])
+        let sent = Locked<[Int]>([])
         let object = try await storage.resume(stored) { upload in
             #expect(upload.sentSize == upload.parts.reduce(0) { $0 + ($1.number == 3 ? 2 << 20 + 1 : 5 << 20) })
             sent.withLock { $0.append(upload.parts.count) }

@@ -1,10 +1,10 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoySharedQueue
@@ -43,8 +43,8 @@ import Testing
         defer { database?.stop() }
         let queue = SharedQueue(
             store: try database.map { try StoreKind.postgres($0.address, schema: test.schema) } ?? test.store)
-        let meter = Mutex((now: 0, most: 0))
-        let seen = Mutex<[String: [String]]>([:])
+        let meter = Locked((now: 0, most: 0))
+        let seen = Locked<[String: [String]]>([:])
         server.route("POST", "/work") { request in
             meter.withLock { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
             defer { meter.withLock { $0.now -= 1 } }

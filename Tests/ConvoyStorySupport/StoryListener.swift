@@ -1,11 +1,11 @@
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestSupport
 import Dispatch
-import Synchronization
 
 /// A monitor that checks its events.
 public final class StoryListener: Sendable {
-    private let checker = Mutex(StoryChecker())
+    private let checker = Locked(StoryChecker())
     private let heard: HeardMonitor
 
     /// The monitor is made after what it reports to.
@@ -53,7 +53,7 @@ public final class StoryListener: Sendable {
 
 private final class WeakListener: Sendable {
     private struct Reference: @unchecked Sendable { weak var listener: StoryListener? }
-    private let reference = Mutex(Reference())
+    private let reference = Locked(Reference())
     var listener: StoryListener? { reference.withLock { $0.listener } }
     func set(_ listener: StoryListener) { reference.withLock { $0.listener = listener } }
 }

@@ -41,7 +41,7 @@ import Testing
         let workers = BlockingWorkers(limit: 1)
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
-        let most = Mutex(0)
+        let most = Locked(0)
         // Each adds the next two, so that the list is not empty until the end.
         @Sendable func add(_ left: Int) {
             let token = Token(counter)
@@ -96,7 +96,7 @@ import Testing
         let workers = BlockingWorkers(limit: 1)
         let (goOn, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         workers.perform { goOn.wait() }
-        let wasMade = Mutex(false)
+        let wasMade = Locked(false)
         let call = BlockingCall()
         workers.perform(call) { wasMade.withLock { $0 = true } }
         #expect(call.giveUp() && call.isWithdrawn && !call.isAbandoned)
@@ -122,8 +122,8 @@ import Testing
 
     /// Makes this many threads and then no more, until it is allowed to again.
     private final class Threads: Sendable {
-        let left: Mutex<Int>
-        init(_ count: Int) { left = Mutex(count) }
+        let left: Locked<Int>
+        init(_ count: Int) { left = Locked(count) }
 
         func make(_ body: @escaping @Sendable () -> Void) throws {
             let isAllowed = left.withLock { left in

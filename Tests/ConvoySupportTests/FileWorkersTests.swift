@@ -8,8 +8,8 @@ struct FileWorkersTests {
     /// What some jobs have in common.
     private final class Tally: Sendable {
         let count = Atomic<Int>(0)
-        let order = Mutex<[Int]>([])
-        let threads = Mutex<Set<UInt>>([])
+        let order = Locked<[Int]>([])
+        let threads = Locked<Set<UInt>>([])
         let group = DispatchGroup()
     }
 

@@ -1,6 +1,5 @@
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoySupport
@@ -145,7 +144,7 @@ import Testing
 
     @Test func `it stays locked while it is closed and renamed`() throws {
         var calls = FileCalls()
-        let others = Mutex<[FileWritingError.Reason?]>([])
+        let others = Locked<[FileWritingError.Reason?]>([])
         let partial = partial
         calls.rename = { from, to in
             let other = FileWriter(path: to, partialPath: partial, replaces: true)

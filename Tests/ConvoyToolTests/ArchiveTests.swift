@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoyTool
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func `what a transfer waits for is reported`() async throws {
-        let count = Mutex(0)
+        let count = Locked(0)
         bench.server.route("/late") { _ in
             let isFirst = count.withLock { count in
                 count += 1

@@ -1,6 +1,6 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoyTool
@@ -10,7 +10,7 @@ import Testing
     private func reportBackwards(_ count: Int) -> [Int] {
         let operations = (0..<count).map { _ in Operation() }
         let order = ReportOrder()
-        let reported = Mutex<[Int]>([])
+        let reported = Locked<[Int]>([])
         for number in (0..<count).reversed() {
             let after = number == 0 ? [] : [ObjectIdentifier(operations[number - 1])]
             order.finish(operations[number], after: after) { reported.withLock { $0.append(number) } }
@@ -30,7 +30,7 @@ import Testing
     @Test func `an operation with several dependencies is reported once, after the last of them`() {
         let (a, b, c) = (Operation(), Operation(), Operation())
         let order = ReportOrder()
-        let reported = Mutex<[String]>([])
+        let reported = Locked<[String]>([])
         func finish(_ operation: Operation, after: [Operation], _ name: String) {
             order.finish(operation, after: after.map { ObjectIdentifier($0) }) { reported.withLock { $0.append(name) } }
         }

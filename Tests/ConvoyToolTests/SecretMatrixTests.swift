@@ -1,9 +1,9 @@
 import Convoy
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Every name that is secret, in every way that a request can go: its value reaches the server that it is meant for, and
@@ -83,7 +83,7 @@ import Testing
 
     /// What has been written and sent on, with where.
     final class Haul: Sendable {
-        private let texts = Mutex<[(place: String, data: Data)]>([])
+        private let texts = Locked<[(place: String, data: Data)]>([])
 
         func add(_ place: String, _ text: String) { add(place, Data(text.utf8)) }
         func add(_ place: String, _ data: Data) { texts.withLock { $0.append((place, data)) } }

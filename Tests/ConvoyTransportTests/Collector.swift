@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// A delegate that records all calls, and can wait for the end.
 final class Collector: URLConnectionDelegate {
@@ -21,7 +21,7 @@ final class Collector: URLConnectionDelegate {
         var ends: [End] = []
     }
 
-    private let heard = Mutex(Heard())
+    private let heard = Locked(Heard())
     let ended = DispatchSemaphore(value: 0)
     /// What to do about a redirect; nil follows.
     private let decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)?

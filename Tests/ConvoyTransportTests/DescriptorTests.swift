@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -36,7 +36,7 @@ struct DescriptorTests {
         let request = URLRequest(url: nginx.url("small"))
         let thread = NetworkThread()
         #expect(try #require(load(request, thread: thread)).isFinished)
-        let last = Mutex<[Bool]>([])
+        let last = Locked<[Bool]>([])
         let opened = DispatchSemaphore(value: 0)
         @Sendable func note(_ claim: DescriptorClaim) {
             last.withLock { $0.append(claim.isLast) }

@@ -56,8 +56,8 @@ import Testing
         server.route("GET", "/first", .text("").status(302).header("Location", "/second"))
         let cache = ScriptedCache()
         cache.answers["/second"] = .unavailable(.notStored)
-        let head = Mutex<Int?>(0)
-        let redirected = Mutex<String?>(nil)
+        let head = Locked<Int?>(0)
+        let redirected = Locked<String?>(nil)
         let delegate = Collector(onFailure: { connection in
             let connection = connection as? URLConnection
             head.withLock { $0 = connection?.latestHead?.statusCode }
@@ -73,7 +73,7 @@ import Testing
         server.route("GET", "/first", .text("").status(302).header("Location", "http://elsewhere.test/second"))
         var configuration = ConnectionConfiguration()
         configuration.addressOverrides = ["elsewhere.test": "no address"]
-        let last = Mutex<String?>(nil)
+        let last = Locked<String?>(nil)
         let delegate = Collector(onFailure: { connection in
             let redirected = (connection as? URLConnection)?.redirected
             last.withLock { $0 = redirected?.request.url?.host }
@@ -155,7 +155,7 @@ private final class ScriptedCache: ResponseCache {
         var asked: [String] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     var answers: [String: CacheAnswer] {
         get { state.withLock { $0.answers } }

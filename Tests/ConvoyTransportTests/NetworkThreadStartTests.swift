@@ -1,8 +1,8 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import XCTest
 
 @testable import ConvoyTransport
@@ -71,7 +71,7 @@ final class NetworkThreadStartTests: XCTestCase {
     func testManyThreadsThatUseItFirstStartOne() throws {
         for _ in 0..<100 {
             let thread = NetworkThread()
-            let seen = Mutex<Set<UInt>>([])
+            let seen = Locked<Set<UInt>>([])
             let done = DispatchGroup()
             let go = DispatchSemaphore(value: 0)
             for _ in 0..<4 {

@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `an idempotent request is sent again, any number of times in the life of a program`() throws {
-        let drops = Mutex(false)
+        let drops = Locked(false)
         server.route("GET", "/flaky") { _ in
             let drop = drops.withLock { drops in
                 drops.toggle()
@@ -93,7 +93,7 @@ import Testing
     @Test func `a delegate that is called while a pause is lifted may start another transfer`() throws {
         server.route("GET", "/big", .pattern(count: 1 << 20))
         let second = Collector()
-        let phase = Mutex(0)
+        let phase = Locked(0)
         let url = server.url("/fine")
         let thread = self.thread
         let first = Collector(onData: { connection in

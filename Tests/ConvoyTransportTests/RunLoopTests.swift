@@ -33,7 +33,7 @@ import Testing
     @Test(arguments: PollerKind.allCases)
     func `blocks of many threads run once and in the order of each thread`(kind: PollerKind) throws {
         let running = try Running(kind)
-        let seen = Mutex<[Int: [Int]]>([:])
+        let seen = Locked<[Int: [Int]]>([:])
         let done = DispatchSemaphore(value: 0)
         for thread in 0..<8 {
             Thread {
@@ -53,7 +53,7 @@ import Testing
     @Test(arguments: PollerKind.allCases)
     func `a loop that was woken sleeps again`(kind: PollerKind) throws {
         let running = try Running(kind)
-        let nanoseconds = Mutex<[Int]>([])
+        let nanoseconds = Locked<[Int]>([])
         for count in 1...4 {
             running.loop.perform {
                 var time = timespec()
@@ -89,7 +89,7 @@ import Testing
     @Test(arguments: PollerKind.allCases)
     func `timers fire in the order of their deadlines`(kind: PollerKind) throws {
         let running = try Running(kind)
-        let fired = Mutex<[Int]>([])
+        let fired = Locked<[Int]>([])
         let done = DispatchSemaphore(value: 0)
         let loop = running.loop
         let order = (0..<200).map { ($0 * 37) % 200 }
@@ -165,7 +165,7 @@ import Testing
             var ends: [Int32] = [-1, -1]
             try #require(pipe(&ends) == 0)
             let (readEnd, writeEnd) = (ends[0], ends[1])
-            let calls = Mutex(0)
+            let calls = Locked(0)
             let ended = DispatchSemaphore(value: 0)
             loop.perform {
                 let reader = Reader { descriptor, _ in
@@ -189,7 +189,7 @@ import Testing
     func `a number that is not a descriptor is an error and nothing is watched`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
-        let failures = Mutex(0)
+        let failures = Locked(0)
         let done = DispatchSemaphore(value: 0)
         loop.perform {
             do {
@@ -217,7 +217,7 @@ import Testing
             return ends
         }
         defer { for end in pipes.joined() { close(end) } }
-        let heard = Mutex<Set<Int32>>([])
+        let heard = Locked<Set<Int32>>([])
         let done = DispatchSemaphore(value: 0)
         for ends in pipes { write(ends[1], "x", 1) }
         loop.perform {
@@ -244,7 +244,7 @@ import Testing
         signal(SIGUSR2) { _ in }
         let running = try Running(kind)
         let loop = running.loop
-        let identity = Mutex<pthread_t?>(nil)
+        let identity = Locked<pthread_t?>(nil)
         let ran = DispatchSemaphore(value: 0)
         loop.perform {
             identity.withLock { $0 = pthread_self() }
@@ -277,7 +277,7 @@ import Testing
             close(readEnd)
             close(writeEnd)
         }
-        let events = Mutex(0)
+        let events = Locked(0)
         let seen = DispatchSemaphore(value: 0)
         loop.perform {
             let reader = Reader { descriptor, _ in

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// What a run needs of its cases, whatever their protocol.
 protocol ReplayedCase: Sendable, CustomStringConvertible {
@@ -79,7 +79,7 @@ final class FaultRun: Sendable {
     /// How many seconds a request may be without a byte, where that is how it ends.
     private let stallTimeout: TimeInterval
     private let arrivals: @Sendable (Int) -> Arrivals
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let progress = DispatchSemaphore(value: 0)
 
     private struct State {

@@ -1,5 +1,5 @@
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// A server of HTTP/2 over TLS on 127.0.0.1 that answers with recorded frames and a fault. Each connection has a thread that
 /// blocks.
@@ -10,7 +10,7 @@ final class FrameReplayServer: Sendable {
     var port: UInt16 { connections.port }
     private let connections: ReplayConnections
     private let cases: @Sendable (Int) -> FrameCase?
-    private let arrivals = Mutex<[Int: Arrivals]>([:])
+    private let arrivals = Locked<[Int: Arrivals]>([:])
 
     init(tls: ServerTLS, cases: @escaping @Sendable (Int) -> FrameCase?) throws {
         connections = try ReplayConnections(tls: tls)

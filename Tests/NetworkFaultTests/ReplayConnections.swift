@@ -1,8 +1,8 @@
 import COpenSSL
 import CEpoll
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 
 /// The connections to a server on 127.0.0.1, each of which has a thread that blocks.
 final class ReplayConnections: Sendable {
@@ -10,7 +10,7 @@ final class ReplayConnections: Sendable {
     private let listener: Int32
     private let tls: ServerTLS?
     private let ends = DispatchGroup()
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     private struct State {
         var connections: Set<Int32> = []

@@ -1,6 +1,6 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 
 /// What the server sends in answer to a request, and what it does to the connection after that.
 struct Play: Sendable {
@@ -57,7 +57,7 @@ final class ReplayServer: Sendable {
     var port: UInt16 { connections.port }
     private let connections: ReplayConnections
     private let answering: @Sendable (Request) -> Play
-    private let arrivals = Mutex<[Int: Arrivals]>([:])
+    private let arrivals = Locked<[Int: Arrivals]>([:])
 
     init(tls: ServerTLS? = nil, answering: @escaping @Sendable (Request) -> Play) throws {
         connections = try ReplayConnections(tls: tls)

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// A server that sends a response to a request that was not made. Whoever makes the next request must not get it.
@@ -29,7 +29,7 @@ import Testing
             .filter { $0.responses.count == 1 && !$0.responses[0].endsConnection }
         #expect(all.count >= 20)
         let recordings = Array(all.shuffled(using: &random).prefix(ReplayTests.isWhole ? .max : 5))
-        let plays = Mutex<[Int: Play]>([:])
+        let plays = Locked<[Int: Play]>([:])
         let tls = isSecure ? try ServerTLS(protocols: ServerTLS.http1) : nil
         let server = try ReplayServer(tls: tls) { request in
             plays.withLock { $0[request.number] } ?? Play(bytes: [], end: .finish)

@@ -2,7 +2,6 @@ import ConvoyCache
 import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 
 /// Stores and reads responses whose bodies tell what they must be.
 struct CacheChurn {
@@ -81,10 +80,10 @@ struct CacheChurn {
 
     /// A value that is waited for.
     private final class Box<Value: Sendable>: Sendable {
-        private let value: Mutex<Value>
+        private let value: Locked<Value>
         private let isSet = DispatchSemaphore(value: 0)
 
-        init(_ value: Value) { self.value = Mutex(value) }
+        init(_ value: Value) { self.value = Locked(value) }
 
         func set(_ new: Value) {
             value.withLock { $0 = new }

@@ -39,6 +39,23 @@ import Synchronization
         #endif
     }
 
+    /// Calls `body` while the lock is held, unless another thread holds it: nil then.
+    @inlinable
+    package borrowing func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
+        _ body: (inout sending Value) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result? {
+        #if compiler(>=6.3)
+        return try mutex.withLockIfAvailable { value throws(Failure) -> sending Result in
+            _ = isHeld.load(ordering: .acquiring)
+            isHeld.store(true, ordering: .relaxed)
+            defer { isHeld.store(false, ordering: .releasing) }
+            return try body(&value)
+        }
+        #else
+        return try mutex.withLockIfAvailable(body)
+        #endif
+    }
+
     @inlinable @inline(never)
     borrowing func letHolderGoOn() {
         for round in 0..<200 where isHeld.load(ordering: .relaxed) {

@@ -1,7 +1,7 @@
 import Convoy
+import ConvoySupport
 import Dispatch
 import Foundation
-import Synchronization
 
 /// `convoy events`: prints the events of a stream as they come.
 enum EventsCommand {
@@ -65,7 +65,7 @@ final class EventPrinter: Sendable {
     private let types: Set<String>
     private let printsJSON: Bool
     private let limit: Int?
-    private let count = Mutex(0)
+    private let count = Locked(0)
 
     init(_ display: Display, types: [String], printsJSON: Bool, limit: Int?) {
         (self.display, self.types, self.printsJSON, self.limit) = (display, Set(types), printsJSON, limit)

@@ -1,7 +1,6 @@
 import Convoy
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Makes safe file names from URLs, which are untrusted.
 enum FileNames {
@@ -101,7 +100,7 @@ struct FileNameAllocator {
 
 /// Gives the files whose names servers tell different names, as ``FileNameAllocator`` does for those of URLs.
 final class ServerNames: Sendable {
-    private let names = Mutex<[String: FileNameAllocator]>([:])
+    private let names = Locked<[String: FileNameAllocator]>([:])
 
     /// Takes the place of a file that has its name from elsewhere.
     func keep(_ path: String) {

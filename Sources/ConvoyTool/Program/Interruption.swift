@@ -1,7 +1,6 @@
 import CEpoll
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Handles Ctrl-C and the other signals that end a program: cancels the running transfers, so that the program can
 /// clean up. Then it ends by the signal itself, so that a shell that runs it in a loop ends the loop.
@@ -34,7 +33,7 @@ final class Interruption: Sendable {
         var again: (@Sendable () -> Void)?
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// How the program must end; nil unless it was interrupted.
     var status: ExitStatus? { state.withLock { $0.status } }

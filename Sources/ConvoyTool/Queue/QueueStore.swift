@@ -2,7 +2,6 @@ import ConvoySharedQueue
 import ConvoySupport
 import Dispatch
 import Foundation
-import Synchronization
 
 #if Postgres
 import ConvoyPostgres
@@ -65,7 +64,7 @@ enum QueueCall {
         _ body: @escaping @Sendable () async throws -> Value
     ) throws(ToolError) -> Value {
         let isOver = DispatchSemaphore(value: 0)
-        let result = Mutex<Result<Value, any Error>?>(nil)
+        let result = Locked<Result<Value, any Error>?>(nil)
         Task {
             let ended: Result<Value, any Error>
             do { ended = .success(try await body()) } catch { ended = .failure(error) }

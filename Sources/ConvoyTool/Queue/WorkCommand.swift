@@ -92,7 +92,7 @@ enum WorkCommand {
         _ worker: SharedQueueWorker, _ board: WorkBoard, until isEmpty: (() -> Bool)?
     ) -> (any Error)? {
         let isOver = DispatchSemaphore(value: 0)
-        let failure = Mutex<(any Error)?>(nil)
+        let failure = Locked<(any Error)?>(nil)
         Interruption.shared.onInterrupt(
             {
                 worker.stop(.drained)

@@ -1,6 +1,5 @@
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// The output of the program: lines for people, lines for programs, and, on a terminal, a few changing lines at the
 /// bottom.
@@ -34,7 +33,7 @@ final class Display: Sendable {
     private let complaintsUseColour: Bool
     /// Which of standard output and standard error are terminals.
     let terminals: Set<Int32>
-    private let screen = Mutex(Screen())
+    private let screen = Locked(Screen())
 
     init(_ style: Style = Style()) {
         people = style.machineReadsOutput ? STDERR_FILENO : STDOUT_FILENO
@@ -116,16 +115,16 @@ final class Display: Sendable {
         for line in held ?? [] { write(line, to: STDERR_FILENO) }
     }
 
-    private let heldRemarks = Mutex<[String]?>(nil)
+    private let heldRemarks = Locked<[String]?>(nil)
 
     /// Writes a line for programs, on standard output.
     func emit(_ line: String) { write(line, to: STDOUT_FILENO, isFiltered: false) }
 
     /// Replaces secrets that only the command knows, in lines for people. Those for programs are made without them.
-    static let filter = Mutex<(@Sendable (String) -> String)?>(nil)
+    static let filter = Locked<(@Sendable (String) -> String)?>(nil)
 
     /// The same for a file in JSON.
-    static let archiveFilter = Mutex<(@Sendable (Data) -> Data)?>(nil)
+    static let archiveFilter = Locked<(@Sendable (Data) -> Data)?>(nil)
 
     private func write(_ text: String, to descriptor: Int32, isFiltered: Bool = true) {
         let masked = isFiltered ? Self.filter.withLock { $0 }?(text) ?? text : text
@@ -144,7 +143,7 @@ final class Display: Sendable {
 
     // MARK: Failures
 
-    private static let failed = Mutex<Set<Int32>>([])
+    private static let failed = Locked<Set<Int32>>([])
 
     /// Whether something could not be written.
     static var hasFailed: Bool { failed.withLock { !$0.isEmpty } }
@@ -234,7 +233,7 @@ final class Display: Sendable {
     // MARK: Signals
 
     /// The display that is in use.
-    private static let current = Mutex<Display?>(nil)
+    private static let current = Locked<Display?>(nil)
 
     /// How signals restore and redraw the terminal.
     static let terminal = Interruption.Terminal(

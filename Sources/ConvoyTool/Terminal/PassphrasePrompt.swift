@@ -1,6 +1,5 @@
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Asks for a passphrase or a password at the terminal, once, without showing it.
 final class PassphrasePrompt: Sendable {
@@ -52,7 +51,7 @@ enum SilentTerminal {
         let before: termios
     }
 
-    private static let session = Mutex<Session?>(nil)
+    private static let session = Locked<Session?>(nil)
 
     /// Asks a question, and makes the terminal silent. What was typed before is dropped: it was no answer.
     ///

@@ -3,7 +3,6 @@ import Convoy
 import ConvoySupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// Makes untrusted text safe for a terminal, and measures it in columns.
 ///
@@ -105,7 +104,7 @@ enum Printable {
 /// What is printed of URLs, header fields and texts: without what ``SecretClassifier`` takes for a secret, unless
 /// `--show-secrets` is given.
 enum Shown {
-    private static let showsAll = Mutex(false)
+    private static let showsAll = Locked(false)
 
     /// Whether secrets are printed as they are.
     static var secrets: Bool {

@@ -4,7 +4,6 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// Writes the body of a response to standard output, a device or a pipe. What is written cannot be taken back, so that a
 /// try that would have to start over fails.
@@ -26,7 +25,7 @@ final class DescriptorSink: BodyCounting {
         var start: BodyStart?
     }
 
-    private let receipt = Mutex(Receipt())
+    private let receipt = Locked(Receipt())
     /// nil for standard output.
     let path: String?
 

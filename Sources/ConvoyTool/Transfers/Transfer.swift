@@ -3,7 +3,6 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
@@ -41,8 +40,8 @@ final class Transfer: Sendable {
     let purpose: Purpose
     let clock = TransferClock()
     let timings = Timings()
-    private let wanted = Mutex<String?>(nil)
-    private let window = Mutex<(host: Target?, counts: Bool)>((nil, true))
+    private let wanted = Locked<String?>(nil)
+    private let window = Locked<(host: Target?, counts: Bool)>((nil, true))
     private let destination: Destination
 
     /// A request whose body goes into a sink.
@@ -276,7 +275,7 @@ final class TransferClock: OperationSupervisor {
         var ended: ContinuousClock.Instant?
     }
 
-    private let times = Mutex(Times())
+    private let times = Locked(Times())
 
     /// In seconds; 0 if the work has not begun.
     var seconds: Double {
@@ -300,7 +299,7 @@ final class TransferClock: OperationSupervisor {
 
 /// The metrics of the requests of a transfer: one for each redirect, part and try.
 final class Timings: Sendable {
-    private let times = Mutex<[TransactionMetrics]>([])
+    private let times = Locked<[TransactionMetrics]>([])
 
     var all: [TransactionMetrics] { times.withLock { $0 } }
 

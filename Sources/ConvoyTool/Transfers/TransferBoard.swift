@@ -1,6 +1,6 @@
 import Convoy
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Shows how far the running transfers are: as bars at the bottom of a terminal, which are drawn ten times per second at
 /// most, or as lines.
@@ -38,12 +38,12 @@ final class TransferBoard: Sendable {
 
     private let display: Display
     private let begun: ContinuousClock.Instant
-    private let contents: Mutex<Contents>
+    private let contents: Locked<Contents>
     private let queue = DispatchQueue(label: "convoy.display")
 
     init(display: Display, total: Int?) {
         (self.display, begun) = (display, .now)
-        contents = Mutex(Contents(total: total, meter: SpeedMeter(at: begun)))
+        contents = Locked(Contents(total: total, meter: SpeedMeter(at: begun)))
         guard display.showsProgress else { return }
         let timer = DispatchSource.makeTimerSource(queue: queue)
         let interval = display.isLive ? 0.1 : 0.5

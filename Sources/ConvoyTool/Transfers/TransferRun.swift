@@ -1,6 +1,6 @@
 import Convoy
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// What a run does next.
 enum TransferStep {
@@ -54,8 +54,8 @@ final class TransferRun: Sendable {
     /// Whether standard output is the body of a response.
     private let printsBody: Bool
     private let order = ReportOrder()
-    private let failures = Mutex<[FailureKind]>([])
-    private let skipped = Mutex(0)
+    private let failures = Locked<[FailureKind]>([])
+    private let skipped = Locked(0)
 
     init(display: Display, speed: SpeedOptions, options: Options, trace: TraceOptions) {
         (self.display, self.trace) = (display, trace)
@@ -190,7 +190,7 @@ final class ReportOrder: Sendable {
         var ready: [Waiting] = []
     }
 
-    private let reports = Mutex(PendingReports())
+    private let reports = Locked(PendingReports())
 
     /// Notes a new operation, which may have the address of one that is gone.
     func begin(_ operation: Operation) {

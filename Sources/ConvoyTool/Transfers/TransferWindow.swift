@@ -1,6 +1,5 @@
 import ConvoySupport
 import Dispatch
-import Synchronization
 
 /// Decides when the next file of a long list gets its transfer: few of them exist at a time, but no host keeps the others
 /// waiting that could be served.
@@ -99,10 +98,10 @@ struct TransferWindow<Item: Sendable>: Sendable {
 
 /// A window that the thread which makes transfers shares with their handlers.
 final class SharedTransferWindow<Item: Sendable>: Sendable {
-    private let window: Mutex<TransferWindow<Item>>
+    private let window: Locked<TransferWindow<Item>>
     private let changes = DispatchSemaphore(value: 0)
 
-    init(_ window: TransferWindow<Item>) { self.window = Mutex(window) }
+    init(_ window: TransferWindow<Item>) { self.window = Locked(window) }
 
     func with<Result: Sendable>(_ body: (inout TransferWindow<Item>) -> Result) -> Result { window.withLock { body(&$0) } }
 

@@ -3,7 +3,6 @@ import ConvoySupport
 import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// `convoy send`: one request by hand, as a manifest would send it.
 enum SendCommand {
@@ -45,7 +44,7 @@ enum SendCommand {
         let trust = settings.trust
         let timeout = try options.seconds("timeout")
         if let warning = trust.warning { display.complain(warning) }
-        let response = Mutex<WorkflowResponse?>(nil), command = Mutex<String?>(nil)
+        let response = Locked<WorkflowResponse?>(nil), command = Locked<String?>(nil)
         var run = WorkflowRun.Options()
         run.userAgent = Program.userAgent
         run.received = { received in response.withLock { $0 = received } }

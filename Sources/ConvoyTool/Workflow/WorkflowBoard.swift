@@ -1,7 +1,7 @@
 import Convoy
+import ConvoySupport
 import ConvoyWorkflow
 import Foundation
-import Synchronization
 
 /// Prints what happens in a run: a line for each request that has ended and, on a terminal, one for each that runs, and one
 /// for what waits.
@@ -22,7 +22,7 @@ final class WorkflowBoard: Sendable {
     private let row: DataRow?
     private let printsJSON: Bool
     private let printsNothing: Bool
-    private let contents = Mutex(Contents())
+    private let contents = Locked(Contents())
 
     init(_ display: Display, _ workflow: Workflow, row: DataRow?, printsJSON: Bool, printsNothing: Bool) {
         self.row = row

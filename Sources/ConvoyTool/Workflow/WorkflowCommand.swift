@@ -2,7 +2,6 @@ import Convoy
 import ConvoySupport
 import ConvoyWorkflow
 import Foundation
-import Synchronization
 
 /// `convoy run` with a manifest whose requests have names, and pass values to each other.
 enum WorkflowCommand {
@@ -142,7 +141,7 @@ enum WorkflowCommand {
             trace: try TraceOptions(options, display, count: 2))
         if let warning = trust.warning, !setting.isPreview { display.complain(warning) }
         let timeout = try options.seconds("timeout")
-        let masks = Mutex<[SecretMask]>([])
+        let masks = Locked<[SecretMask]>([])
         Display.filter.withLock { $0 = { text in masks.withLock { $0 }.reduce(text) { $1.masked($0) } } }
         Display.archiveFilter.withLock { $0 = { data in masks.withLock { $0 }.reduce(data) { $1.masked(json: $0) } } }
         defer {
@@ -245,7 +244,7 @@ enum WorkflowCommand {
     /// Runs a workflow on this thread, which is none of Swift's pool.
     static func wait(for run: WorkflowRun) -> WorkflowResult {
         let isOver = DispatchSemaphore(value: 0)
-        let result = Mutex(WorkflowResult())
+        let result = Locked(WorkflowResult())
         Interruption.shared.onInterrupt { run.cancel() }
         Task {
             let ended = await run.run()

@@ -140,7 +140,7 @@ struct ScriptedExchange: Sendable {
     static func entity(_ version: Int, seed: UInt64, size: Int) -> Data {
         var random = SplitMix64(seed: seed &+ UInt64(version) &* 0xA24B_AED4_963E_E407)
         let count = version == 2 ? 0 : version == 1 ? size + 321 : size
-        return Data((0..<count).map { _ in UInt8.random(in: 0...255, using: &random) })
+        return Data((0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) })
     }
 
     func entity(_ version: Int = 0) -> Data { Self.entity(version, seed: seed, size: size) }

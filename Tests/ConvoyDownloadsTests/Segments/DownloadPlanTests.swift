@@ -325,7 +325,8 @@ import Testing
     }
 
     /// With a checksum a source may have another file under the same tag: the checksum tells.
-    @Test(arguments: [false, true]) func theLengthOfATagIsThatOfAnAnswerWithoutOneUnlessAChecksumTells(isVerified: Bool) throws {
+    @Test(arguments: [false, true])
+    func theLengthOfATagIsThatOfAnAnswerWithoutOneUnlessAChecksumTells(isVerified: Bool) throws {
         var plan = continued(parts: 1)
         plan.isVerified = isVerified
         let begun = plan.begin()

@@ -2,7 +2,6 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -25,7 +24,7 @@ import Testing
     }
 
     private final class Bar: TransferProgressView, Sendable {
-        let fractions = Mutex<[Double?]>([])
+        let fractions = Locked<[Double?]>([])
         func setProgress(_ fraction: Double?, of transfer: TransferProgress) { fractions.withLock { $0.append(fraction) } }
         var all: [Double?] { fractions.withLock { $0 } }
     }

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// A server that asks who the client is, in whatever way a test wants, and gives up asking after so many requests: so a
@@ -19,7 +19,7 @@ final class AskingServer: Sendable {
 
     /// Not the server itself, which would keep its routes, and they it.
     private final class Counter: Sendable {
-        private let count = Mutex(0)
+        private let count = Locked(0)
         func next() -> Int {
             count.withLock {
                 $0 += 1

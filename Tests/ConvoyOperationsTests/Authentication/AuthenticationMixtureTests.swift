@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Several ways to say who the client is, and other settings, together.
@@ -135,7 +135,7 @@ import Testing
 
     @Test func `a retry policy and a challenge do not disturb each other`() async throws {
         let asking = try AskingServer()
-        let turn = Mutex(0)
+        let turn = Locked(0)
         asking.route("/") { request, _ in
             guard request.authorizations == [AskingServer.basic] else { return .asking("Basic realm=\"a\"") }
             let number = turn.withLock {
@@ -154,8 +154,8 @@ import Testing
 
 /// A stream that can only grow.
 private final class GrowingStream: OutputStream {
-    private let contents = Mutex(Data())
-    private let status = Mutex(Stream.Status.notOpen)
+    private let contents = Locked(Data())
+    private let status = Locked(Stream.Status.notOpen)
     var data: Data { contents.withLock { $0 } }
 
     required init(toMemory: ()) { super.init(toMemory: ()) }

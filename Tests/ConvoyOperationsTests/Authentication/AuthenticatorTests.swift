@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Tokens: one refresh for all, and nothing lost.
@@ -82,7 +82,7 @@ import Testing
     @Test func `a refresh that fails fails all that wait for it, with its reason`() async throws {
         struct Reason: Error {}
         let signal = Signal()
-        let calls = Mutex(0)
+        let calls = Locked(0)
         manager.authenticator = Authenticator { _ in
             calls.withLock { $0 += 1 }
             await withCheckedContinuation { continuation in
@@ -114,7 +114,7 @@ import Testing
 
     @Test func `refreshes that fail again and again are no stampede`() async throws {
         struct Reason: Error {}
-        let calls = Mutex(0)
+        let calls = Locked(0)
         manager.authenticator = Authenticator(limit: 3) { _ in
             calls.withLock { $0 += 1 }
             throw Reason()
@@ -238,7 +238,7 @@ import Testing
         let rounds = ProcessInfo.processInfo.environment["CONVOY_TOKEN_ROUNDS"].flatMap(Int.init) ?? 60
         for round in 0..<rounds {
             var random = SplitMix64(seed: UInt64(round))
-            let present = Mutex(round), made = Mutex(0)
+            let present = Locked(round), made = Locked(0)
             let fails = random.next() % 4 == 0, isSlow = random.next() % 2 == 0
             manager.authenticator = Authenticator(token: round % 3 == 0 ? nil : AccessToken("t0"), limit: 1000) { _ in
                 made.withLock { $0 += 1 }

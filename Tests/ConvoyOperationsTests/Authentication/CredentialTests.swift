@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Credentials: sent to whom they are for, when they are asked for.
@@ -136,7 +136,7 @@ import Testing
     @Test(arguments: [false, true])
     func `the handler answers, at once or later, and learns how often it was wrong`(isLate: Bool) async throws {
         let operation = operation(server.url("/private/"))
-        let failures = Mutex<[Int]>([])
+        let failures = Locked<[Int]>([])
         operation.authenticationChallengeHandler = { operation, challenge, answer in
             failures.withLock { $0.append(challenge.previousFailureCount) }
             #expect(challenge.protectionSpace.realm == "all" && challenge.failureResponse?.statusCode == 401)
@@ -210,7 +210,7 @@ import Testing
         automatic.credential = Self.ada
         _ = try? await automatic.finished()
         #expect(server.requests.last?.headers["Authorization"]?.contains("algorithm=SHA-256") == true)
-        let asked = Mutex<[AuthenticationMethod]>([])
+        let asked = Locked<[AuthenticationMethod]>([])
         let operation = operation(server.url("/many"))
         operation.authenticationChallengeHandler = { _, challenge, answer in
             asked.withLock { $0.append(challenge.protectionSpace.method) }
@@ -224,7 +224,7 @@ import Testing
         for pauses in [false, true] {
             let operation = operation(server.url("/private/"))
             let asked = Signal()
-            let answers = Mutex<[@Sendable (AuthenticationDisposition) -> Void]>([])
+            let answers = Locked<[@Sendable (AuthenticationDisposition) -> Void]>([])
             operation.authenticationChallengeHandler = { _, _, answer in
                 answers.withLock { $0.append(answer) }
                 asked.fire()

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Servers that ask again and again: every operation ends, and soon.
@@ -101,7 +101,7 @@ import Testing
             }
         }
         let operation = AskingServer.operation(asking.url("/"), credential: nil)
-        let asked = Mutex(0)
+        let asked = Locked(0)
         operation.authenticationChallengeHandler = { _, _, answer in
             asked.withLock { $0 += 1 }
             answer(.rejectProtectionSpace)

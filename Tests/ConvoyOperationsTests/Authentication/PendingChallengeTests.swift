@@ -5,7 +5,6 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -16,7 +15,7 @@ import Testing
 
     /// Keeps the answers that a handler was given.
     private final class Answers: Sendable {
-        private let all = Mutex<[Answer]>([])
+        private let all = Locked<[Answer]>([])
         var count: Int { all.withLock { $0.count } }
         subscript(_ index: Int) -> Answer { all.withLock { $0[index] } }
         var handler: URLConnectionOperation.AuthenticationChallengeHandler {
@@ -110,7 +109,7 @@ import Testing
         asking.protect("/")
         for _ in 0..<20 {
             let operation = AskingServer.operation(asking.url("/"), credential: nil)
-            let finishes = Mutex(0)
+            let finishes = Locked(0)
             operation.completionBlock = { finishes.withLock { $0 += 1 } }
             operation.authenticationChallengeHandler = { _, _, answer in
                 DispatchQueue.concurrentPerform(iterations: 8) { index in
@@ -129,7 +128,7 @@ import Testing
         let asking = try AskingServer()
         asking.route("/") { _, _ in .asking("Digest realm=\"a\", nonce=\"n\"", "Basic realm=\"b\"") }
         let operation = AskingServer.operation(asking.url("/"), credential: nil)
-        let asked = Mutex(0)
+        let asked = Locked(0)
         operation.authenticationChallengeHandler = { operation, _, answer in
             asked.withLock { $0 += 1 }
             operation.authenticationChallengeHandler = nil
@@ -165,7 +164,7 @@ import Testing
                 } else {
                     operation.authenticationChallengeHandler = { _, _, answer in answer(.useCredential(AskingServer.ada)) }
                 }
-                let count = Mutex(0), finishes = Mutex(0)
+                let count = Locked(0), finishes = Locked(0)
                 operation.completionBlock = { finishes.withLock { $0 += 1 } }
                 operation.interrupt { [weak operation] _, proceed in
                     let isNow = count.withLock {

@@ -1,12 +1,12 @@
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
-import Synchronization
 
 /// A server with a resource for bearers of the present token, and a place where the token is exchanged for another.
 final class TokenServer: Sendable {
     let server: TestServer
-    private let generation = Mutex(1)
-    private let isClosed = Mutex(false)
+    private let generation = Locked(1)
+    private let isClosed = Locked(false)
 
     init() throws {
         server = try TestServer()

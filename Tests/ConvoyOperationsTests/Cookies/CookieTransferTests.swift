@@ -1,10 +1,10 @@
 import ConvoyCookies
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -47,7 +47,7 @@ import Testing
         #expect(store.cookies.count == 180)
         // Also where each cookie is asked about, in place of the first ones only.
         store.removeAll()
-        let asked = Mutex(0)
+        let asked = Locked(0)
         store.acceptanceHandler = { _, _ in
             asked.withLock { $0 += 1 }
             return false

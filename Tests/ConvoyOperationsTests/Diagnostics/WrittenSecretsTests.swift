@@ -1,10 +1,10 @@
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -85,7 +85,7 @@ import Testing
 
     @Test func `notifications`() async throws {
         server.route("/x", .text("{}"))
-        let heard = Mutex<[String]>([])
+        let heard = Locked<[String]>([])
         let names: [Notification.Name] = [.networkingOperationDidStart, .networkingOperationDidFinish]
         let ended = Signal()
         let operation = try manager.makeOperation(.get, "x?own=s3cret")

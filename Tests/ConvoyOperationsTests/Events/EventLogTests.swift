@@ -1,8 +1,8 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -18,7 +18,7 @@ import Testing
     private func log(at level: EventLogLevel, _ path: String) async throws -> [Line] {
         let bench = try MetricsBench()
         bench.server.route("/moved") { _ in .redirect(to: "/quick?token=hidden", status: 302) }
-        let lines = Mutex<[Line]>([])
+        let lines = Locked<[Line]>([])
         let monitor = EventMonitor.logging(at: level) { level, message, metadata in
             lines.withLock { $0.append(Line(level: level, message: message, metadata: metadata)) }
         }
@@ -52,7 +52,7 @@ import Testing
         policy.initialDelay = 0.01
         bench.manager.retryPolicy = policy
         let operation = try bench.operation("busy?token=hidden")
-        let lines = Mutex<[String]>([])
+        let lines = Locked<[String]>([])
         operation.retryHandler = { _, event in lines.withLock { $0.append("\(event)") } }
         bench.manager.enqueue(operation)
         try? await operation.finished()

@@ -1,10 +1,10 @@
 import ConvoyStorySupport
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test func `a retry and its reason are reported, and the wait for it`() async throws {
-        let count = Mutex(0)
+        let count = Locked(0)
         server.route("/late") { _ in
             count.withLock { count in
                 count += 1
@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test func `a pause ends an attempt, and the resumption is another`() async throws {
-        let count = Mutex(0)
+        let count = Locked(0)
         server.route("/stalls") { _ in
             let isFirst = count.withLock { count in
                 count += 1
@@ -206,9 +206,9 @@ import Testing
     }
 
     @Test func `a slow monitor learns what it has lost`() async throws {
-        let heard = Mutex<[OperationEvent]>([])
+        let heard = Locked<[OperationEvent]>([])
         let gate = DispatchSemaphore(value: 0)
-        let isFirst = Mutex(true)
+        let isFirst = Locked(true)
         let monitor = EventMonitor(capacity: 5) { events in
             if isFirst.withLock({ first in
                 defer { first = false }; return first

@@ -1,9 +1,9 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -46,7 +46,7 @@ import Testing
 
     @Test func `each attempt has its own context, and its redirects have it too`() async throws {
         let bench = try MetricsBench()
-        let count = Mutex(0)
+        let count = Locked(0)
         bench.server.route("/there") { _ in
             count.withLock { count in
                 count += 1
@@ -54,7 +54,7 @@ import Testing
             }
         }
         let root = TraceContext.root()
-        let given = Mutex<[TraceContext]>([])
+        let given = Locked<[TraceContext]>([])
         bench.manager.traceContextProvider = { _ in
             let child = root.child()
             given.withLock { $0.append(child) }

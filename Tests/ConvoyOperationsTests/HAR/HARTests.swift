@@ -1,10 +1,10 @@
 import ConvoyCache
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `retries and a failure`() async throws {
-        let count = Mutex(0)
+        let count = Locked(0)
         server.route("/late") { _ in
             count.withLock {
                 $0 += 1; return $0 < 3

@@ -36,7 +36,7 @@ import Testing
 
     /// Actions that are held back, for a test to carry out in any order.
     private final class HeldActions: Sendable {
-        private let actions = Mutex<[@Sendable () -> Void]>([])
+        private let actions = Locked<[@Sendable () -> Void]>([])
         var count: Int { actions.withLock { $0.count } }
         func add(_ action: @escaping @Sendable () -> Void) { actions.withLock { $0.append(action) } }
         /// Carries one out; false if there is none.
@@ -159,5 +159,5 @@ import Testing
             ])
     }
 
-    private final class Seen: Sendable { let changes = Mutex<[[OperationState]]>([]) }
+    private final class Seen: Sendable { let changes = Locked<[[OperationState]]>([]) }
 }

@@ -1,11 +1,11 @@
 import ConvoyCache
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -45,7 +45,7 @@ import Testing
 
     @Test func `they are there when the handlers run, and for dependents`() async throws {
         let first = try bench.operation("quick"), second = try bench.operation("quick")
-        let seen = Mutex<[Int?]>([])
+        let seen = Locked<[Int?]>([])
         first.setCompletionHandler(
             success: { operation, _ in seen.withLock { $0.append(operation.metrics?.transactions.count) } },
             failure: { _, _ in })

@@ -2,7 +2,6 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -18,7 +17,7 @@ import Testing
     }
 
     private final class Log: Sendable {
-        let entries = Mutex<[String]>([])
+        let entries = Locked<[String]>([])
         let completed = Signal()
         func add(_ entry: String) { entries.withLock { $0.append(entry) } }
         var all: [String] { entries.withLock { $0 } }

@@ -4,7 +4,6 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -186,7 +185,7 @@ import Testing
             if round % 2 == 0 { first.prepare = { _ in throw Refusal() } }
             queue.addOperation(first)
             let left = Signal()
-            let counted = Mutex(-1)
+            let counted = Locked(-1)
             first.whenDelivered {
                 counted.withLock { $0 = queue.queuedOperationCount }
                 left.fire()
@@ -201,7 +200,7 @@ import Testing
     @Test func `a handler may release the last reference to its operation`() throws {
         for round in 0..<300 {
             let record = Record(expecting: 1)
-            let held = Mutex<HTTPRequestOperation?>(nil)
+            let held = Locked<HTTPRequestOperation?>(nil)
             weak var left: HTTPRequestOperation?
             do {
                 let first = operation(0, noting: record)

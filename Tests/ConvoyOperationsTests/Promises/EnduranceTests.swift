@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
@@ -94,7 +95,7 @@ final class EnduranceTests: XCTestCase {
 
     /// The thread of the test above, with connections that end with it.
     private enum NetworkThreadBox {
-        static let box = Mutex<(any Transport)?>(nil)
+        static let box = Locked<(any Transport)?>(nil)
         static var thread: any Transport {
             box.withLock { box in
                 let thread = box ?? NetworkThread()

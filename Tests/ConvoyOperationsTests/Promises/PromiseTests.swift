@@ -4,7 +4,6 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -161,7 +160,7 @@ import Testing
         for _ in 0..<200 {
             let first = Probe(server.url("/json"))
             first.operation.responseSerializer = JSONResponseSerializer()
-            let seen = Mutex<String?>(nil)
+            let seen = Locked<String?>(nil)
             let done = Signal()
             let dependent = BlockOperation { [operation = first.operation] in
                 seen.withLock { $0 = (operation.responseObject as? [String: Any])?["token"] as? String }

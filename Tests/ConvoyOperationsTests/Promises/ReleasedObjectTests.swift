@@ -1,6 +1,7 @@
 import ConvoyCache
 import ConvoyCookies
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -203,7 +204,7 @@ import Testing
     @Test func `the error of an authenticator's last refresh`() async throws {
         struct Failure: Error { let guest: Guest }
         let visits = Atomic(0)
-        let present = Mutex<Authenticator?>(nil)
+        let present = Locked<Authenticator?>(nil)
         let authenticator = Authenticator { _ in
             throw Failure(
                 guest: Guest {

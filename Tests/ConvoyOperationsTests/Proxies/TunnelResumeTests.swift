@@ -1,10 +1,10 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import XCTest
 
 @testable import ConvoyOperations
@@ -44,7 +44,7 @@ final class TunnelResumeTests: XCTestCase {
     /// Runs it, pauses it when more than half of the body is there and the proxy lets no more through, and resumes it.
     private func run(_ probe: Probe, on thread: NetworkThread, pausingBehind proxy: ConnectProxy) throws -> [String] {
         proxy.hold(afterBytes: Self.size * 3 / 4)
-        let isFirst = Mutex(true)
+        let isFirst = Locked(true)
         probe.operation.downloadProgressHandler = { [operation = probe.operation] _, total, _ in
             guard total > Self.size / 2, isFirst.withLock({ $0.take() }) else { return }
             operation.pause()

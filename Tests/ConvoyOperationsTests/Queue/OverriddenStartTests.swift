@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
@@ -119,7 +120,7 @@ struct OverriddenStartTests {
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         let door = Door()
         /// Whether the door was not opened in time.
-        let wasForgotten = Mutex(false)
+        let wasForgotten = Locked(false)
 
         override func start() {
             super.start()

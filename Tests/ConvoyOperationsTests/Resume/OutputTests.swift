@@ -1,9 +1,9 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -252,7 +252,7 @@ import Testing
         let stream = SlowOutputStream()
         let probe = Probe(server.url("/file"), output: stream)
         let paused = Signal()
-        let isFirst = Mutex(true)
+        let isFirst = Locked(true)
         probe.operation.downloadProgressHandler = { [operation = probe.operation] _, _, _ in
             guard
                 isFirst.withLock({ first in
@@ -332,7 +332,7 @@ private final class SlowOutputStream: OutputStream, RewindableOutputStream {
         var status = Stream.Status.notOpen
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init() { super.init(toMemory: ()) }
     required init(toMemory: ()) { super.init(toMemory: ()) }
@@ -380,7 +380,7 @@ private final class SlowOutputStream: OutputStream, RewindableOutputStream {
 
 /// A user's operation that records the thread on which it is started.
 private final class WatchedOperation: HTTPRequestOperation, @unchecked Sendable {
-    let thread = Mutex("")
+    let thread = Locked("")
 
     override func start() {
         let name = Thread.current.name ?? ""
@@ -391,7 +391,7 @@ private final class WatchedOperation: HTTPRequestOperation, @unchecked Sendable 
 
 /// A user's serializer that records the thread on which it is called.
 private struct WatchedSerializer: HTTPResponseSerialization {
-    static let threads = Mutex<Set<String>>([])
+    static let threads = Locked<Set<String>>([])
 
     private static func note() {
         let thread = Thread.current.name ?? ""

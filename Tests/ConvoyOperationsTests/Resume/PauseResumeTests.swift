@@ -3,7 +3,6 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyOperations
@@ -193,8 +192,8 @@ import Testing
 }
 
 private final class Offsets: Sendable {
-    private let offsets: Mutex<[Int64]>
-    init(_ offsets: [Int64]) { self.offsets = Mutex(offsets) }
+    private let offsets: Locked<[Int64]>
+    init(_ offsets: [Int64]) { self.offsets = Locked(offsets) }
 
     /// Whether the next offset has been reached; then those up to it are done with.
     func passes(_ total: Int64) -> Bool {

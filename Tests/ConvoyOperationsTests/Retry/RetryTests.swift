@@ -299,7 +299,7 @@ import Testing
     }
 
     @Test func `an outage sees a handful of requests and then everything succeeds`() throws {
-        let began = Mutex<Date?>(nil)
+        let began = Locked<Date?>(nil)
         server.route("GET", "/x") { request in
             let first = began.withLock { first in
                 let date = first ?? request.arrivedAt

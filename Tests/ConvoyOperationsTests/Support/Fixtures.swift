@@ -4,7 +4,6 @@ import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// A queue for completion handlers, so that no test needs the main queue.
@@ -13,7 +12,7 @@ let testQueue = DispatchQueue(label: "Convoy.Tests")
 /// An operation whose handlers run on a queue of the tests and record their calls.
 final class Probe: Sendable {
     let operation: HTTPRequestOperation
-    private let log = Mutex<[String]>([])
+    private let log = Locked<[String]>([])
     private let done = DispatchSemaphore(value: 0)
 
     init(
@@ -73,7 +72,7 @@ extension URLConnectionOperation {
 extension HTTPRequestOperation {
     /// Calls back once when the first bytes of the body have arrived.
     func onFirstBytes(_ body: @escaping @Sendable () -> Void) {
-        let isFirst = Mutex(true)
+        let isFirst = Locked(true)
         downloadProgressHandler = { _, _, _ in
             if isFirst.withLock({ first in
                 defer { first = false }

@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 @testable import ConvoyOperations
 
@@ -20,10 +20,10 @@ final class SimulatedTransport: Transport, Sendable {
         var announcesLength = true
     }
 
-    let state = Mutex(State())
-    let resource: Mutex<Resource>
+    let state = Locked(State())
+    let resource: Locked<Resource>
 
-    init(_ resource: Resource) { self.resource = Mutex(resource) }
+    init(_ resource: Resource) { self.resource = Locked(resource) }
 
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate

@@ -1,9 +1,9 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Redirects and cookies of a server that is not ours.
@@ -29,7 +29,7 @@ import Testing
     @Test func `each redirect can be seen and the last refused`() async throws {
         let operation = try manager.makeOperation(.get, "relative-redirect/3")
         operation.responseSerializer = HTTPResponseSerializer()
-        let seen = Mutex<[String]>([])
+        let seen = Locked<[String]>([])
         operation.redirectHandler = { _, request, response in
             let count = seen.withLock { seen in
                 seen.append("\(response?.statusCode ?? 0) \(request.url?.path ?? "")")

@@ -1,9 +1,9 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Slow responses, and parts of responses.
@@ -104,7 +104,7 @@ import Testing
         let size = 102_400
         let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")
         operation.responseSerializer = HTTPResponseSerializer()
-        let pauses = Mutex(0)
+        let pauses = Locked(0)
         operation.downloadProgressHandler = { [unowned operation] _, total, _ in
             guard total > 10_240, total < size,
                 pauses.withLock({

@@ -1,8 +1,8 @@
-import Synchronization
+import ConvoySupport
 
 /// The last values that a progress handler received.
 final class LastProgress: Sendable {
-    private let state = Mutex<(total: Int64, expected: Int64?)>((0, nil))
+    private let state = Locked<(total: Int64, expected: Int64?)>((0, nil))
 
     func set(_ total: Int64, _ expected: Int64?) { state.withLock { $0 = (total, expected) } }
     var total: Int64 { state.withLock { $0.total } }

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySession
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// What both managers have of their own: a base URL, and copies.
@@ -102,7 +102,7 @@ import Testing
         session.settings = RequestSettings()
         #expect(session.postsNotifications)
         let port = Int(server.port)
-        let posted = Mutex<[URLConnectionOperation]>([])
+        let posted = Locked<[URLConnectionOperation]>([])
         let observer = NotificationCenter.default.addObserver(
             forName: .networkingOperationDidFinish, object: nil, queue: nil
         ) { note in

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Dependencies, batches and awaiting over the operations of both managers.
@@ -38,7 +38,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `what a verb has begun may be a dependency too`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
-            let order = Mutex<[String]>([])
+            let order = Locked<[String]>([])
             let gate = TestServer.Gate()
             server.route("/held", .json(text: "{}").heldBody(by: gate, afterBytes: 1))
             let first = api.get("held", success: { _, _ in order.withLock { $0.append("first") } })
@@ -58,7 +58,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `a chain ends in its order, and its handlers run in it`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
-        let order = Mutex<[Int]>([])
+        let order = Locked<[Int]>([])
         var chain: [HTTPRequestOperation] = []
         for number in 0..<50 {
             let operation = try api.makeOperation(.get, number % 3 == 0 ? "missing" : "echo")
@@ -104,7 +104,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `a batch completes once, after the handlers of all its members`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
-        let notes = Mutex<[String]>([])
+        let notes = Locked<[String]>([])
         let note: @Sendable (String) -> Void = { text in notes.withLock { $0.append(text) } }
         let members = try ["echo", "missing", "silent"].map { path in
             let operation = try api.makeOperation(.get, path)
@@ -131,7 +131,7 @@ import Testing
     func `a batch that is awaited has all its members, also what has failed`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
         let members = try (0..<20).map { try api.makeOperation(.get, $0 % 4 == 0 ? "missing" : "echo") }
-        let counts = Mutex<[Int]>([])
+        let counts = Locked<[Int]>([])
         let ended = try await api.enqueueBatch(of: members) { done, _ in counts.withLock { $0.append(done) } }
         #expect(ended == members && ended.filter { $0.error == nil }.count == 15)
         #expect(counts.withLock { $0 } == Array(1...20))

@@ -1,11 +1,11 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// When and how often the handlers of both managers run.
@@ -25,7 +25,7 @@ import Testing
 
     /// Texts in the order in which they came.
     private final class Notes: Sendable {
-        private let texts = Mutex<[String]>([])
+        private let texts = Locked<[String]>([])
         func add(_ text: String) { texts.withLock { $0.append(text) } }
         var all: [String] { texts.withLock { $0 } }
     }
@@ -33,7 +33,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `the handlers get the request that the verb has returned`(kind: ManagerKind) async throws {
         func check<Manager: HTTPManager>(_ api: Manager) async {
-            let given = Mutex<[ObjectIdentifier]>([])
+            let given = Locked<[ObjectIdentifier]>([])
             let note: @Sendable (Manager.Request) -> Void = { request in
                 given.withLock { $0.append(ObjectIdentifier(request)) }
             }
@@ -163,8 +163,8 @@ import Testing
     func `progress is reported up to the last byte, in both directions`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             api.responseSerializer = HTTPResponseSerializer()
-            let received = Mutex<[Int64]>([])
-            let sent = Mutex<[Int64]>([])
+            let received = Locked<[Int64]>([])
+            let sent = Locked<[Int64]>([])
             let down: TransferProgress.Handler = { progress in received.withLock { $0.append(progress.bytesReceived) } }
             let up: TransferProgress.Handler = { progress in sent.withLock { $0.append(progress.bytesSent) } }
             let body = Data(count: 300_000)

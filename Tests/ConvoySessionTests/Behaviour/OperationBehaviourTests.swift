@@ -6,7 +6,6 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Operations that either manager makes first, and enqueues later.
@@ -31,7 +30,7 @@ import Testing
     func `every verb takes a tree of parameters, with handlers`(kind: ManagerKind) async throws {
         func check(_ api: some HTTPManager) async throws {
             let parameters: ParameterValue = ["a": "b c"]
-            let calls = Mutex(0)
+            let calls = Locked(0)
             let requests = [
                 api.get("echo", parameters: parameters, success: { _, _ in calls.withLock { $0 += 1 } }),
                 api.head("echo", parameters: parameters, success: { _ in calls.withLock { $0 += 1 } }),
@@ -105,7 +104,7 @@ import Testing
         let operation = try api.makeOperation(.get, "data")
         operation.responseSerializer = HTTPResponseSerializer()
         let progress = operation.progress
-        let totals = Mutex<(sum: Int64, last: Int64, expected: Int64?)>((0, 0, nil))
+        let totals = Locked<(sum: Int64, last: Int64, expected: Int64?)>((0, 0, nil))
         operation.downloadProgressHandler = { bytes, total, expected in
             totals.withLock { $0 = ($0.sum + bytes, total, expected) }
         }

@@ -1,9 +1,9 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// What has become of a request, in whatever form it was written.
 struct Outcome: Sendable {
@@ -101,7 +101,7 @@ extension HTTPManager {
 
 /// The handlers that were called.
 private final class HandlerCalls: Sendable {
-    private let calls = Mutex<[String]>([])
+    private let calls = Locked<[String]>([])
 
     var all: [String] { calls.withLock { $0 } }
 

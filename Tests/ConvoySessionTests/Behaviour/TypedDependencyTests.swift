@@ -1,6 +1,7 @@
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySession
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -228,7 +229,7 @@ import Testing
     @Test(arguments: ManagerKind.allCases)
     func `the handler gets the value, and a request that cannot be made fails`(kind: ManagerKind) async throws {
         let api = kind.make(server.url)
-        let outcomes = Mutex<[String]>([])
+        let outcomes = Locked<[String]>([])
         let login = api.operation(.get, "login", as: Login.self)
         let bad = api.operation(.get, "http://[", as: Login.self)
         for operation in [login, bad] {

@@ -1,11 +1,11 @@
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoySession
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// Download tasks: where their files go, and what they leave.
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func `the file goes where its destination says`() async throws {
-        let asked = Mutex<[String]>([])
+        let asked = Locked<[String]>([])
         let place = fixture.file("done.bin")
         let task = manager.downloadTask(
             with: fixture.request("/file"),

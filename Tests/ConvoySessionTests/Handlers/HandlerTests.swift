@@ -1,11 +1,11 @@
 import ConvoyCache
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoySession
@@ -89,7 +89,7 @@ import Testing
     func `a task that was suspended before the decision asks anew`(path: String) async throws {
         fixture.server.route("/empty", .status(204))
         let (asked, decided) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let count = Mutex(0)
+        let count = Locked(0)
         manager.dataTaskDidReceiveResponseHandler = { _, _ in
             count.withLock { $0 += 1 }
             asked.signal()
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test func `data is reported as it comes, and is there in the end`() async throws {
-        let data = Mutex(Data())
+        let data = Locked(Data())
         manager.dataTaskDidReceiveDataHandler = { _, bytes in data.withLock { $0.append(bytes) } }
         fixture.server.route("/large", .pattern(count: 5_000_000))
         let task = await run("/large")
@@ -128,7 +128,7 @@ import Testing
 
     @Test func `a slow data handler slows the sender down`() async throws {
         let go = DispatchSemaphore(value: 0)
-        let taken = Mutex(0)
+        let taken = Locked(0)
         manager.dataTaskDidReceiveDataHandler = { _, bytes in
             guard bytes.count > 5 else { return }
             if taken.withLock({ $0 }) == 0 { go.wait() }
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test func `sent bytes are reported`() async throws {
-        let total = Mutex<[Int64]>([])
+        let total = Locked<[Int64]>([])
         manager.taskDidSendBodyDataHandler = { _, _, sent, expected in total.withLock { $0 += [sent, expected] } }
         let task = manager.uploadTask(with: fixture.request("/echo"), from: Data(count: 200_000))
         task.resume()

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySession
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// The metrics of tasks.
@@ -14,7 +14,7 @@ import Testing
         fixture.server.route("/text", .text("hello"))
         fixture.server.route("/there", .redirect(to: "/text"))
         let plain = fixture.manager.dataTask(with: fixture.request("/there"))
-        let told = Mutex<OperationMetrics?>(nil)
+        let told = Locked<OperationMetrics?>(nil)
         fixture.manager.taskDidFinishCollectingMetricsHandler = { task, metrics in
             fixture.note("metrics")
             told.withLock { $0 = metrics }

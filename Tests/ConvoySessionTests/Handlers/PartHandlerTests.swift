@@ -6,7 +6,6 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoySession
@@ -33,7 +32,7 @@ import Testing
     }
 
     @Test func `the redirect of a download is decided by the session's handler, which knows the task`() async throws {
-        let tasks = Mutex<[Int]>([])
+        let tasks = Locked<[Int]>([])
         manager.taskWillPerformHTTPRedirectionHandler = { [fixture] task, response, request in
             tasks.withLock { $0.append(task.taskIdentifier) }
             var request = request
@@ -52,7 +51,7 @@ import Testing
                 ? .status(401).header("WWW-Authenticate", "Basic realm=\"files\"")
                 : TestServer.Response(status: 200, body: .data(file))
         }
-        let realms = Mutex<[String?]>([])
+        let realms = Locked<[String?]>([])
         manager.taskDidReceiveAuthenticationChallengeHandler = { task, challenge, answer in
             realms.withLock { $0.append(challenge.protectionSpace.realm) }
             answer(.useCredential(URLCredential(user: "ada", password: "secret", persistence: .none)))
@@ -77,7 +76,7 @@ import Testing
             #expect(fixture.server.requests(path).count == count)
         }
         try await run("/shared", expecting: 1)
-        let heard = Mutex(Data())
+        let heard = Locked(Data())
         manager.dataTaskDidReceiveDataHandler = { _, data in heard.withLock { $0 += data } }
         try await run("/heard", expecting: 2)
         fixture.settle()
@@ -87,7 +86,7 @@ import Testing
     @Test(.enabled(if: NTLMServer.isInstalled, Comment(rawValue: NTLMServer.installHint)))
     func `who authenticates a connection is asked of the session's handler`() async throws {
         let server = try NTLMServer()
-        let asked = Mutex<[String]>([])
+        let asked = Locked<[String]>([])
         manager.sessionDidReceiveAuthenticationChallengeHandler = { challenge, answer in
             asked.withLock { $0.append("session \(challenge.protectionSpace.method)") }
             answer(

@@ -1,10 +1,10 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoySession
@@ -13,8 +13,8 @@ import Testing
 @Suite(.serialized) struct InvalidationTests {
     /// What the tasks of a session have reported.
     private final class Ends: Sendable {
-        let completions = Mutex<[Int: Int]>([:])
-        let invalidations = Mutex(0)
+        let completions = Locked<[Int: Int]>([:])
+        let invalidations = Locked(0)
 
         func complete(_ number: Int) { completions.withLock { $0[number, default: 0] += 1 } }
     }

@@ -6,7 +6,6 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoySession
@@ -15,8 +14,8 @@ import Testing
 @Suite(.serialized) struct TaskStormTests {
     /// What has become of a task: how often its handler was called, and with what.
     private final class Outcome: Sendable {
-        let calls = Mutex(0)
-        let isRight = Mutex<Bool?>(nil)
+        let calls = Locked(0)
+        let isRight = Locked<Bool?>(nil)
     }
 
     private static let length = 40_000

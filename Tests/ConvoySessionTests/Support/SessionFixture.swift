@@ -1,11 +1,11 @@
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySession
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// A server, a directory for files, and a manager whose handlers need no main queue.
 final class SessionFixture: Sendable {
@@ -13,7 +13,7 @@ final class SessionFixture: Sendable {
     let directory: TemporaryDirectory
     let manager: HTTPSessionManager
     /// What handlers have noted, in order.
-    let log = Mutex<[String]>([])
+    let log = Locked<[String]>([])
 
     init(_ configure: (inout SessionConfiguration) -> Void = { _ in }) throws {
         server = try TestServer()

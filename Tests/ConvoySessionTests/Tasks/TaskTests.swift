@@ -1,9 +1,9 @@
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoySession
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test func `a task that was never resumed is cancelled and ends, once`() async throws {
-        let calls = Mutex(0)
+        let calls = Locked(0)
         let task = manager.dataTask(with: fixture.request("/text")) { _, _, error in
             #expect((error as? URLError)?.code == .cancelled)
             calls.withLock { $0 += 1 }
@@ -136,8 +136,8 @@ import Testing
     }
 
     @Test func `progress is reported in both directions`() async throws {
-        let sent = Mutex<Int64>(0)
-        let received = Mutex<Int64>(0)
+        let sent = Locked<Int64>(0)
+        let received = Locked<Int64>(0)
         let task = manager.dataTask(
             with: fixture.request("/text"),
             downloadProgress: { progress in received.withLock { $0 = progress.bytesReceived } }, completionHandler: nil)

@@ -1,6 +1,6 @@
 import CEpoll
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// A program that runs beside the tests until it is stopped.
 ///
@@ -19,7 +19,7 @@ public final class ChildProcess: Sendable {
         var status: Int32?
         var isReleased = false
     }
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// Starts a program.
     ///

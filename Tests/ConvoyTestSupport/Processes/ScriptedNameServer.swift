@@ -1,5 +1,5 @@
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// A name server that answers as a test tells it to, on port 53 of 127.0.0.1.
 ///
@@ -9,7 +9,7 @@ public final class ScriptedNameServer: Sendable {
     /// The addresses that the name has this time: `count` is how many queries for this name and kind came before.
     public typealias Script = @Sendable (_ name: String, _ isIPv6: Bool, _ count: Int) -> [String]
 
-    private let counts = Mutex<[String: Int]>([:])
+    private let counts = Locked<[String: Int]>([:])
     private let script: Script
 
     /// Brings the loopback interface up and begins to answer. It does so until the process ends.

@@ -1,12 +1,12 @@
 import CEpoll
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// A name server that never answers, and a mount and a network namespace for one child process, in which it is the only
 /// name server (namespaces(7)).
 public final class SilentNameServer: Sendable {
     private let descriptor: Int32
-    private let count = Mutex(0)
+    private let count = Locked(0)
 
     // MARK: Outside
 

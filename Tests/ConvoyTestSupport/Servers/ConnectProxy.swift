@@ -1,6 +1,6 @@
 import CEpoll
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as a test tells it to, right or wrong.
 ///
@@ -39,7 +39,7 @@ public final class ConnectProxy: Sendable {
     /// "http://127.0.0.1:PORT", as the variable `https_proxy` takes it.
     public let address: String
     private let listener: Int32
-    private let state: Mutex<State>
+    private let state: Locked<State>
     private let threads = DispatchGroup()
 
     /// Starts it. It accepts connections when this returns.
@@ -48,7 +48,7 @@ public final class ConnectProxy: Sendable {
     public init(_ behaviours: Behaviour...) throws {
         (listener, port) = try LoopbackPort.listener()
         address = "http://127.0.0.1:\(port)"
-        state = Mutex(State(behaviours: behaviours))
+        state = Locked(State(behaviours: behaviours))
         threads.enter()
         let (listener, group) = (listener, threads)
         let thread = Thread { [weak self] in

@@ -1,6 +1,6 @@
 import CEpoll
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Passes connections on to another port of 127.0.0.1 until it is frozen: then bytes, new connections and their ends stay
 /// where they are, as on a network that is cut, until it thaws. The maker of a relay must stop it.
@@ -8,7 +8,7 @@ public final class FreezableRelay: Sendable {
     /// The port.
     public let port: UInt16
     private let listener: Int32
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     private struct State {
         var isFrozen = false

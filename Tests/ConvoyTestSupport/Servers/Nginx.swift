@@ -1,5 +1,5 @@
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Debian's nginx on free loopback ports, with a configuration and a directory of its own.
 ///
@@ -36,7 +36,7 @@ public final class Nginx: Sendable {
     public let hasDAV: Bool
     /// The program that runs, or ran last.
     public var process: ChildProcess { current.withLock { $0 } }
-    private let current: Mutex<ChildProcess>
+    private let current: Locked<ChildProcess>
     private let path: String
     private let token: String
     private let directory: TemporaryDirectory
@@ -80,7 +80,7 @@ public final class Nginx: Sendable {
             try? FileManager.default.removeItem(at: error)
             let process = try Self.start(path, in: directory)
             if Self.isReady(process, port: ports.0, token: token, error: error) {
-                current = Mutex(process)
+                current = Locked(process)
                 self.token = token
                 (port, securePort) = ports
                 url = try Self.url("http://127.0.0.1:\(ports.0)")

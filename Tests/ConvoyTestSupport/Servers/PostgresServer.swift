@@ -1,5 +1,5 @@
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Debian's PostgreSQL on a free loopback port, with a folder of its own and no password.
 ///
@@ -11,7 +11,7 @@ public final class PostgresServer: Sendable {
     public var address: String { "postgresql://convoy@127.0.0.1:\(port)/postgres" }
     private let directory: TemporaryDirectory
     private let programs: String
-    private let current: Mutex<ChildProcess?>
+    private let current: Locked<ChildProcess?>
 
     /// Where the programs are; nil if they are not installed.
     private static let programs: String? = {
@@ -58,7 +58,7 @@ public final class PostgresServer: Sendable {
             """
         let file = try directory.write(Data(settings.utf8), to: "settings.conf")
         chmod(file.path, 0o644)
-        current = Mutex(nil)
+        current = Locked(nil)
         try start()
     }
 

@@ -1,6 +1,6 @@
 import CEpoll
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Passes connections on to another port of 127.0.0.1, and makes their clients wait before: for the connection itself, or
 /// for the first byte that comes back.
@@ -19,7 +19,7 @@ public final class SlowRelay: Sendable {
     public let port: UInt16
     private let listener: Int32
     private let threads = DispatchGroup()
-    private let open = Mutex<Set<Int32>>([])
+    private let open = Locked<Set<Int32>>([])
 
     /// Starts it. Clients can begin to connect when this returns.
     ///

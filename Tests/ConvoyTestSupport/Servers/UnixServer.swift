@@ -1,14 +1,14 @@
 import CEpoll
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// A server on a Unix socket that answers each request with its own head, and keeps the connection open.
 public final class UnixServer: Sendable {
     private let listener: Int32
-    private let heads = Mutex<[String]>([])
-    private let accepts = Mutex(0)
+    private let heads = Locked<[String]>([])
+    private let accepts = Locked(0)
     private let threads = DispatchGroup()
-    private let open = Mutex<Set<Int32>>([])
+    private let open = Locked<Set<Int32>>([])
 
     /// Starts it. It accepts connections when this returns.
     ///

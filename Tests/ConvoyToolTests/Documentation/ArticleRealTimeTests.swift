@@ -1,8 +1,8 @@
 import Convoy
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 /// What the code of the article about real time does.
@@ -40,7 +40,7 @@ import Testing
         server.route("GET", "/order", .json(["id": 1]))
         let login = try manager.makeOperation(.get, "login"), order = try manager.makeOperation(.get, "order")
         manager.enqueue(login)
-        let heard = Mutex<[String]>([])
+        let heard = Locked<[String]>([])
         @Sendable func show(_ text: String) { heard.withLock { $0.append(text) } }
         // Article: RealTime
         let source = try manager.makeEventSource("prices")
@@ -80,7 +80,7 @@ import Testing
             "event: put\nid: 1\ndata: {\"title\": \"Draft\"}\n\n"
             + "event: patch\nid: 2\ndata: [{\"op\": \"replace\", \"path\": \"/title\", \"value\": \"Final\"}]\n\n"
         serve(events, at: "/documents/7")
-        let heard = Mutex<[String]>([])
+        let heard = Locked<[String]>([])
         func show(_ text: String) { heard.withLock { $0.append(text) } }
         // Article: RealTime
         let subscription = manager.subscribe("documents/7", method: .get, as: Document.self)

@@ -1,9 +1,9 @@
 import Convoy
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// What the code of the articles about streams and about watching operations does.
@@ -49,7 +49,7 @@ import Testing
     }
 
     private final class View: TransferProgressView, Sendable {
-        let shown = Mutex<[Double?]>([])
+        let shown = Locked<[Double?]>([])
         func setProgress(_ fraction: Double?, of transfer: TransferProgress) { shown.withLock { $0.append(fraction) } }
     }
 

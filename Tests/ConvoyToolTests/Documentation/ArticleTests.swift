@@ -1,9 +1,9 @@
 import Convoy
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 /// The code in the articles is the code that is compiled and run here.
@@ -93,7 +93,7 @@ import Testing
     }
 
     private final class States: Sendable {
-        let list = Mutex<[String]>([])
+        let list = Locked<[String]>([])
     }
 
     @Test func `a request waits for another, and uses what it brings`() async throws {

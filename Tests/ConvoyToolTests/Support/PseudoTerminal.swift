@@ -1,6 +1,6 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 /// A terminal at which a test sits: it reads what is on the screen, and types.
@@ -10,7 +10,7 @@ final class PseudoTerminal: Sendable {
     private let screen: Int32
     /// Held open, so that the screen stays readable while no program has the terminal open.
     private let program: Int32
-    private let shown = Mutex<[UInt8]>([])
+    private let shown = Locked<[UInt8]>([])
 
     init() throws {
         var (screen, program): (Int32, Int32) = (-1, -1)

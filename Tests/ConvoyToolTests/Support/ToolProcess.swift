@@ -1,6 +1,6 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 /// The program `convoy` as a child process, as a user runs it.
@@ -193,7 +193,7 @@ private final class Ending: Sendable {
         case over(Int32)
     }
 
-    private let state = Mutex(State.running)
+    private let state = Locked(State.running)
 
     func end(_ status: Int32) {
         let waiter: CheckedContinuation<Int32, Never>? = state.withLock { state in

@@ -1,13 +1,13 @@
 import CEpoll
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 
 /// A server on all addresses of this machine that answers with the client's address, and the number of the connection.
 final class PeerServer: Sendable {
     let port: UInt16
     private let listener: Int32
-    private let open = Mutex<Set<Int32>>([])
+    private let open = Locked<Set<Int32>>([])
     private let threads = DispatchGroup()
 
     init() throws {

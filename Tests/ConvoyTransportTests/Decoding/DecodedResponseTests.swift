@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -101,7 +101,7 @@ import Testing
 
     @Test func `a delegate that pauses gets the rest when it resumes`() throws {
         let zeros = [UInt8](repeating: 7, count: 3 << 20)
-        let isOpen = Mutex(true)
+        let isOpen = Locked(true)
         let delegate = Collector(onData: { connection in
             // One block at a time, each requested from another thread.
             connection.suspendReceiving()

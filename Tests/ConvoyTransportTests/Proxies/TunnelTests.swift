@@ -1,8 +1,8 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import XCTest
 
 @testable import ConvoyTransport
@@ -158,7 +158,7 @@ final class TunnelTests: XCTestCase {
         defer { proxy.stop() }
         let queue = DispatchQueue(label: "Convoy.Trace")
         for usesHTTP2 in [true, false] {
-            let heard = Mutex<[String]>([])
+            let heard = Locked<[String]>([])
             var configuration = ConnectionConfiguration(
                 certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2)
             configuration.trace = ConnectionTrace(on: queue) { line in heard.withLock { $0.append(line.description) } }

@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -136,7 +136,7 @@ import Testing
     @Test func `fields that the handler sets are sent, and stay with their origin`() throws {
         server.redirect("/a", to: other.url("/b").absoluteString)
         other.redirect("/b", to: server.url("/echo").absoluteString)
-        let isFirst = Mutex(true)
+        let isFirst = Locked(true)
         let setting = Collector(decision: { redirect, decide in
             var request = redirect.request
             if isFirst.withLock({ first in

@@ -1,7 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -139,7 +139,7 @@ import Testing
 }
 
 private final class Pending: Sendable {
-    private let block = Mutex<(@Sendable () -> Void)?>(nil)
+    private let block = Locked<(@Sendable () -> Void)?>(nil)
     func keep(_ new: @escaping @Sendable () -> Void) { block.withLock { $0 = new } }
     func run() { block.withLock { $0 }?() }
 }

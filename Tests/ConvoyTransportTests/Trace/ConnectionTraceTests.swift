@@ -1,8 +1,8 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -12,7 +12,7 @@ import Testing
     /// A trace, and what it has heard.
     private final class Listener: Sendable {
         let queue = DispatchQueue(label: "Convoy.Trace")
-        private let heard = Mutex<[TraceLine]>([])
+        private let heard = Locked<[TraceLine]>([])
 
         func trace(showsSecrets: Bool = false, capacity: Int = 10_000) -> ConnectionTrace {
             ConnectionTrace(showsSecrets: showsSecrets, capacity: capacity, on: queue) { [self] line in
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test func `lines come one at a time and in order, even on a concurrent queue`() throws {
-        let heard = Mutex<(lines: [TraceLine], isBusy: Bool, overlaps: Int)>(([], false, 0))
+        let heard = Locked<(lines: [TraceLine], isBusy: Bool, overlaps: Int)>(([], false, 0))
         let queue = DispatchQueue(label: "Convoy.Trace", attributes: .concurrent)
         let trace = ConnectionTrace(on: queue) { line in
             heard.withLock { if $0.isBusy { $0.overlaps += 1 } else { $0.isBusy = true } }

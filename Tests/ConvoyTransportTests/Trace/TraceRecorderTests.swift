@@ -1,7 +1,6 @@
 import ConvoySupport
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -32,7 +31,7 @@ import Testing
 
     /// The lines of a head that comes in pieces of these sizes.
     private func lines(_ bytes: [UInt8], pieces: [Int], showsSecrets: Bool = false) -> [TraceLine] {
-        let heard = Mutex<[TraceLine]>([])
+        let heard = Locked<[TraceLine]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")
         let trace = ConnectionTrace(showsSecrets: showsSecrets, on: queue) { line in heard.withLock { $0.append(line) } }
         var recorder = TraceRecorder(trace, transfer: 1, secrets: SecretClassifier(fields: ["x-own"]))
@@ -85,7 +84,7 @@ import Testing
         "Issue another request to this URL: 's3cret'", "Added cookie a=\"s3cret\"", "something new of s3cret",
     ])
     func `messages of libcurl that are not known are not passed on`(message: String) {
-        let heard = Mutex<[String]>([])
+        let heard = Locked<[String]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")
         let trace = ConnectionTrace(on: queue) { line in heard.withLock { $0.append(line.text) } }
         var recorder = TraceRecorder(trace, transfer: 1, secrets: .standard)

@@ -1,8 +1,8 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -11,7 +11,7 @@ import Testing
 @Suite struct TracedTimingTests {
     private final class Listener: Sendable {
         private let queue = DispatchQueue(label: "Convoy.Timing")
-        private let heard = Mutex<[TransactionMetrics]>([])
+        private let heard = Locked<[TransactionMetrics]>([])
 
         var configuration: ConnectionConfiguration {
             var configuration = ConnectionConfiguration()

@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -159,7 +160,7 @@ import Testing
             $0.publicKeyPins = [try PublicKeyPin(trusted.identity.publicKeyPin)]
         }
         let policies = [(right, true), (try trusted.pinnedElsewhere(), false), (.default, false), (TrustedServer.lax, true)]
-        let wrong = Mutex<[String]>([])
+        let wrong = Locked<[String]>([])
         let accepted = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 4) { worker in
             for round in 0..<60 {

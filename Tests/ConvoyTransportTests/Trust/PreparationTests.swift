@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -80,7 +81,7 @@ import Testing
     @Test func `a wrong passphrase is an error, and the next transfer asks again`() throws {
         let trusted = try TrustedServer()
         let ada = try trusted.root.issue(.client("ada"))
-        let answers = Mutex(["wrong", "secret"])
+        let answers = Locked(["wrong", "secret"])
         let identity = try encrypted(ada) {
             answers.withLock { $0.removeFirst() }
         }
