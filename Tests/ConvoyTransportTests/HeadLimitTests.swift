@@ -51,6 +51,15 @@ import Testing
         #expect(take("tTTP/1.1 200 OK\r\n", &parser) == .refused("The response does not begin with a status line."))
     }
 
+    @Test func `a field that looks like a status line begins no other head`() {
+        var parser = HeadParser()
+        for line in ["HTTP/1.1 200 OK\r\n", "Content-Length: 4\r\n", "HTTP/1.1 404: x\r\n"] {
+            #expect(take(line, &parser) == .more)
+        }
+        #expect(take("\r\n", &parser) == .whole)
+        #expect(parser.statusCode == 200 && parser.contentLength == 4)
+    }
+
     @Test func `a line without its end is a line`() {
         for (line, length) in [("Content-Length: 41", 41), ("content-length:5\n", 5), ("Content-Length: 7 \r\n", 7)] {
             var parser = HeadParser()

@@ -89,7 +89,7 @@ final class QueueWriter: Sendable {
             let error = attempt(store.unsaved + submission.changes)
             if error == nil { store.unsaved = [] }
             if error != nil, submission.isKept { store.unsaved += submission.changes }
-            failure = store.unsaved.isEmpty ? nil : error ?? failure
+            failure = store.unsaved.isEmpty ? nil : error
             submission.completion?(error)
         }
         return failure

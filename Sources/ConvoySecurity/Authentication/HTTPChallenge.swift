@@ -42,7 +42,6 @@ package struct HTTPChallenge: Sendable, Hashable {
         for value in fieldValues {
             var parser = ChallengeParser(value)
             while challenges.count < countLimit, let challenge = parser.next() { challenges.append(challenge) }
-            if challenges.count == countLimit { break }
         }
         return challenges
     }

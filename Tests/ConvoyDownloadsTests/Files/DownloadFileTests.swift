@@ -76,6 +76,16 @@ import Testing
         #expect(names == [])
     }
 
+    @Test func whatIsForgottenIsNotThereAnyMore() throws {
+        let file = try claimed()
+        file.forget(100..<200)
+        #expect(file.written.ranges == [0..<100, 200..<1000])
+        try write(file, at: 1000)
+        file.synchronize()
+        file.close()
+        #expect(try found() == [0..<100, 200..<2000])
+    }
+
     // MARK: Replacing
 
     private func other(_ file: DownloadFile, bytes count: Int) throws {

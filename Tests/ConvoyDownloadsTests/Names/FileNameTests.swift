@@ -39,6 +39,13 @@ struct FileNameTests {
         Self.expectSafe(safe)
     }
 
+    @Test func charactersThatNobodySeesAreReplaced() {
+        for value: UInt32 in [0xAD, 0x180E, 0x200B] + (0x2060...0x2065) + (0x206A...0x206F) {
+            guard let scalar = Unicode.Scalar(value) else { continue }
+            #expect(FileName.safe("a\(Character(scalar))b") == "a_b", "U+\(String(value, radix: 16))")
+        }
+    }
+
     @Test(arguments: [
         "", ".", "..", "...", " ", " . ", "/", "//", "\\", "a/..", "a/ ", "\u{0}", "???", "\u{202E}", "\u{A0}.", ":.",
     ])

@@ -156,6 +156,19 @@ import Testing
         #expect(next.url == mirror)
     }
 
+    /// It is not a server that sends no parts, which the others could go on without.
+    @Test func aPartOfAFileOfAnotherLengthMeansThatTheFileHasChanged() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        let range = try #require(second.range)
+        let fields = [("ETag", "\"2\""), ("Content-Range", "bytes \(range.first)-99/200")]
+        #expect(plan.evaluate(ResponseHead(url: url, statusCode: 206, headers: fields), for: second.id) == .changed)
+    }
+
     @Test func aMirrorThatHasNoSuchRangeHasAnotherFileAndTheFirstSourceGoesOn() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)

@@ -52,6 +52,22 @@ import Testing
         }
     }
 
+    @Test func `the handler runs on the queue that it is given`() async throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.monitor")
+        let key = DispatchSpecificKey<Bool>()
+        queue.setSpecific(key: key, value: true)
+        let places = Locked<[Bool]>([])
+        manager.eventMonitors = [
+            EventMonitor(on: queue) { _ in
+                let isThere = DispatchQueue.getSpecific(key: key) == true
+                places.withLock { $0.append(isThere) }
+            }
+        ]
+        _ = try await run("quick")
+        try eventually("events") { places.withLock { !$0.isEmpty } }
+        #expect(places.withLock { $0.allSatisfy { $0 } })
+    }
+
     private func run(
         _ path: String, _ change: (HTTPRequestOperation) -> Void = { _ in }
     ) async throws -> HTTPRequestOperation {

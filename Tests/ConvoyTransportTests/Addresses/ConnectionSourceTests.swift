@@ -39,7 +39,7 @@ import Testing
         defer { server.stop() }
         let url = "http://127.0.0.1:\(server.port)/"
         for (source, code) in [
-            (ConnectionSource.interface("no-such-if"), ENODEV), (.interface(""), ENODEV),
+            (ConnectionSource.interface("no-such-if"), ENODEV), (.interface(""), ENODEV), (.interface("lo\u{0}"), ENODEV),
             (.interface(String(repeating: "x", count: 40)), ENODEV), (try address("192.0.2.1"), EADDRNOTAVAIL),
             (try address("::1"), EAFNOSUPPORT),
         ] {

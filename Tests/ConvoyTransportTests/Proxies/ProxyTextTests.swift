@@ -42,7 +42,7 @@ import Testing
         Case("socks4a://127.0.0.1", .socks4a, "127.0.0.1", 1080),
         Case("socks://127.0.0.1", .socks4, "127.0.0.1", 1080),
         Case("socks4://user@127.0.0.1", .socks4, "127.0.0.1", 1080, "user"),
-        Case("http://0x7f.1:3128", .http, "127.0.0.1", 3128),
+        Case("http://0x7f.1:3128", .http, "127.0.0.1", 3128), Case("http://proxy.example:65535", .http, "proxy.example", 65535),
     ])
     func aProxyIsReadAsCurlReadsIt(_ expected: Case) throws {
         let proxy = try Proxy(expected.text)
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "", " ", "http://", "http://proxy.example:99999", "http://proxy.example:0", "http://proxy.example:x",
+        "", " ", "http://", "http://proxy.example:65536", "http://proxy.example:0", "http://proxy.example:x",
         "http://a b", "http://user:p%00@proxy.example", "http://user:p%0d%0aX@proxy.example", "http://[::1", "\u{0}",
         "http://user:%ff@proxy.example",
     ])
