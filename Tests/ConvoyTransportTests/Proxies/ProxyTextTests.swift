@@ -42,7 +42,8 @@ import Testing
         Case("socks4a://127.0.0.1", .socks4a, "127.0.0.1", 1080),
         Case("socks://127.0.0.1", .socks4, "127.0.0.1", 1080),
         Case("socks4://user@127.0.0.1", .socks4, "127.0.0.1", 1080, "user"),
-        Case("http://0x7f.1:3128", .http, "127.0.0.1", 3128), Case("http://proxy.example:65535", .http, "proxy.example", 65535),
+        Case("http://0x7f.1:3128", .http, "127.0.0.1", 3128),
+        Case("http://proxy.example:65535", .http, "proxy.example", 65535),
     ])
     func aProxyIsReadAsCurlReadsIt(_ expected: Case) throws {
         let proxy = try Proxy(expected.text)
