@@ -76,6 +76,19 @@ import Testing
         }
     }
 
+    @Test("What must be understood and is not to be stored otherwise stays with a 304 that says so, too")
+    func understood() async throws {
+        let setting = RuleSetting()
+        let fields = [("Cache-Control", "max-age=10, no-store, must-understand"), ("ETag", "\"a\"")]
+        setting.reply(200, fields)
+        setting.reply(304, fields)
+        _ = try await setting.get()
+        #expect(try await setting.source() == .cache(.fresh))
+        setting.clock.advance(seconds: 11)
+        #expect(try await setting.source() == .cache(.validated))
+        #expect(try await setting.source() == .cache(.fresh))
+    }
+
     @Test("A new response takes the place of the stored one, and one that may not be stored ends it")
     func replaced() async throws {
         for (status, fields, source) in [

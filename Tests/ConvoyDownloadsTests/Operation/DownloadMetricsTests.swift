@@ -1,6 +1,8 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -32,6 +34,33 @@ import Testing
         let received = metrics.transactions.reduce(0) { $0 + $1.countOfResponseBodyBytesReceived }
         #expect(received >= Int64(bytes.count))
         #expect(metrics.waitDuration + metrics.workDuration == metrics.duration)
+    }
+
+    @Test func `monitors hear of the requests of all parts, with their times`() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
+            var response = response
+            response.effects.pace = .drip(bytes: 50_000, interval: 0.01)
+            return response
+        }
+        let heard = Locked<(started: Int, measured: Int)>((0, 0))
+        let monitor = EventMonitor(interval: 0) { events in
+            for event in events {
+                switch event.kind {
+                case .requestStarted: heard.withLock { $0.started += 1 }
+                case .requestEnded(_, let head, let metrics) where head != nil && metrics != nil:
+                    heard.withLock { $0.measured += 1 }
+                default: break
+                }
+            }
+        }
+        let download = await fixture.run(
+            fixture.download {
+                ($0.segmentCount, $0.minimumSegmentLength, $0.eventMonitors) = (4, 100_000, [monitor])
+            })
+        #expect(download.error == nil)
+        let count = fixture.server.requests("/file").count
+        #expect(count >= 4)
+        try eventually("all ends, not \(heard.withLock { $0 })") { heard.withLock { $0 == (count, count) } }
     }
 
     @Test func `a pause of a download is a wait, and its redirects count`() async throws {

@@ -34,6 +34,12 @@ import Testing
         "00-4bf92f3577b34da6a3ce929d0e0e473\u{301}-00f067aa0ba902b7-01",
     ]) func `what is not valid is no context`(text: String) { #expect(TraceContext(traceparent: text) == nil) }
 
+    @Test(arguments: [(8192, true), (8193, false)])
+    func `a state of up to 8 KiB is passed on`(length: Int, isKept: Bool) {
+        let state = "a=" + String(repeating: "b", count: length - 2)
+        #expect(TraceContext(traceparent: example, tracestate: state)?.state == (isKept ? state : nil))
+    }
+
     @Test func `a later version may have more`() throws {
         let later = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-09-what"
         #expect(try #require(TraceContext(traceparent: later)).traceparent == example)

@@ -141,6 +141,8 @@ import Testing
         try expectSizes(of: entry, "/upload")
         #expect(entry.request.bodySize > 70_000 && entry.request.bodyType?.hasPrefix("application/") == true)
         #expect(entry.response.contentSize == 10_000 && Int(entry.response.bodySize) == encoded.count)
+        let text = String(decoding: try log.data(), as: UTF8.self).filter { !$0.isWhitespace }
+        #expect(text.contains("\"compression\":\(10_000 - encoded.count)"))
         try expectValidity(log)
     }
 
