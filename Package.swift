@@ -276,11 +276,12 @@ let package = Package(
             dependencies: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySharedQueue", "ConvoySupport", "ConvoyUploads",
+                .target(name: "ConvoyPostgres", condition: .when(traits: ["Postgres"])),
             ],
             path: "Tests/TortureProgram", swiftSettings: swiftSettings),
         .testTarget(
             name: "TortureTests",
-            dependencies: ["ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "TortureProgram"],
+            dependencies: ["ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTool", "TortureProgram"],
             exclude: ["calls.h", "failing_calls.c"], swiftSettings: swiftSettings),
         .testTarget(name: "FuzzTests", dependencies: ["ConvoyTool", "FuzzProgram"], swiftSettings: swiftSettings),
         // Widgets on a display of their own, for the tests of the modules with widgets. Says so and ends without the trait `GTK`.

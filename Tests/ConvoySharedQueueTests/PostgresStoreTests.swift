@@ -129,6 +129,16 @@ import Testing
         #expect { _ = try StoreKind.postgres("postgresql://ada:s3cret@[").open() } throws: { !"\($0)".contains("s3cret") }
     }
 
+    @Test("A worker with nothing to do that is stopped does not wait for a database that is gone", .timeLimit(.minutes(1)))
+    func stop() async throws {
+        let store = try StoreKind.postgres("postgresql://ada@127.0.0.1:1/jobs?connect_timeout=2")
+        let manager = HTTPRequestOperationManager(baseURL: nil)
+        let worker = SharedQueueWorker(queue: SharedQueue(store: store), manager: manager)
+        worker.stop()
+        try await worker.run()
+        #expect(!worker.statistics.isConnected)
+    }
+
     @Test("Transactions that wait for each other end, and nothing is lost")
     func deadlocks() async throws {
         let test = try TestStore(.postgres), store = try test.open()

@@ -46,6 +46,16 @@ import Testing
         try await running
     }
 
+    @Test("A worker of a file that cannot be opened says so", .timeLimit(.minutes(1)))
+    func unusable() async throws {
+        let directory = try TemporaryDirectory(prefix: "convoy-shared")
+        let file = try directory.write(Data(), to: "file").appendingPathComponent("queue")
+        let worker = SharedQueueWorker(queue: SharedQueue(store: .sqlite(file)), manager: manager())
+        await #expect { try await worker.run() } throws: { error in
+            if case SharedQueueError.failed = error { true } else { false }
+        }
+    }
+
     @Test("A request is carried out, and what is asked for of its response is kept", arguments: StoreKind.available)
     func result(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

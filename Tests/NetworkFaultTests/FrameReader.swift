@@ -71,8 +71,11 @@ struct FrameReader {
     static func read(_ bytes: [UInt8], to method: String, until end: End = .stream) -> MessageReader.Response? {
         var (reader, position) = (FrameReader(), 0)
         var isBroken = false
-        while !reader.hasEnded, !isBroken, let frame = Frame.first(of: bytes, from: &position) {
-            isBroken = frame.payload.count > 16_384 || !reader.take(frame, bytes, &position)
+        while !reader.hasEnded, !isBroken {
+            // A frame that is too long need not come whole.
+            isBroken = bytes.count - position >= 9 && Frame.number(bytes[position..<(position + 3)]) > 16_384
+            guard !isBroken, let frame = Frame.first(of: bytes, from: &position) else { break }
+            isBroken = !reader.take(frame, bytes, &position)
         }
         if end == .length, !reader.hasEnded { reader.takeBeginning(Array(bytes[position...])) }
         guard let head = reader.head, let status = reader.status(of: head) else { return nil }

@@ -17,6 +17,10 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
+#if Postgres
+import ConvoyPostgres
+#endif
+
 let arguments = Array(CommandLine.arguments.dropFirst())
 if arguments.first == "soak", arguments.count == 6, let count = Int(arguments[5]), let server = URL(string: arguments[1]),
     let secureServer = URL(string: arguments[2])
@@ -56,7 +60,7 @@ func hasLeaked() -> Bool {
 }
 
 enum Scene: String, CaseIterable {
-    case requests, secure, downloads, uploads, stores, queue, shared
+    case requests, secure, downloads, uploads, stores, queue, shared, postgres
 }
 
 /// Plays a scene, and counts.
@@ -90,7 +94,14 @@ final class SceneRun: Sendable {
         case .uploads: try await uploads()
         case .stores: try await stores()
         case .queue: try await queue()
-        case .shared: try await shared()
+        case .shared: try await shared(.sqlite(folder.appendingPathComponent("shared.sqlite")))
+        case .postgres:
+            #if Postgres
+            let address = ProcessInfo.processInfo.environment["TORTURE_DATABASE"] ?? ""
+            try await shared(.postgres(address, schema: folder.lastPathComponent.replacing("-", with: "_")))
+            #else
+            breaks("this program has no ConvoyPostgres")
+            #endif
         }
     }
 
@@ -263,14 +274,20 @@ final class SceneRun: Sendable {
         await queue.close()
     }
 
-    private func shared() async throws {
-        let store = SharedQueueStore.sqlite(folder.appendingPathComponent("shared.sqlite"))
+    private func shared(_ store: SharedQueueStore) async throws {
         let queue = SharedQueue(store: store)
         var enqueued = 0
         for number in 0..<3 {
             var request = URLRequest(url: server.appendingPathComponent("echo"))
             (request.httpMethod, request.httpBody) = ("POST", Data("\(number)".utf8))
-            do { try await queue.enqueue(SharedRequest(request)) } catch { continue }
+            do {
+                try await queue.enqueue(SharedRequest(request))
+            } catch SharedQueueError.unavailable {
+                // A database that is gone was waited for, and nothing is known of it.
+                return
+            } catch {
+                continue
+            }
             enqueued += 1
         }
         var settings = SharedQueueWorker.Settings()
@@ -281,7 +298,13 @@ final class SceneRun: Sendable {
             try await Task.sleep(for: .milliseconds(10))
         }
         worker.stop()
+        // What it has done is not told to a database that is gone.
+        let end = Task {
+            try await Task.sleep(for: .seconds(3))
+            worker.stop(.now)
+        }
         await running.value
+        end.cancel()
         let found = try await SharedQueue(store: store).counts().values.reduce(0, +)
         if found < enqueued { breaks("\(enqueued - found) entries are lost") }
     }

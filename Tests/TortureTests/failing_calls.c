@@ -53,18 +53,18 @@ static int is_own(void *caller) { return (uintptr_t)caller >= program_start && (
 // Eight bytes are written to an eventfd only, which never fails.
 #define is_wakeup(number, length) ((number) == number_write && (length) == 8)
 
-// For calls whose arguments are integers or pointers, six at most: these are passed in registers. The names are the linker's,
-// as the compiler knows other types for them.
+// For calls whose arguments are integers or pointers, eight at most: what is behind the last one is passed on, and not looked
+// at. The names are the linker's, as the compiler knows other types for them.
 #define CALL(name, value, error)                                                                     \
-    long own_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);                  \
-    long own_##name(long a, long b, long c, long d, long e, long f) {                                \
-        static long (*real)(long, long, long, long, long, long);                                     \
-        if (!real) real = (long (*)(long, long, long, long, long, long))dlsym(RTLD_NEXT, #name);     \
+    long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) __asm__(#name);  \
+    long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) {                \
+        static long (*real)(long, long, long, long, long, long, long, long);                         \
+        if (!real) real = (long (*)(long, long, long, long, long, long, long, long))dlsym(RTLD_NEXT, #name); \
         if (is_own(__builtin_return_address(0)) && !is_wakeup(number_##name, c) && fails(number_##name)) { \
             if (error) errno = error;                                                                \
             return (long)(value);                                                                    \
         }                                                                                            \
-        return real(a, b, c, d, e, f);                                                               \
+        return real(a, b, c, d, e, f, g, h);                                                         \
     }
 #include "calls.h"
 #undef CALL

@@ -147,7 +147,7 @@ final class WorkerCore: @unchecked Sendable {
     }
 
     private func loop() -> Result<Void, SharedQueueError> {
-        var standing = Standing(), store: WorkStore?
+        var standing = Standing(), store: WorkStore?, wasOpen = false
         startListening()
         defer { listener.withLock { $0 }?.interrupt() }
         while true {
@@ -158,7 +158,7 @@ final class WorkerCore: @unchecked Sendable {
                 if MonotonicClock.now >= standing.reconnection || store != nil {
                     let current: WorkStore
                     if let store { current = store } else { current = WorkStore(try queue.store.open()) }
-                    store = current
+                    (store, wasOpen) = (current, true)
                     try turn(current, &standing, isStopping: stop != nil)
                     standing.delay = 0.05
                     shared.withLock { $0.statistics.isConnected = true }
@@ -172,14 +172,17 @@ final class WorkerCore: @unchecked Sendable {
                 case .denied, .foreign, .newerVersion, .closed:
                     abandonAll()
                     return .failure(error)
+                // An address that cannot be read, or a file that cannot be opened: nothing that time would change.
+                case .failed where !wasOpen: return .failure(error)
                 default: break
                 }
                 store = nil
                 shared.withLock { $0.statistics.isConnected = false }
                 standing.reconnection = Nanoseconds.deadline(standing.delay, after: MonotonicClock.now)
                 standing.delay = min(standing.delay * 2, 5)
-                // Who is to stop at once does not wait for a database that is gone: what is leased expires.
-                if stop == .now, isEmpty { return .success(()) }
+                // Who has nothing to tell a database that is gone does not wait for it, nor who is to stop at once: what is
+                // leased expires.
+                if let stop, stop == .now ? isEmpty : isIdle { return .success(()) }
             }
             sleep(standing, isConnected: store != nil)
         }
