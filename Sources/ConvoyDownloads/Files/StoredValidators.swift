@@ -22,16 +22,21 @@ struct StoredValidators: Sendable, Equatable {
     init(of path: String) {
         var information = stat()
         guard stat(path, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return }
-        let time = Int64(information.st_mtim.tv_sec)
-        modified = HTTPDate.string(time)
+        modified = HTTPDate.string(Int64(information.st_mtim.tv_sec))
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = cepoll_get_attribute(path, Self.name, &bytes, bytes.count)
         guard count > 0 else { return }
         // The length of the file, the time when it was last modified, and what the server said.
         let lines = String(decoding: bytes[..<count], as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        guard lines.count == 4, Int64(lines[0]) == Int64(information.st_size), Int64(lines[1]) == time else { return }
+        guard lines.count == 4, Int64(lines[0]) == Int64(information.st_size), Int64(lines[1]) == Self.time(of: information)
+        else { return }
         entityTag = EchoedValue(text: String(lines[2]))?.text
         if let stored = EchoedValue(text: String(lines[3])) { modified = stored.text }
+    }
+
+    /// When a file was last modified, in nanoseconds since 1970: what changes it in the same second is a change, too.
+    static func time(of information: stat) -> Int64 {
+        Int64(information.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(information.st_mtim.tv_nsec)
     }
 
     /// Stores them with a file that is about to get its name. Where that is not possible, its time remains.

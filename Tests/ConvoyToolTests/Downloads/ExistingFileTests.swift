@@ -42,7 +42,8 @@ import Testing
 
     @Test(arguments: ["-c", "--no-clobber", "-N"])
     func `a checksum that is given is compared with a file that is there`(_ option: String) async throws {
-        let whole = bench.serve(5000, at: "/file")
+        let whole = PatternBytes.data(count: 5000)
+        bench.server.serve(whole, at: "/file", etag: "\"1\"", lastModified: Date(timeIntervalSince1970: 1_000_000_000))
         try whole.write(to: bench.scratch.url.appendingPathComponent("file"))
         let right = try await bench.get(option, "--checksum", try sha256(whole), bench.url("/file"))
         #expect(right.status == 0, "\(right.errors)")
