@@ -200,4 +200,13 @@ private final class BlockingStream: InputStream {
         defer { rest = Data() }
         return rest.count
     }
+
+    @Test func `what is set for connections stands in their description, and rates do`() {
+        var configuration = ConnectionConfiguration()
+        let plain = "\(configuration)"
+        for word in ["sendsBodiesAcrossOrigins", "sendRateLimits", "receiveRateLimits"] { #expect(!plain.contains(word)) }
+        configuration.sendsBodiesAcrossOrigins = true
+        configuration.sendRateLimits = [RateLimit(bytesPerSecond: 1000)]
+        #expect("\(configuration)".contains("sendsBodiesAcrossOrigins, sendRateLimits: "))
+    }
 }

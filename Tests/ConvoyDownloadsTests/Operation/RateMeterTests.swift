@@ -1,8 +1,24 @@
+import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import ConvoyDownloads
 
 struct RateMeterTests {
+    @Test func theRestTakesTheTimeThatItsRateSays() {
+        let request = URLRequest(url: URL(fileURLWithPath: "/"))
+        var progress = DownloadOperation(request: request, destination: URL(fileURLWithPath: "/nowhere")).downloadProgress
+        #expect(progress.timeRemaining == nil)
+        (progress.bytesReceived, progress.bytesExpected, progress.bytesPerSecond) = (100, 400, 50)
+        #expect(progress.timeRemaining == 6)
+        progress.bytesPerSecond = 0
+        #expect(progress.timeRemaining == nil)
+        progress.bytesReceived = 400
+        #expect(progress.timeRemaining == 0)
+        progress.bytesReceived = 500
+        #expect(progress.timeRemaining == 0)
+    }
+
     private let second: UInt64 = 1_000_000_000
 
     @Test func theRateIsThatOfTheLastSecondsAndFallsWhenNothingComes() throws {

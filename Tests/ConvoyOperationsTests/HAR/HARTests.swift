@@ -225,4 +225,12 @@ import Testing
             #expect(!HARDate.text(Date(timeIntervalSince1970: seconds)).isEmpty)
         }
     }
+
+    @Test func `the time of an entry is the sum of its phases`() {
+        var timings = HARTimings()
+        #expect(timings.total == 0)
+        (timings.blocked, timings.dns, timings.connect, timings.ssl) = (1, 2, 4, 3)
+        (timings.send, timings.wait, timings.receive) = (8, 16, 32)
+        #expect(timings.total == 63)
+    }
 }

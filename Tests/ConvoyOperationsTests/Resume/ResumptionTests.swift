@@ -174,4 +174,12 @@ import Testing
             #expect(try resumption(fields) == nil, "\(fields)")
         }
     }
+
+    @Test(arguments: ["POST", "HEAD", "get"]) func `only what GET has brought is continued`(method: String) throws {
+        var request = URLRequest(url: try #require(URL(string: Self.place)))
+        request.httpMethod = method
+        let head = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
+        let isPlain = request.httpMethod == "GET"
+        #expect((Resumption(after: head, of: request, offset: 500) != nil) == isPlain)
+    }
 }

@@ -1,5 +1,6 @@
-import ConvoySecurity
 import Testing
+
+@testable import ConvoySecurity
 
 /// A network is read strictly, and contains the addresses that begin with its bits.
 @Suite struct IPNetworkTests {
@@ -46,5 +47,14 @@ import Testing
     func aMistakeIsAnErrorThatSaysWhich(_ text: String, _ expected: SecurityTextError) {
         #expect(throws: expected) { try IPNetwork(text) }
         #expect(expected.description.hasSuffix("."))
+    }
+
+    /// Only addresses of these forms hold others.
+    @Test(arguments: [
+        ("64:ff9b::7f00:1", ["127.0.0.1"]), ("64:ff9b::1:7f00:1", []), ("2002:7f00:1::", ["127.0.0.1"]),
+        ("3002:7f00:1::", []), ("2003:7f00:1::", []),
+        ("::ffff:127.0.0.1", []), ("fe80::5efe:7f00:1", ["127.0.0.1"]), ("fe80::5eff:7f00:1", []),
+    ]) func theAddressesWithinAnAddressAreThoseOfItsForm(_ text: String, _ embedded: [String]) throws {
+        #expect(try #require(IPAddress(text)).embedded.map(\.description) == embedded)
     }
 }

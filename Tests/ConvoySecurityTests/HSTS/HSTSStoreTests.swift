@@ -79,6 +79,18 @@ import Testing
 
     // MARK: Files
 
+    @Test func aFileOfManyHostsLeavesOnlyAsManyAsAreWanted() throws {
+        try withFile { file in
+            let many = try HSTSStore(file: file)
+            for number in 0..<300 { many.note("max-age=9999", fromHost: "n\(number).example.net") }
+            try many.save()
+            let few = try HSTSStore(file: file, maximumHostCount: 100)
+            few.note("max-age=9999", fromHost: "bank.example")
+            try few.save()
+            #expect((1...100).contains(few.hosts.count))
+        }
+    }
+
     private func withFile(_ body: (URL) throws -> Void) throws {
         let directory = try TemporaryDirectory(prefix: "convoy-hsts")
         defer { directory.remove() }
