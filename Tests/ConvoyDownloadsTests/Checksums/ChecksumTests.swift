@@ -1,7 +1,8 @@
-import ConvoyDownloads
 import ConvoySecurity
 import Foundation
 import Testing
+
+@testable import ConvoyDownloads
 
 struct ChecksumTests {
     private static let digits: [ChecksumAlgorithm: String] = [
@@ -68,5 +69,16 @@ struct ChecksumTests {
         #expect(
             ChecksumError.wrongLength(.sha256, digits: 40).description
                 == "A sha-256 digest has 64 hexadecimal digits, not 40.")
+    }
+
+    @Test(
+        arguments: [
+            (1000, 1, 1...1000), (1000, 3, 2001...3000), (.max, 1, 1 ... .max), (.max - 1, 2, .max ... .max),
+            (.max / 2, 3, .max ... .max), (.max, 2, .max ... .max),
+        ] as [(Int64, Int, ClosedRange<Int64>)])
+    func piecesAreThoseOfAFileOfSomeLengths(length: Int64, count: Int, lengths: ClosedRange<Int64>) throws {
+        let checksum = try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
+        let pieces = try #require(PieceChecksums(length: length, checksums: Array(repeating: checksum, count: count)))
+        #expect(pieces.lengths == lengths)
     }
 }

@@ -124,6 +124,7 @@ import Testing
         let log = try await run([try manager.makeOperation(.get, "kept")])
         #expect(log.entries.map(\.cacheUse) == [nil, "fresh"])
         #expect(log.entries[1].response.status == 200 && log.entries[1].response.contentSize == 4)
+        #expect(log.entries.map(\.response.bodySize) == [4, 0])
         #expect(server.requests("/kept").count == 1)
         #expect(!String(decoding: try log.data(), as: UTF8.self).contains("secret"))
         try expectValidity(log)
