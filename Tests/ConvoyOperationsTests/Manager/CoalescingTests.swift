@@ -78,9 +78,10 @@ import Testing
         server.servePattern(count: 500_000, at: "/data", etag: "\"v1\"") { [gate] request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 100_000) : response
         }
-        let (one, two) = (try enqueue(), try enqueue())
-        let flowing = Signal()
+        let one = try manager.makeOperation(.get, "data"), flowing = Signal()
         one.onFirstBytes { flowing.fire() }
+        manager.enqueue(one)
+        let two = try enqueue()
         try await server.waitForRequests(count: 1, timeout: 100)
         #expect(await Task.detached { flowing.wait() }.value)
         one.pause()

@@ -248,7 +248,11 @@ import Testing
     }
 
     @Test func `no code of a stream of the user's runs on the network thread`() throws {
-        server.servePattern(count: 300_000, at: "/file", etag: nil)
+        // The first response does not end before it is paused.
+        let gate = TestServer.Gate()
+        server.servePattern(count: 300_000, at: "/file", etag: nil) { _, response in
+            response.heldBody(by: gate, afterBytes: 100_000)
+        }
         let stream = SlowOutputStream()
         let probe = Probe(server.url("/file"), output: stream)
         let paused = Signal()
@@ -265,6 +269,7 @@ import Testing
         }
         probe.operation.start()
         try #require(paused.wait())
+        gate.open()
         probe.operation.resume()
         #expect(probe.outcome() == Probe.succeeded)
         #expect(stream.written.count == 300_000)
