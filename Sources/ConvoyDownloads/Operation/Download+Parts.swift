@@ -302,10 +302,12 @@ extension Download {
                 return .nothing
             }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
-            // One that was stopped from here has not failed by its own error, which says that it was cancelled.
+            // One that was stopped from here has not failed by its own error, which says that it was cancelled: also where the
+            // plan knows no reason, as the file seemed to be whole without it.
             let ending = state.plan.parts[id]?.ending
             let end = ending ?? Self.end(error, head)
-            if end != .complete, state.failures[id] == nil, ending == nil, let error {
+            let wasStopped = ending != nil || part.isCancelled && (error as? URLError)?.code == .cancelled
+            if end != .complete, state.failures[id] == nil, !wasStopped, let error {
                 let isOfStatus = end == .refused
                 state.failures[id] = DownloadFailure(
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,

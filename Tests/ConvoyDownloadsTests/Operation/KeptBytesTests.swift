@@ -222,6 +222,7 @@ struct KeptBytesTests {
                 $0.pieceChecksums = pieces
                 $0.segmentCount = segments
             })
-        #expect((download.error as? DownloadError)?.reason == .piecesMismatch)
+        let error = download.error
+        #expect((error as? DownloadError)?.reason == .piecesMismatch, "\(String(describing: error))")
     }
 }

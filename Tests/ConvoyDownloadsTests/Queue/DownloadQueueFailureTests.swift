@@ -1,4 +1,3 @@
-import ConvoyDownloads
 import ConvoyOperations
 import ConvoySupport
 import ConvoyTestServer
@@ -6,6 +5,8 @@ import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
+
+@testable import ConvoyDownloads
 
 struct DownloadQueueFailureTests {
     private let fixture: QueueFixture
@@ -16,6 +17,23 @@ struct DownloadQueueFailureTests {
     }
 
     private var database: URL { fixture.home.appendingPathComponent("queue.sqlite") }
+
+    /// Neither of a body, nor of the name that it has in its folder.
+    @Test(arguments: [true, false]) func aBodyThatIsNotBroughtToTheDiskIsNotTaken(isFile: Bool) throws {
+        let path = fixture.home.path + "-bodies"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        var folder = try BodyFolder(path)
+        #expect(try folder.store([.data(Data("a".utf8)), nil]).count == 2)
+        folder.calls.synchronize = { descriptor in
+            guard FileIdentity(descriptor)?.isPlain == isFile else { return 0 }
+            errno = EIO
+            return -1
+        }
+        #expect { try folder.store([.data(Data("b".utf8))]) } throws: { error in
+            if case DownloadQueueError.cannotWrite = error { true } else { false }
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: path).count == 1)
+    }
 
     @Test func aDirectoryIsOpenOnceAtATime() async throws {
         let queue = try fixture.open()

@@ -12,6 +12,14 @@ import Testing
         try OrderTests.tryRandom(share: 4, DownloadScenario.drawn)
     }
 
+    /// All bytes are there, so that the other part is stopped, and then none of the pieces is right.
+    @Test func `what was stopped by the download itself is not why it fails`() {
+        var scenario = DownloadScenario(replies: [], users: [[.start, .resume], [.resume]])
+        (scenario.segments, scenario.hasWrongPieces) = (2, true)
+        let (play, _) = Schedule(scenario, [0, 0, 0, 0, 0, 1, 2, 3]).play()
+        #expect(play.fault == nil)
+    }
+
     /// A paused download of a file that has changed has fewer bytes of the new one than of the old one, which stays until
     /// it has more.
     @Test func `what is not to be claimed yet is not synchronized again and again`() throws {

@@ -30,6 +30,8 @@ struct DownloadScenario: Scenario {
     var replaces = false
     /// Whether the file is checked against a digest.
     var hasChecksum = false
+    /// Whether its pieces are checked against digests that they do not have.
+    var hasWrongPieces = false
     /// Whether the action of each change is a step of its own, which may come late.
     var isLate = false
 
@@ -53,6 +55,7 @@ struct DownloadScenario: Scenario {
         if segments > 1 { add { $0.segments -= 1 } }
         if replaces { add { $0.replaces = false } }
         if hasChecksum { add { $0.hasChecksum = false } }
+        if hasWrongPieces { add { $0.hasWrongPieces = false } }
         if isLate { add { $0.isLate = false } }
         return found
     }
@@ -69,6 +72,7 @@ struct DownloadScenario: Scenario {
         scenario.segments = drawn([1, 1, 2, 3])
         scenario.replaces = drawn([true, false])
         scenario.hasChecksum = drawn([true, false, false])
+        scenario.hasWrongPieces = drawn([true, false, false, false, false])
         scenario.isLate = drawn([true, false])
         for user in 0..<Int.random(in: 1...2, using: &random) {
             var calls: [Call] = user == 0 ? [drawn([.add, .start])] : []

@@ -78,6 +78,10 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
         operation.minimumSegmentLength = 8
         if scenario.replaces { operation.existingFilePolicy = .replace }
         if scenario.hasChecksum { operation.checksum = try? Checksum(.sha256, hexadecimal: Self.digest) }
+        let wrong = try? Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
+        if scenario.hasWrongPieces, let wrong {
+            operation.pieceChecksums = PieceChecksums(length: 22, checksums: [wrong, wrong, wrong])
+        }
         var policy = RetryPolicy()
         (policy.initialDelay, policy.budget, policy.maximumGateDuration) = (0, nil, 0)
         operation.retryPolicy = policy
@@ -196,8 +200,11 @@ final class DownloadWorld: World, OperationSupervisor, @unchecked Sendable {
                 report("an outcome", "\(String(describing: operation.error))")
             }
         } else if let error = operation.error {
+            if (error as? URLError)?.code == .cancelled { report("an outcome", "nobody has cancelled it") }
             let fails: [DownloadScenario.Reply] = [.failure, .refused, .lost]
-            let isExpected = scenario.replies.contains(where: fails.contains) || scenario.hasChecksum && version == 1
+            let isExpected =
+                scenario.replies.contains(where: fails.contains) || scenario.hasChecksum && version == 1
+                || scenario.hasWrongPieces
             if !isExpected { report("an outcome", "\(error)") }
         } else {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
