@@ -178,6 +178,16 @@ import Testing
         // An `@` elsewhere is no user name.
         #expect(load(server.url("/echo?mail=ada@example.com"))?.isFinished == true)
     }
+
+    @Test func `what is set for connections stands in their description, and rates do`() {
+        var configuration = ConnectionConfiguration()
+        let plain = "\(configuration)"
+        for word in ["sendsBodiesAcrossOrigins", "sendRateLimits", "receiveRateLimits"] { #expect(!plain.contains(word)) }
+        configuration.sendsBodiesAcrossOrigins = true
+        configuration.sendRateLimits = [RateLimit(bytesPerSecond: 1000)]
+        #expect("\(configuration)".contains("sendsBodiesAcrossOrigins, "))
+        #expect("\(configuration)".contains("sendRateLimits: [1000]"))
+    }
 }
 
 /// Blocks in its first read until it may continue.
@@ -199,14 +209,5 @@ private final class BlockingStream: InputStream {
         rest.copyBytes(to: buffer, count: rest.count)
         defer { rest = Data() }
         return rest.count
-    }
-
-    @Test func `what is set for connections stands in their description, and rates do`() {
-        var configuration = ConnectionConfiguration()
-        let plain = "\(configuration)"
-        for word in ["sendsBodiesAcrossOrigins", "sendRateLimits", "receiveRateLimits"] { #expect(!plain.contains(word)) }
-        configuration.sendsBodiesAcrossOrigins = true
-        configuration.sendRateLimits = [RateLimit(bytesPerSecond: 1000)]
-        #expect("\(configuration)".contains("sendsBodiesAcrossOrigins, sendRateLimits: "))
     }
 }
