@@ -148,13 +148,13 @@ extension DownloadFile {
     /// Says when the file was last modified, in seconds since 1970. Where that cannot be set, it is when it was written.
     package func setModificationTime(_ time: Int64) { state.withLock { $0.modified = time } }
 
-    /// Stores an extended attribute, made of the length of the file and of the time when it was last modified, in
-    /// nanoseconds since 1970. Where there are no attributes, nothing happens.
-    package func storeAttribute(_ name: String, _ value: (_ length: Int64, _ time: Int64) -> [UInt8]) {
+    /// Stores an extended attribute, made of what the system says of the file. Where there are no attributes, nothing
+    /// happens.
+    package func storeAttribute(_ name: String, _ value: (stat) -> [UInt8]) {
         let descriptor = descriptor
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return }
-        let bytes = value(Int64(information.st_size), StoredValidators.time(of: information))
+        let bytes = value(information)
         _ = cepoll_set_attribute(descriptor, name, bytes, bytes.count)
     }
 

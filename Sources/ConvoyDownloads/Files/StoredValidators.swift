@@ -28,15 +28,14 @@ struct StoredValidators: Sendable, Equatable {
         guard count > 0 else { return }
         // The length of the file, the time when it was last modified, and what the server said.
         let lines = String(decoding: bytes[..<count], as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        guard lines.count == 4, Int64(lines[0]) == Int64(information.st_size), Int64(lines[1]) == Self.time(of: information)
-        else { return }
+        guard lines.count == 4, "\(lines[0])\n\(lines[1])" == Self.condition(information) else { return }
         entityTag = EchoedValue(text: String(lines[2]))?.text
         if let stored = EchoedValue(text: String(lines[3])) { modified = stored.text }
     }
 
-    /// When a file was last modified, in nanoseconds since 1970: what changes it in the same second is a change, too.
-    static func time(of information: stat) -> Int64 {
-        Int64(information.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(information.st_mtim.tv_nsec)
+    /// What tells that a file was not changed: its length, and when it was last modified, to the nanosecond.
+    private static func condition(_ information: stat) -> String {
+        "\(information.st_size)\n\(information.st_mtim.tv_sec).\(information.st_mtim.tv_nsec)"
     }
 
     /// Stores them with a file that is about to get its name. Where that is not possible, its time remains.
@@ -44,8 +43,8 @@ struct StoredValidators: Sendable, Equatable {
         guard entityTag != nil || modified != nil, (entityTag ?? "").utf8.count + (modified ?? "").utf8.count < 3000 else {
             return
         }
-        file.storeAttribute(Self.name) { length, time in
-            Array("\(length)\n\(time)\n\(entityTag ?? "")\n\(modified ?? "")".utf8)
+        file.storeAttribute(Self.name) { information in
+            Array("\(Self.condition(information))\n\(entityTag ?? "")\n\(modified ?? "")".utf8)
         }
     }
 }

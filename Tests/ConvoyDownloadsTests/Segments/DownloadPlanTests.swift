@@ -22,6 +22,21 @@ import Testing
         return plan
     }
 
+    /// The first request of a plan, whose answer is the whole.
+    @discardableResult
+    private func begin(_ plan: inout DownloadPlan, length: Int64 = 100) throws -> PartRequest {
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: length), for: first.id) == .startsOver)
+        return first
+    }
+
+    /// The request of another part, which is under way at the same time.
+    private func another(_ plan: inout DownloadPlan) throws -> PartRequest {
+        let more = plan.more(at: 1)
+        return try #require(more).request
+    }
+
     /// A part brings bytes, and they are written.
     @discardableResult
     private func bring(_ count: Int64, _ id: Int, _ plan: inout DownloadPlan, at now: UInt64) -> DownloadPlan.Flow? {
@@ -36,8 +51,7 @@ import Testing
         let begun = plan.begin()
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"2\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let second = try another(&plan)
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
         #expect(plan.done.isEmpty)
         bring(10, first.id, &plan, at: 1)
@@ -113,11 +127,8 @@ import Testing
     /// What was left out for the sake of others, which have ended before it, is asked again.
     @Test func aServerThatSendsNoPartsIsAskedForTheRestWhenTheOthersHaveEnded() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let first = try begin(&plan)
+        let second = try another(&plan)
         #expect(plan.evaluate(whole("\"2\"", length: 70), for: second.id) == .useless)
         #expect(bring(40, first.id, &plan, at: 1) == .goesOn)
         #expect(plan.didEnd(first.id, .failed, at: 2) == .more)
@@ -159,11 +170,8 @@ import Testing
     /// It is not a server that sends no parts, which the others could go on without.
     @Test func aPartOfAFileOfAnotherLengthMeansThatTheFileHasChanged() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        try begin(&plan)
+        let second = try another(&plan)
         let range = try #require(second.range)
         let fields = [("ETag", "\"2\""), ("Content-Range", "bytes \(range.first)-99/200")]
         #expect(plan.evaluate(ResponseHead(url: url, statusCode: 206, headers: fields), for: second.id) == .changed)
@@ -172,11 +180,8 @@ import Testing
     @Test func aMirrorThatHasNoSuchRangeHasAnotherFileAndTheFirstSourceGoesOn() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        try begin(&plan)
+        let second = try another(&plan)
         #expect(second.url == mirror)
         #expect(plan.evaluate(ResponseHead(url: mirror, statusCode: 416, headers: []), for: second.id) == .disagrees)
         #expect(plan.didEnd(second.id, .disagrees, at: 1) == .more)
@@ -188,8 +193,7 @@ import Testing
         let begun = plan.begin()
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"2\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let second = try another(&plan)
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
         #expect(plan.didEnd(first.id, .failed, at: 1) == .failed)
         #expect(plan.done == ByteRanges([0..<50]))
@@ -199,9 +203,7 @@ import Testing
     @Test func aPartThatBringsNothingForFiveSecondsLosesAllThatItHasNotBrought() throws {
         // Of less than two of the smallest parts, nothing is taken from one that goes on.
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 80)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let first = try begin(&plan)
         let second: UInt64 = 1_000_000_000
         #expect(bring(10, first.id, &plan, at: second) == .goesOn)
         #expect(plan.more(at: 6 * second) == nil)
@@ -214,11 +216,8 @@ import Testing
     @Test func withoutAChecksumTheBytesOfAnotherSourceAreNotCombinedWithThoseOfTheFirst() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        try begin(&plan)
+        let second = try another(&plan)
         #expect(second.url == mirror)
         // The checksum was that of another version.
         plan.isVerified = false
@@ -230,9 +229,7 @@ import Testing
 
     @Test func whatAPartIsWritingIsNotTakenOver() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 160)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 1000), for: first.id) == .startsOver)
+        let first = try begin(&plan, length: 1000)
         #expect(plan.claim(620, for: first.id) == .write(0..<620))
         let more = plan.more(at: 1)
         #expect(more?.request.range?.first == 810)
@@ -246,9 +243,7 @@ import Testing
 
     @Test func workIsSharedInWholeBlocks() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 160)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 1000), for: first.id) == .startsOver)
+        let first = try begin(&plan, length: 1000)
         let ranges = [plan.more(at: 1), plan.more(at: 1)].compactMap { $0?.request.range }
         #expect(ranges.map(\.first) == [340, 680] && ranges.map(\.last) == [679, nil])
         #expect(plan.parts[first.id]?.end == 340)
@@ -258,11 +253,8 @@ import Testing
 
     @Test func aPartWhoseRestWasLostByAnotherBringsItAfterAll() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let first = try begin(&plan)
+        let second = try another(&plan)
         #expect(plan.parts[first.id]?.end == 50)
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
         let none = plan.more(at: 1)
@@ -273,11 +265,8 @@ import Testing
     /// A server may refuse the other, and has sent these bytes meanwhile.
     @Test func whatNoAnswerHasComeForIsBroughtByThePartBeforeIt() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let first = try begin(&plan)
+        let second = try another(&plan)
         #expect(bring(49, first.id, &plan, at: 2) == .goesOn)
         #expect(plan.parts[first.id]?.end == 50)
         #expect(bring(11, first.id, &plan, at: 2) == .goesOn)
@@ -293,11 +282,8 @@ import Testing
 
     @Test func aSourceThatRefusesAnotherConnectionIsNotGivenUp() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let first = try begin(&plan)
+        let second = try another(&plan)
         #expect(bring(40, first.id, &plan, at: 2) == .goesOn)
         #expect(plan.didEnd(first.id, .failed, at: 3) == .more)
         guard case .ask(let third) = plan.didEnd(second.id, .refused, at: 4) else {
@@ -310,11 +296,8 @@ import Testing
     @Test func aPartThatIsBeingStoppedGetsNothingBack() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 10, isVerified: true)
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
-        let more = plan.more(at: 1)
-        let second = try #require(more).request
+        let first = try begin(&plan)
+        let second = try another(&plan)
         #expect(second.url == mirror)
         let answer = ResponseHead(
             url: mirror, statusCode: 206, headers: [("ETag", "\"1\""), ("Content-Range", "bytes 50-99/100")])
@@ -350,9 +333,7 @@ import Testing
 
     @Test func aPartHasNoMoreBytesThanItsResponseAnnounced() throws {
         var plan = DownloadPlan(sources: [url])
-        let begun = plan.begin()
-        let first = try #require(begun)
-        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let first = try begin(&plan)
         #expect(plan.claim(101, for: first.id) == .exceeds)
         #expect(plan.claim(1, for: first.id) == .drop)
     }

@@ -184,10 +184,16 @@ import Testing
         let gate = TestServer.Gate()
         server.route("/late", .text("late").held(by: gate))
         let recorder = PaceRecorder()
-        start(
-            URLRequest(url: server.url("/late")), receiving: [], stall: StallLimit(bytesPerSecond: 1_000_000, duration: 0.1),
-            to: recorder)
+        let thread = NetworkThread()
+        let connection = start(
+            URLRequest(url: server.url("/late")), stall: StallLimit(bytesPerSecond: 1_000_000, duration: 0.1),
+            thread: thread, to: recorder)
         try eventually("the request") { server.requests.count == 1 }
+        // It is asked again whether bytes could move.
+        thread.perform {
+            connection.suspendReceiving()
+            connection.resumeReceiving()
+        }
         #expect(recorder.wait(within: 0.5) == nil)
         gate.open()
         #expect(recorder.wait()?.isFinished == true)
