@@ -28,7 +28,8 @@ struct TortureTests {
         var random = SplitMix64.printingSeed()
         var cases: [(call: Torture.Call, number: Int, always: Bool)] = []
         for call in reached where call.count > 0 && only?.contains(call.name) ?? true {
-            var numbers = Set([1])
+            let mended = Torture.mended[scene]?[call.name] ?? 0
+            var numbers = Set(1...min(max(1, mended), call.count))
             while numbers.count < min(depth ?? 2, call.count) {
                 numbers.insert(Int.random(in: 1...call.count, using: &random))
             }
@@ -39,7 +40,7 @@ struct TortureTests {
             }
         }
         if depth == nil, only == nil {
-            let mended = cases.filter { $0.number == 1 && Torture.mended[scene]?.contains($0.call.name) ?? false }
+            let mended = cases.filter { $0.number <= Torture.mended[scene]?[$0.call.name] ?? 0 }
             cases = mended + cases.shuffled(using: &random).prefix(8)
         }
         var hits = 0
@@ -81,10 +82,12 @@ final class Torture {
 
     struct Failure: Error, CustomStringConvertible { let description: String }
 
-    /// Calls whose failure once was a hang or a lost entry, which each run tries.
-    static let mended: [String: Set<String>] = [
-        "downloads": ["curl_easy_pause", "curl_multi_setopt", "curl_multi_socket_action"],
-        "queue": ["sqlite3_column_text", "sqlite3_column_blob"],
+    /// Calls whose failure once was a crash, a hang or a lost entry, and how many of each are tried in each run.
+    static let mended: [String: [String: Int]] = [
+        "downloads": ["curl_easy_pause": 1, "curl_multi_setopt": 1, "curl_multi_socket_action": 1],
+        "queue": ["sqlite3_column_text": 1, "sqlite3_column_blob": 1],
+        // All options of a first request with a body.
+        "uploads": ["curl_easy_setopt": 60],
     ]
     static let scenes: [String] = {
         var all = ["requests", "secure", "downloads", "uploads", "stores", "queue", "shared", "tool"]
@@ -235,7 +238,7 @@ final class Torture {
             environment["TORTURE_CALL"] = "\(call.index)"
             environment["TORTURE_NUMBER"] = "\(number)"
             if always { environment["TORTURE_ALWAYS"] = "1" }
-            if Self.mended[scene]?.contains(call.name) ?? false, number == 1, !always { environment["TORTURE_PROMPT"] = "1" }
+            if Self.mended[scene]?[call.name] != nil, number == 1, !always { environment["TORTURE_PROMPT"] = "1" }
         }
         // A queue waits half a minute for a database that is gone.
         let problem = try play(in: folder, environment, timeout: scene == "postgres" ? 100 : 40, shown: 600)

@@ -6,9 +6,9 @@ import Foundation
 /// Sets libcurl's options for the route of a transfer.
 extension EasyHandle {
     /// Stops libcurl from using the environment's proxies. An empty text means no proxy, and no exceptions.
-    func setRouteOptions() {
-        convoy_easy_set_string(easy, CURLOPT_PROXY, "")
-        convoy_easy_set_string(easy, CURLOPT_NOPROXY, "")
+    func setRouteOptions() throws(Refused) {
+        try check(convoy_easy_set_string(easy, CURLOPT_PROXY, ""))
+        try check(convoy_easy_set_string(easy, CURLOPT_NOPROXY, ""))
     }
 
     /// Replaces the route of the previous transfer; nil is the direct one.
@@ -44,13 +44,14 @@ extension EasyHandle {
 /// Decides which addresses a handle connects to.
 extension EasyHandle {
     /// Makes libcurl open its sockets here. Connections of several handles share the table of sockets.
-    func setSocketOptions() {
-        convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, Unmanaged.passUnretained(self).toOpaque())
-        convoy_easy_set_open_socket_callback(easy) { context, _, address in
-            guard let address, let handle = EasyHandle.from(context) else { return CURL_SOCKET_BAD }
-            handle.clock?.noteSocket()
-            return handle.open(address)
-        }
+    func setSocketOptions() throws(Refused) {
+        try check(convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, Unmanaged.passUnretained(self).toOpaque()))
+        try check(
+            convoy_easy_set_open_socket_callback(easy) { context, _, address in
+                guard let address, let handle = EasyHandle.from(context) else { return CURL_SOCKET_BAD }
+                handle.clock?.noteSocket()
+                return handle.open(address)
+            })
     }
 
     /// Opens a socket for an address, if the guard allows it.
@@ -223,27 +224,29 @@ extension Negotiation: Equatable {
 /// Sending a body.
 extension EasyHandle {
     /// Sets the options that a transfer with a body needs.
-    func setUploadOptions() {
+    func setUploadOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
-        convoy_easy_set_pointer(easy, CURLOPT_READDATA, context)
-        convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context)
-        convoy_easy_set_data_callback(easy, CURLOPT_READFUNCTION) { bytes, size, count, context in
-            guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else {
-                return Int(CURL_READFUNC_ABORT)
-            }
-            let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-            switch owner.easyHandle(handle, fill: buffer) {
-            case .bytes(let count): return count
-            case .notNow: return Int(CURL_READFUNC_PAUSE)
-            case .abort: return Int(CURL_READFUNC_ABORT)
-            }
-        }
-        convoy_easy_set_seek_callback(easy) { context, offset, origin in
-            guard offset == 0, origin == SEEK_SET, let handle = EasyHandle.from(context), let owner = handle.owner
-            else { return Int32(CURL_SEEKFUNC_CANTSEEK) }
-            return owner.easyHandleMustRewind(handle) ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
-        }
+        try check(convoy_easy_set_pointer(easy, CURLOPT_READDATA, context))
+        try check(convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context))
+        try check(
+            convoy_easy_set_data_callback(easy, CURLOPT_READFUNCTION) { bytes, size, count, context in
+                guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else {
+                    return Int(CURL_READFUNC_ABORT)
+                }
+                let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+                switch owner.easyHandle(handle, fill: buffer) {
+                case .bytes(let count): return count
+                case .notNow: return Int(CURL_READFUNC_PAUSE)
+                case .abort: return Int(CURL_READFUNC_ABORT)
+                }
+            })
+        try check(
+            convoy_easy_set_seek_callback(easy) { context, offset, origin in
+                guard offset == 0, origin == SEEK_SET, let handle = EasyHandle.from(context), let owner = handle.owner
+                else { return Int32(CURL_SEEKFUNC_CANTSEEK) }
+                return owner.easyHandleMustRewind(handle) ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
+            })
     }
 }
 

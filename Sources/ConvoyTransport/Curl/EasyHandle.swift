@@ -83,7 +83,7 @@ final class EasyHandle {
         self.sockets = sockets
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.pointee = 0
-        setPermanentOptions()
+        do throws(Refused) { try setPermanentOptions() } catch { return nil }
     }
 
     deinit {
@@ -108,8 +108,13 @@ final class EasyHandle {
         holdsBytes = false
         forbidsReuse = false
         sendCount = 0
-        setPermanentOptions()
-        return true
+        do throws(Refused) {
+            try setPermanentOptions()
+            return true
+        } catch {
+            wasRefused = true
+            return false
+        }
     }
 
     // MARK: The timer
@@ -138,64 +143,68 @@ final class EasyHandle {
     // MARK: Setting up
 
     /// Sets the options that every transfer needs. Each new handle pays for them, so those that only some transfers
-    /// need are set for these.
-    private func setPermanentOptions() {
+    /// need are set for these. None may fail unnoticed: without its function, libcurl takes our data for a file of C's.
+    private func setPermanentOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        sockets.adopt(easy)
-        setSocketOptions()
-        convoy_easy_set_pointer(easy, CURLOPT_PRIVATE, context)
-        convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
-        convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
-        convoy_easy_allow_only_http(easy)
-        setRouteOptions()
+        try check(sockets.adopt(easy))
+        try setSocketOptions()
+        try check(convoy_easy_set_pointer(easy, CURLOPT_PRIVATE, context))
+        try check(convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText))
+        try check(convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1))
+        try check(convoy_easy_allow_only_http(easy))
+        try setRouteOptions()
         // `URLConnection`'s timers cover connecting too, so libcurl's limit of five minutes is lifted; see `Options`.
-        convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
+        try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max)))
         // Removing a handle during a name look-up must not wait for the resolver's thread.
         convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
 
-        convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
-        convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context)
-        convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context)
-        convoy_easy_set_prerequest_callback(easy) { context, address, _, _, _ in
-            guard let context else { return Int32(CURL_PREREQFUNC_ABORT) }
-            return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { handle in
-                Int32(handle.maySend(to: address) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
-            }
-        }
-        convoy_easy_set_pointer(easy, CURLOPT_SSL_CTX_DATA, context)
+        try check(convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context))
+        try check(convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context))
+        try check(convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context))
+        try check(
+            convoy_easy_set_prerequest_callback(easy) { context, address, _, _, _ in
+                guard let context else { return Int32(CURL_PREREQFUNC_ABORT) }
+                return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { handle in
+                    Int32(handle.maySend(to: address) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
+                }
+            })
+        try check(convoy_easy_set_pointer(easy, CURLOPT_SSL_CTX_DATA, context))
         decidesTrust =
             convoy_easy_set_handshake_callback(easy) { _, sslContext, context in
                 guard let sslContext, let handle = EasyHandle.from(context) else { return CURLE_ABORTED_BY_CALLBACK }
                 return handle.beginHandshake(OpaquePointer(sslContext))
             } == CURLE_OK
-        convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            guard let bytes, let context else { return 0 }
-            let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-            // Called for each line, so without reference counting: the handle outlives libcurl's use of it.
-            return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
-        }
-        if FoldedLineGuard.need == .hidingOfLine { setTraceCallback() }
-        convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            guard let bytes, let context else { return 0 }
-            let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(block: block) }
-        }
+        try check(
+            convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+                guard let bytes, let context else { return 0 }
+                let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+                // Called for each line, so without reference counting: the handle outlives libcurl's use of it.
+                return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
+            })
+        if FoldedLineGuard.need == .hidingOfLine { try setTraceCallback() }
+        try check(
+            convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+                guard let bytes, let context else { return 0 }
+                let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(block: block) }
+            })
     }
 
     /// libcurl calls it while `CURLOPT_VERBOSE` is on.
-    private func setTraceCallback() {
+    private func setTraceCallback() throws(Refused) {
+        try check(convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, Unmanaged.passUnretained(self).toOpaque()))
+        try check(
+            convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
+                guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
+                let piece = UnsafeMutableRawBufferPointer(start: bytes, count: count)
+                // First, as the guard may change the line.
+                if handle.trace != nil, let kind = TraceRecorder.Piece(kind) {
+                    handle.trace?.take(kind, UnsafeRawBufferPointer(piece))
+                }
+                if kind == CURLINFO_HEADER_IN, FoldedLineGuard.need == .hidingOfLine { handle.folding.look(at: piece) }
+                return 0
+            })
         hasTraceCallback = true
-        convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, Unmanaged.passUnretained(self).toOpaque())
-        convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
-            guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
-            let piece = UnsafeMutableRawBufferPointer(start: bytes, count: count)
-            // First, as the guard may change the line.
-            if handle.trace != nil, let kind = TraceRecorder.Piece(kind) {
-                handle.trace?.take(kind, UnsafeRawBufferPointer(piece))
-            }
-            if kind == CURLINFO_HEADER_IN, FoldedLineGuard.need == .hidingOfLine { handle.folding.look(at: piece) }
-            return 0
-        }
     }
 
     /// Notes that the request is about to be sent to an address. False aborts the transfer.
@@ -243,14 +252,15 @@ final class EasyHandle {
     }
 
     /// Sets the options that a transfer through a proxy tunnel needs.
-    private func setTunnelOptions() {
+    private func setTunnelOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context)
-        convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
-            guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
-            handle.progressCount += 1
-            return handle.progressCount > EasyHandle.tunnelLimit ? 1 : 0
-        }
+        try check(convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context))
+        try check(
+            convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
+                guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
+                handle.progressCount += 1
+                return handle.progressCount > EasyHandle.tunnelLimit ? 1 : 0
+            })
     }
 
     /// The `EasyHandle` of one of libcurl's handles.
@@ -289,20 +299,20 @@ final class EasyHandle {
         socket = -1
         addresses = TriedAddresses()
         self.trace = trace
-        if trace != nil, !hasTraceCallback { setTraceCallback() }
         self.clock = clock
         if clock != nil, !hasLookUpCallback {
             hasLookUpCallback = true
             setLookUpCallback()
         }
-        folding.reset(easy, isTraced: trace != nil)
         do throws(Refused) {
+            if trace != nil, !hasTraceCallback { try setTraceCallback() }
+            folding.reset(easy, isTraced: trace != nil)
             try set(address, asWritten: asWritten)
             try apply(options)
             if header !== self.header {
-                convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, header.lines)
+                try check(convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, header.lines))
                 if header.proxyLines != self.header?.proxyLines {
-                    convoy_easy_set_pointer(easy, CURLOPT_PROXYHEADER, header.proxyLines)
+                    try check(convoy_easy_set_pointer(easy, CURLOPT_PROXYHEADER, header.proxyLines))
                 }
                 self.header = header
             }
@@ -322,15 +332,15 @@ final class EasyHandle {
         guard asWritten, let url = origin.url(of: address.target) else {
             if hasOrigin {
                 hasOrigin = false
-                convoy_easy_set_pointer(easy, CURLOPT_CURLU, nil)
-                convoy_easy_set_string(easy, CURLOPT_REQUEST_TARGET, nil)
+                try check(convoy_easy_set_pointer(easy, CURLOPT_CURLU, nil))
+                try check(convoy_easy_set_string(easy, CURLOPT_REQUEST_TARGET, nil))
             }
             // `withCString` avoids a copy of the string.
             return try check(address.text.withCString { convoy_easy_set_string(easy, CURLOPT_URL, $0) })
         }
         if !hasOrigin {
             hasOrigin = true
-            convoy_easy_set_pointer(easy, CURLOPT_CURLU, UnsafeMutableRawPointer(url))
+            try check(convoy_easy_set_pointer(easy, CURLOPT_CURLU, UnsafeMutableRawPointer(url)))
         }
         let code = address.text.withCString { text in
             let path = strchr(text + (address.target.isSecure ? "https://" : "http://").utf8.count, Int32(UInt8(ascii: "/")))
@@ -370,7 +380,7 @@ final class EasyHandle {
             try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0))
             try check(convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1))
             if case .upload(let length) = options.body {
-                if applied.body == .none { setUploadOptions() }
+                if applied.body == .none { try setUploadOptions() }
                 try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1))
                 try check(convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1)))
             } else if options.method == "HEAD" {
@@ -393,7 +403,7 @@ final class EasyHandle {
             try check(set(options.route, before: applied.route, isScoped: options.isScoped))
         }
         if options.mayTunnel != applied.mayTunnel {
-            if options.mayTunnel { setTunnelOptions() }
+            if options.mayTunnel { try setTunnelOptions() }
             try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
         }
         if options.isSecure != applied.isSecure || options.usesHTTP2 != applied.usesHTTP2 {

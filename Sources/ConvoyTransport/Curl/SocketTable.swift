@@ -34,10 +34,11 @@ final class SocketTable {
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
     /// Makes connections of this handle close their sockets here. A connection may outlive the handle, but not the table.
-    func adopt(_ easy: UnsafeMutableRawPointer) {
+    func adopt(_ easy: UnsafeMutableRawPointer) -> CURLcode {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        convoy_easy_set_pointer(easy, CURLOPT_CLOSESOCKETDATA, context)
-        convoy_easy_set_close_socket_callback(easy) { context, socket in
+        let code = convoy_easy_set_pointer(easy, CURLOPT_CLOSESOCKETDATA, context)
+        guard code == CURLE_OK else { return code }
+        return convoy_easy_set_close_socket_callback(easy) { context, socket in
             guard let context else { return close(socket) }
             return Unmanaged<SocketTable>.fromOpaque(context).takeUnretainedValue().closeSocket(socket)
         }
