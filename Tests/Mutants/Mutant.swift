@@ -9,24 +9,30 @@ struct Mutant: Codable {
         case condition
     }
 
-    /// The place among all mutants of the sources, from 1 on. It stays as long as the sources do.
+    /// The place among all mutants of the sources that it was drawn from, from 1 on.
     var number = 0
     /// The place among the mutants that are built into the program, from 1 on.
     var slot = 0
     /// The file below the package's folder.
     let file: String
-    let line: Int
-    let column: Int
+    var line: Int
+    var column: Int
+    /// What its line says, and how many like it are before it in its file: that finds it when the sources have changed.
+    let context: String
+    var occurrence = 0
     /// What is changed, in a word or two.
     let change: String
     let shape: Shape
     /// The bytes of the file that are replaced.
-    let start: Int
-    let end: Int
+    var start: Int
+    var end: Int
     let original: String
     let replacement: String
     /// The lines of the built file that hold it, which tell who is to blame for the compiler's errors.
     var builtLines: [Int] = []
+
+    /// What it is, wherever it is in its file.
+    var identity: [String] { [file, context, change, original, replacement, "\(occurrence)"] }
 
     var title: String { "\(number) \(file):\(line):\(column) \(change): \(short(original)) -> \(short(replacement))" }
 

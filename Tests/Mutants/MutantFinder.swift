@@ -1,3 +1,4 @@
+import Foundation
 import SwiftOperators
 import SwiftParser
 import SwiftSyntax
@@ -242,9 +243,13 @@ final class MutantFinder: SyntaxVisitor {
     private func add(_ node: some SyntaxProtocol, _ change: String, _ text: String, _ shape: Mutant.Shape = .expression) {
         let range = range(of: node)
         let location = locations.location(for: node.positionAfterSkippingLeadingTrivia)
+        let newline = UInt8(ascii: "\n")
+        let begin = source[..<range.lowerBound].lastIndex(of: newline).map { $0 + 1 } ?? 0
+        let end = source[range.lowerBound...].firstIndex(of: newline) ?? source.endIndex
         mutants.append(
             Mutant(
-                file: file, line: location.line, column: location.column, change: change, shape: shape,
+                file: file, line: location.line, column: location.column,
+                context: string(begin..<end).trimmingCharacters(in: .whitespaces), change: change, shape: shape,
                 start: range.lowerBound,
                 end: shape == .condition ? range.lowerBound : range.upperBound, original: string(range), replacement: text))
     }

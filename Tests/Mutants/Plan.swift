@@ -8,8 +8,8 @@ struct Plan: Codable {
     static let strictness = "    .treatAllWarnings(as: .error),\n"
 
     let seed: UInt64
-    /// Tells whether the sources are still those that the mutants are of.
-    let fingerprint: UInt64
+    /// Tells whether the sources are still those that the mutants' places are of.
+    var fingerprint: UInt64
     /// How many are tried.
     let count: Int
     /// How many the sources have.
@@ -35,6 +35,22 @@ struct Plan: Codable {
         return Plan(seed: seed, fingerprint: fingerprint, count: count, total: all.count, mutants: drawn)
     }
 
+    /// Finds the mutants again in sources that have changed, and takes out those whose line is gone; returns how many.
+    mutating func follow(sources root: URL) throws -> Int {
+        let (all, fingerprint) = try Self.all(in: root)
+        guard fingerprint != self.fingerprint else { return 0 }
+        self.fingerprint = fingerprint
+        let places = Dictionary(all.map { ($0.identity, $0) }) { first, _ in first }
+        let before = mutants.count
+        mutants = mutants.compactMap { mutant in
+            guard let place = places[mutant.identity] else { return nil }
+            var moved = mutant
+            (moved.line, moved.column, moved.start, moved.end) = (place.line, place.column, place.start, place.end)
+            return moved
+        }
+        return before - mutants.count
+    }
+
     /// All mutants of the sources, numbered, and the sources' fingerprint.
     static func all(in root: URL) throws -> (mutants: [Mutant], fingerprint: UInt64) {
         var all: [Mutant] = []
@@ -46,7 +62,13 @@ struct Plan: Codable {
                 for byte in text.utf8 { fingerprint = (fingerprint ^ UInt64(byte)) &* 0x100_0000_01B3 }
             }
         }
-        for index in all.indices { all[index].number = index + 1 }
+        var seen: [[String]: Int] = [:]
+        for index in all.indices {
+            all[index].number = index + 1
+            let identity = all[index].identity
+            all[index].occurrence = seen[identity, default: 0]
+            seen[identity, default: 0] += 1
+        }
         return (all, fingerprint)
     }
 

@@ -2,7 +2,8 @@
 //
 //     mutants plan PACKAGE FOLDER SEED COUNT [NUMBER…]   draws COUNT mutants, and some beside them, for those that do not
 //                                                        compile; builds these, too
-//     mutants write PACKAGE FOLDER                       writes the package with them, beside the folder
+//     mutants write PACKAGE FOLDER                       writes the package with them, beside the folder, and finds them
+//                                                        again if the sources have changed since
 //     mutants drop FOLDER LOG                            takes out those that the compiler complains of; fails if it is
 //                                                        another's fault
 //     mutants reach FOLDER PROGRAM                       runs each suite once, and notes which mutants it reaches
@@ -41,10 +42,8 @@ case "plan":
     try save(plan, folder(2))
 case "write":
     var plan = try load(folder(2))
-    guard try Plan.all(in: folder(1)).fingerprint == plan.fingerprint else {
-        say("the sources are no longer those that the mutants were drawn from: remove \(folder(2).path) to begin anew")
-        exit(1)
-    }
+    let gone = try plan.follow(sources: folder(1))
+    if gone > 0 { say("\(gone) mutants are no longer in the sources, and left out") }
     try plan.write(package: folder(1), into: package(folder(2)))
     try save(plan, folder(2))
 case "all":
