@@ -204,7 +204,62 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
+    /// It is not known who uses it, so it stays as it is, without its name.
+    @Test func aPartialFileThatCannotBeLockedMakesRoomForAnother() throws {
+        try claimed().close()
+        let user = try FileHandle(forReadingFrom: URL(fileURLWithPath: paths.partial))
+        var calls = FileCalls()
+        calls.lock = { _ in
+            errno = ENOLCK
+            return -1
+        }
+        let second = file(calls)
+        #expect(try second.open() == nil)
+        second.begin(try representation())
+        try write(second, at: 1000)
+        try second.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 2000)
+        #expect(names == ["file"])
+        #expect(try user.readToEnd() == Data(bytes))
+    }
+
+    @Test func aJournalIsReadAgainWhereThatWasInterrupted() throws {
+        try claimed().close()
+        var calls = FileCalls()
+        let real = calls
+        let count = Locked(0)
+        calls.readAt = { descriptor, bytes, offset in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            let result = number == 1 ? -1 : real.readAt(descriptor, bytes, offset)
+            // A call that succeeds leaves the error of the one before.
+            errno = number < 10 ? EINTR : 0
+            return result
+        }
+        #expect(try file(calls).open()?.written.ranges == [0..<1000])
+        #expect(count.withLock { $0 } < 10)
+    }
+
     // MARK: Synchronizing
+
+    @Test(arguments: [EINVAL, ENOSYS, ENOTSUP, EROFS])
+    func whereNothingCanBeSynchronizedThatIsAnErrorIfItWasAskedFor(code: Int32) throws {
+        let fails: @Sendable (Int32) -> Int32 = { _ in
+            errno = code
+            return -1
+        }
+        var calls = FileCalls()
+        (calls.synchronizeData, calls.synchronize) = (fails, fails)
+        let file = try begun(calls)
+        let path = directory.file("file").path
+        #expect(throws: FileWritingError.self) {
+            try file.commit(as: path, replaces: false, synchronizes: true, total: 1000)
+        }
+        #expect(names == ["file.convoypart"])
+        try file.commit(as: path, replaces: false, synchronizes: false, total: 1000)
+        #expect(names == ["file"])
+    }
 
     @Test func whatCouldNotBeSynchronizedIsNeverReliedOn() throws {
         var calls = FileCalls()
@@ -269,6 +324,26 @@ import Testing
     }
 
     // MARK: Ending
+
+    @Test func whatIsAboutToGetItsNameDoesNotBecomeThePartialFile() throws {
+        try claimed().close()
+        let synchronized = Locked<DownloadFile?>(nil)
+        var calls = FileCalls()
+        let real = calls
+        calls.renameWithoutReplacing = { from, to in
+            // As a worker does that comes late.
+            synchronized.withLock { $0.take() }?.synchronize()
+            return real.renameWithoutReplacing(from, to)
+        }
+        // It is never time for a synchronization.
+        let file = DownloadFile(paths, calls: calls, clock: { 1 })
+        #expect(try file.open()?.written.ranges == [0..<1000])
+        try other(file, bytes: 3000)
+        synchronized.withLock { $0 = file }
+        try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 3000)
+        #expect(names == ["file"])
+        #expect(try Data(contentsOf: directory.file("file")) == Data(repeating: 8, count: 3000))
+    }
 
     @Test func theBytesAreOnTheDiskBeforeTheFileHasItsName() throws {
         let log = Locked<[String]>([])
