@@ -276,7 +276,8 @@ import Testing
             headers: [("ETag", "\"1\""), ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")])
         #expect(plan.evaluate(answer, for: second.id) == .useless)
         #expect(plan.didEnd(second.id, .useless, at: 3) == .more)
-        #expect(plan.sources[0].isUsable)
+        // It has not failed.
+        #expect(plan.sources[0].isUsable && plan.sources[0].failures == 0)
         #expect(bring(40, first.id, &plan, at: 4) == .ends)
     }
 
@@ -329,6 +330,26 @@ import Testing
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: nil), for: first.id) == .startsOver)
         #expect(plan.total == (isVerified ? nil : 100))
+    }
+
+    @Test func withoutATagPartsAreThoseOfTheFileWhereAChecksumTells() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10, isVerified: true)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        let answer = ResponseHead(
+            url: url, statusCode: 200, headers: [("Accept-Ranges", "bytes"), ("Content-Length", "100")])
+        #expect(plan.evaluate(answer, for: first.id) == .startsOver)
+        let second = try another(&plan)
+        let range = try #require(second.range)
+        let part = ResponseHead(url: url, statusCode: 206, headers: [("Content-Range", "bytes \(range.first)-99/100")])
+        #expect(plan.evaluate(part, for: second.id) == .goesOn)
+    }
+
+    @Test(arguments: [1, 50]) func aPartThatEndsBeforeItsResponseSaidHasFailed(missing: Int64) throws {
+        var plan = DownloadPlan(sources: [url])
+        let first = try begin(&plan)
+        #expect(bring(100 - missing, first.id, &plan, at: 1) == .goesOn)
+        #expect(plan.didEnd(first.id, .complete, at: 2) == .failed)
     }
 
     @Test func aPartHasNoMoreBytesThanItsResponseAnnounced() throws {
