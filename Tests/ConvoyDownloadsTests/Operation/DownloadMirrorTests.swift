@@ -202,6 +202,20 @@ struct DownloadMirrorTests {
         #expect(part(of: parents[1]).maximumBodySize != 7)
     }
 
+    @Test func aFileOfAMetalinkComesIntoTheDirectoryUnderItsName() async throws {
+        fixture.server.route("/broken", .status(503))
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let urls = ["/broken", "/file"].map { "<url>\(fixture.server.url($0).absoluteString)</url>" }.joined()
+        let metalink = try MetalinkText.parse(MetalinkText.file(urls, name: "folder/a.iso"))
+        try FileManager.default.createDirectory(at: fixture.file("folder"), withIntermediateDirectories: false)
+        let download = try DownloadOperation(try #require(metalink.files.first), directory: fixture.directory.url)
+        download.completionQueue = .global()
+        await fixture.run(download)
+        #expect(download.error == nil)
+        #expect(download.fileURL?.path == fixture.file("folder/a.iso").path)
+        #expect(fixture.contents("folder/a.iso") == bytes)
+    }
+
     @Test func aMirrorOfTheSameOriginIsAskedAsTheFirst() async {
         fixture.server.route("/file", .status(503))
         fixture.server.route("/mirror", .text("here"))

@@ -68,6 +68,23 @@ struct DownloadOperationTests {
         #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
     }
 
+    @Test func aBrokenDownloadOfAFileWithTheLongestNameIsContinuedByALaterOne() async throws {
+        let name = String(repeating: "n", count: 255)
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
+        }
+        await fixture.run(fixture.download(to: name))
+        // Names that a later version finds.
+        let digest = try #require(MessageDigest.sha256(Data(name.utf8))).hexadecimalString
+        let stem = "\(name.prefix(224))-\(digest.prefix(16))"
+        #expect(fixture.names == ["\(stem).convoyjournal", "\(stem).convoypart"])
+        let second = await fixture.run(fixture.download(to: name))
+        #expect(second.error == nil)
+        #expect(fixture.contents(name) == bytes)
+        #expect(fixture.names == [name])
+        #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
+    }
+
     @Test func aChangedFileStartsOver() async {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
         await fixture.run(fixture.download())
@@ -127,6 +144,35 @@ struct DownloadOperationTests {
         let second = await fixture.run(fixture.download())
         #expect(second.error == nil)
         #expect(fixture.contents() == bytes)
+    }
+
+    /// Cancels a download that goes on with what is there, before it has asked for the rest.
+    private final class CancellingDelegate: OperationDelegate {
+        func interests(in operation: URLConnectionOperation) -> OperationInterests { .progress }
+
+        func operation(
+            _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
+            decide: @escaping @Sendable (URLRequest?) -> Void
+        ) { decide(request) }
+
+        func operation(
+            _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
+            answer: @escaping @Sendable (AuthenticationDisposition) -> Void
+        ) { answer(.performDefaultHandling) }
+
+        func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {
+            operation.cancel()
+        }
+    }
+
+    @Test func nothingIsSentForADownloadThatIsCancelledAsItBegins() async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download())
+        fixture.server.forgetRequests()
+        let second = await fixture.run(fixture.download { $0.setDelegate(CancellingDelegate()) })
+        #expect((second.error as? URLError)?.code == .cancelled)
+        #expect(fixture.server.requests.isEmpty)
+        #expect(fixture.names == ["file.bin.convoyjournal", "file.bin.convoypart"])
     }
 
     @Test func anErrorOfTheServerLeavesNothing() async {

@@ -141,6 +141,25 @@ struct KeptBytesTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["target"])
     }
 
+    @Test(arguments: [false, true])
+    func whatIsBegunLiesBesideTheFileThatALinkLeadsTo(isNamedByURL: Bool) async throws {
+        let folder = fixture.file("folder")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        try Data("old".utf8).write(to: folder.appendingPathComponent("target"))
+        try FileManager.default.createSymbolicLink(atPath: fixture.file("file").path, withDestinationPath: "folder/target")
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        let download = fixture.download(to: "file") {
+            if isNamedByURL { $0.directory = fixture.directory.url }
+            ($0.usesServerFileName, $0.existingFilePolicy) = (false, .replace)
+        }
+        await fixture.run(download)
+        #expect((download.error as? URLError)?.code == .networkConnectionLost)
+        #expect(fixture.names == ["file", "folder"])
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+                == ["target", "target.convoyjournal", "target.convoypart"])
+    }
+
     // MARK: What a kill leaves
 
     @Test func aFileThatGotItsNameBeforeTheProcessWasKilledIsThere() async throws {

@@ -251,6 +251,17 @@ import Testing
         }
     }
 
+    @Test func `one that comes over several connections waits for a descriptor, too`() async {
+        serve()
+        let download = await fixture.run(
+            fixture.download {
+                $0.segmentCount = 2
+                $0.fileCalls = FailingCalls(.open, number: 0, .once(EMFILE)).calls
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
     @Test(.needsSmallDisk) func `a full disk is an error, and leaves nothing`() async throws {
         serve()
         let disk = try #require(try SmallDisk(bytes: 1 << 20))
