@@ -35,6 +35,18 @@ struct DownloadQueueFailureTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: path).count == 1)
     }
 
+    /// A program may keep it for as long as it likes.
+    @Test func anOperationThatHasEndedKeepsNothingOfItsQueue() async throws {
+        let queue = try fixture.open()
+        let request = fixture.post()
+        let operation = try await queue.enqueue(request)
+        let link = try #require(operation as? any QueuedOperation).link
+        #expect(link.entry?.id == request.id)
+        queue.start()
+        try await queue.waitUntilAllFinished()
+        #expect(link.entry == nil)
+    }
+
     @Test func aDirectoryIsOpenOnceAtATime() async throws {
         let queue = try fixture.open()
         #expect(throws: DownloadQueueError.inUse(fixture.home, process: getpid())) { try fixture.open() }
@@ -137,6 +149,13 @@ struct DownloadQueueFailureTests {
         }
         let result = try ProcessRunner.run("sqlite3", [path, "SELECT a FROM mine"])
         #expect(result.text == "1\n")
+    }
+
+    /// By which other versions know it.
+    @Test func aDatabaseSaysThatItIsThatOfAQueue() async throws {
+        await (try fixture.open()).close()
+        let result = try ProcessRunner.run("sqlite3", [database.path, "PRAGMA application_id"])
+        #expect(result.text == "\(0x4376_5175)\n")
     }
 
     @Test func aNewerDatabaseIsLeftAlone() async throws {

@@ -301,6 +301,19 @@ struct DownloadQueueTests {
         #expect(states == [.waiting, .running, .finished, .cancelled])
     }
 
+    @Test func updatesOfAClosedQueueHaveEnded() async throws {
+        let queue = try fixture.open()
+        await queue.close()
+        let updates = queue.updates
+        let hasEnded = Locked(false)
+        let reading = Task {
+            for await entry in updates { Issue.record("\(entry)") }
+            hasEnded.withLock { $0 = true }
+        }
+        defer { reading.cancel() }
+        try await waitUntil("the end of the updates") { hasEnded.withLock { $0 } }
+    }
+
     @Test func aFoundationQueueWillDo() async throws {
         let foundation = OperationQueue()
         foundation.maxConcurrentOperationCount = 2
