@@ -86,6 +86,14 @@ import Testing
         #expect(try found() == [0..<100, 200..<2000])
     }
 
+    @Test func whatIsForgottenIsNotClaimedThoughNothingHasComeSince() throws {
+        let file = try claimed()
+        file.forget(100..<200)
+        file.synchronize()
+        file.close()
+        #expect(try found() == [0..<100, 200..<1000])
+    }
+
     // MARK: Replacing
 
     private func other(_ file: DownloadFile, bytes count: Int) throws {
