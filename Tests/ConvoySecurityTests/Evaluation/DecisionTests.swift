@@ -80,6 +80,18 @@ import Testing
         #expect(text.contains("api.example.localhost") && text.contains("*.other.test") && text.contains("expired on"))
     }
 
+    @Test func `a certificate with no name but the common one is said to name none`() throws {
+        var profile = SpecimenAuthorities.server
+        profile.omitsSubjectAlternativeNames = true
+        let old = try made.intermediate.issue(profile)
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = try made.trusted
+        let sent = ServerTrust(certificates: try old.chain.map { try Certificate($0) })
+        let failure = policy.evaluate(sent, forDomain: "api.example.localhost").failure
+        #expect(failure?.reason == .wrongHost)
+        #expect(failure?.description.contains("is not for api.example.localhost, and names none. ") == true)
+    }
+
     @Test func `a failure about pins shows the keys, so that they can be pinned`() throws {
         let failure = try pins([made.otherRoot]).evaluate(trust, forDomain: "api.example.localhost").failure
         #expect(failure?.reason == .notPinned)
