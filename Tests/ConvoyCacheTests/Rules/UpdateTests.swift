@@ -73,6 +73,8 @@ import Testing
             setting.clock.advance(seconds: 11)
             #expect(try await setting.source() == .cache(.validated))
             #expect(try await setting.get().text == "new")
+            // There is nothing left to ask about.
+            #expect(setting.requests.last?.value("If-None-Match") == nil)
         }
     }
 

@@ -57,6 +57,19 @@ import Testing
         #expect(cache.failure == nil)
     }
 
+    /// Files outlive the program that wrote them, and its version.
+    @Test(
+        "The checksums are those of xxHash",
+        arguments: [
+            ("", 0xEF46_DB37_51D8_E999), ("a", 0xD24E_C4F1_A98C_6E5B), ("xxhash", 0x32DD_3895_2C4B_C720),
+            ("Nobody inspects the spammish repetition", 0xFBCE_A83C_8A37_8BF1),
+            ("The quick brown fox jumps over the lazy dog", 0x0B24_2D36_1FDA_71BC),
+            ("Call me Ishmael. Some years ago--never mind how long precisely-", 0x02A2_E854_70D6_FD96),
+        ] as [(String, UInt64)])
+    func checksums(_ text: String, _ checksum: UInt64) {
+        #expect(XXHash64.hash(Array(text.utf8)) == checksum)
+    }
+
     @Test("A file of another length is closed again")
     func otherLength() throws {
         let disk = try CacheDisk()

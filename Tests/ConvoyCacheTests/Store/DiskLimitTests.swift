@@ -43,12 +43,32 @@ import Testing
         for path in ["\(disk.path)/bodies", disk.path] { chmod(path, 0o700) }
     }
 
-    @Test("What was overtaken is removed from a disk that does not take what came after")
-    func remainder() throws {
-        let record = CacheRecord(
+    private static var record: CacheRecord {
+        CacheRecord(
             id: 1, address: "http://a.test/", partition: "", vary: VaryKey(fields: []),
             head: CachedHead(statusCode: 200, fields: []), requested: CacheTime(wall: 0, up: 0),
             received: CacheTime(wall: 0, up: 0), boot: 1, length: 0)
+    }
+
+    @Test("No more than 16 MiB wait to be written, and removals always may")
+    func backlog() throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open()
+        let store = try #require(cache.storage.disk)
+        let record = Self.record
+        let room = 16 << 20 - DiskOperation.put(record, []).size
+        // Nothing is written meanwhile.
+        store.queue.sync {
+            #expect(store.add(.put(record, [UInt8](repeating: 0, count: room))))
+            #expect(!store.add(.put(record, [])))
+            #expect(store.add(.removeAll))
+        }
+        try cache.flush()
+    }
+
+    @Test("What was overtaken is removed from a disk that does not take what came after")
+    func remainder() throws {
+        let record = Self.record
         for operation in [DiskOperation.put(record, []), .putFile(record, checksums: []), .update(record)] {
             #expect(!operation.removes(record))
             #expect(operation.remainder.removes(record))

@@ -51,6 +51,21 @@ import Testing
         }
     }
 
+    @Test("Without a disk nothing remains of what was removed")
+    func removed() {
+        let ways: [(String, (inout MemoryIndex) -> Void)] = [
+            ("remove", { $0.remove(1, "a") }), ("removeAll(of:)", { $0.removeAll(of: "a") }),
+            ("removeAll(where:)", { $0.removeAll { _ in true } }),
+        ]
+        for (name, remove) in ways {
+            var index = MemoryIndex(capacity: 10_000, hasDisk: false)
+            _ = index.store(Self.entry("a"))
+            #expect(index.usage > 1000)
+            remove(&index)
+            #expect(index.usage == 0, "\(name)")
+        }
+    }
+
     @Test("Rows that were read before something was removed, stored or forgotten are not taken over after it")
     func lateRows() {
         let changes: [(String, (inout MemoryIndex) -> Void)] = [

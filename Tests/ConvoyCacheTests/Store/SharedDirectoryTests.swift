@@ -1,3 +1,4 @@
+import ConvoyDatabase
 import ConvoySupport
 import ConvoyTestSupport
 import Foundation
@@ -79,6 +80,22 @@ import Testing
         let seen = try await client(other).get(CacheDisk.address(1))
         #expect(seen.text == "second")
         #expect(seen.source == .cache(.fresh))
+    }
+
+    @Test("That another process is writing is no failure, and what was stored meanwhile is written after it")
+    func busy() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open()
+        let store = try #require(cache.storage.disk)
+        let other = try Database(path: disk.index, schema: DiskIndex.schema)
+        try other.execute("BEGIN IMMEDIATE")
+        _ = try await CacheDisk.client(cache, length: 100).get(CacheDisk.address(1))
+        store.queue.sync { store.write() }
+        #expect(cache.failure == nil)
+        #expect(try other.integer("SELECT count(*) FROM entries") == 0)
+        try other.execute("COMMIT")
+        try cache.flush()
+        #expect(await CacheDisk.has(try disk.open(), 1))
     }
 
     @Test("Many may open a new directory at the same time, and find the same salt")
