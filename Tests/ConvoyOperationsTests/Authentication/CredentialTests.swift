@@ -204,6 +204,7 @@ import Testing
                 : .status(401).header("WWW-Authenticate", "Basic realm=\"b\"")
                     .header("WWW-Authenticate", "Digest realm=\"d\", nonce=\"n\", qop=\"auth\", algorithm=MD5")
                     .header("WWW-Authenticate", "Digest realm=\"d\", nonce=\"m\", qop=\"auth\", algorithm=SHA-256")
+                    .header("WWW-Authenticate", "Digest realm=\"d\", nonce=\"o\", qop=\"auth\", algorithm=MD5-sess")
                     .header("WWW-Authenticate", "Unknown x=y")
         }
         let automatic = operation(server.url("/many"))
