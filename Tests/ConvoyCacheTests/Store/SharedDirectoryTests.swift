@@ -98,6 +98,25 @@ import Testing
         #expect(await CacheDisk.has(try disk.open(), 1))
     }
 
+    @Test("Flushing while another process is writing waits for it, or is an error")
+    func flushedWhileBusy() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open()
+        let other = try Database(path: disk.index, schema: DiskIndex.schema)
+        let isBusy = Locked(true)
+        try other.execute("BEGIN IMMEDIATE")
+        _ = try await CacheDisk.client(cache, length: 100).get(CacheDisk.address(1))
+        async let end: Void = Self.later {
+            // Time for a flush that does not wait.
+            Thread.sleep(forTimeInterval: 0.5)
+            isBusy.withLock { $0 = false }
+            try other.execute("COMMIT")
+        }
+        let isWrong = try await Self.later { (try? cache.flush()) != nil && isBusy.withLock { $0 } }
+        try await end
+        #expect(!isWrong, "what another process keeps from being written cannot have been written")
+    }
+
     @Test("Many may open a new directory at the same time, and find the same salt")
     func openedAtOnce() async throws {
         let disk = try CacheDisk()
