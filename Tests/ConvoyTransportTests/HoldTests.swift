@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -43,6 +44,29 @@ import Testing
         }
         let heard = try #require(collector.wait(within: 30))
         #expect(heard.isFinished && heard.body == PatternBytes.data(count: 3_000_000))
+    }
+
+    @Test func `a head does not wait for its body`() throws {
+        let gate = TestServer.Gate()
+        server.route("GET", "/late", .text("late").heldBody(by: gate))
+        var request = URLRequest(url: server.url("/late"))
+        request.timeoutInterval = 20
+        let heard = try #require(load(request, thread: thread, delegate: Collector(onHead: { _ in gate.open() })))
+        #expect(heard.isFinished && heard.text == "late", "\(heard.ends)")
+    }
+
+    @Test func `the second for an error's body does not pass while the delegate holds it back`() throws {
+        server.route("GET", "/error", .pattern(count: 5_000).status(500))
+        let thread = thread
+        let collector = Collector(onHead: { connection in
+            connection.limitBodyOfError()
+            connection.suspendReceiving()
+            // Fires after the check at the end of that second, however late both are.
+            let timer = RunLoopTimer { connection.resumeReceiving() }
+            thread.runLoop?.schedule(timer, at: NetworkRunLoop.now + 1_100_000_000)
+        })
+        let heard = try #require(load(URLRequest(url: server.url("/error")), thread: thread, delegate: collector))
+        #expect(heard.isFinished && heard.body == PatternBytes.data(count: 5_000), "\(heard.ends)")
     }
 
     @Test func `a redirect kept at once, with a body that cannot be decoded, fails and harms no other transfer`() throws {

@@ -66,6 +66,17 @@ import Testing
         #expect(count("/flaky") == 40)
     }
 
+    @Test func `the body of an idempotent request is sent again from its first byte`() throws {
+        server.route("PUT", "/flaky", inTurn: [.text("x").failing(.closeBeforeHead), .text("there")])
+        try keepConnection()
+        var request = URLRequest(url: server.url("/flaky"))
+        request.httpMethod = "PUT"
+        request.httpBody = Data("some body".utf8)
+        let heard = try #require(load(request, thread: thread))
+        #expect(heard.isFinished && heard.text == "there", "\(heard.ends)")
+        #expect(server.requests("/flaky").map(\.text) == ["some body", "some body"])
+    }
+
     @Test func `after a 417 the request is sent without Expect, with one response`() throws {
         server.route("POST", "/expect", options: .answersEarly) { request in
             request.headers["Expect"] == nil

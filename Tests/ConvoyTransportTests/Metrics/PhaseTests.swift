@@ -83,6 +83,15 @@ import Testing
         #expect(metrics.countOfRequestHeaderBytesSent < 250, "\(metrics.countOfRequestHeaderBytesSent) \(recorded)")
     }
 
+    @Test func `a proxy that passes a request on makes no tunnel`() throws {
+        server.route(nil, "/*", .text("by proxy"))
+        var configuration = Self.configuration
+        configuration.proxy = .proxy(try Proxy("http://127.0.0.1:\(server.port)"))
+        let metrics = try metrics(URL(string: "http://known-to-the-proxy.invalid/x"), configuration)
+        expectConsistency(metrics)
+        #expect(metrics.isProxyConnection && metrics.connected != nil && metrics.tunnelEstablished == nil)
+    }
+
     @Test func `a server that waits before it answers makes waiting last`() throws {
         server.route("/late", .text("x").delayed(0.5))
         expect(.wait, of: try metrics(server.url("/late")), toHaveTaken: 0.5)

@@ -207,6 +207,8 @@ import Testing
         start(request, to: recorder)
         let pace = try #require(recorder.wait())
         #expect(pace.isFinished && pace.isRight && isWithin(4_000_000, pace))
+        // This is all that a transfer without a limit of its own asks.
+        #expect(RateLimit(bytesPerSecond: 1).isLimiting && !RateLimit().isLimiting)
     }
 
     @Test func encodedBodiesAreCountedAsTheyTravel() throws {
