@@ -81,6 +81,16 @@ import Testing
         #expect(parser.contentLength == length)
     }
 
+    @Test func `a proxy's challenges are read up to 16 KiB of its head`() {
+        let (status, challenge) = ("HTTP/1.1 407 No\r\n", "Proxy-Authenticate: Basic\r\n")
+        for excess in [0, 1] {
+            var answer = TunnelAnswer()
+            let rest = field((16 << 10) - (status + challenge).utf8.count + excess)
+            for line in [status, rest, challenge] { Array(line.utf8).withUnsafeBytes { answer.take($0) } }
+            #expect(answer.challenges == (excess == 0 ? ["Basic"] : []))
+        }
+    }
+
     @Test func `all trailers together have 64 KiB`() {
         var parser = HeadParser()
         for line in ["HTTP/1.1 200 OK\r\n", "\r\n"] { _ = take(line, &parser) }

@@ -55,11 +55,12 @@ import Testing
         #expect(server.requests.allSatisfy { $0.target == "/dir/?start" })
     }
 
-    @Test func `a fragment is inherited unchanged`() throws {
-        server.redirect("/a", to: "/b?%20 ")
+    @Test(arguments: [("/b?%20 ", "%20%C3%A9%25"), ("/b?%20#own", "own")])
+    func `a fragment is inherited unchanged, unless the Location has one`(location: String, fragment: String) throws {
+        server.redirect("/a", to: location)
         server.route("/b", .text("there"))
         let heard = try #require(load(server.url("/a#%20é%")))
-        #expect(heard.heads.first?.url.absoluteString == "http://\(host)/b?%20#%20%C3%A9%25")
+        #expect(heard.heads.first?.url.absoluteString == "http://\(host)/b?%20#\(fragment)")
     }
 
     // MARK: libcurl

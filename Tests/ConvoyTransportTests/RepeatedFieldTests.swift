@@ -28,10 +28,10 @@ import Testing
         }
     }
 
-    @Test func `the values of a repeated field are joined as before`() throws {
+    @Test func `the values of a repeated field are joined as before, without those of a longer name`() throws {
         let head = ResponseHead(
             url: try #require(URL(string: "http://host/")), statusCode: 200,
-            headers: [("A", "1"), ("b", "x"), ("a", ""), ("A", "é, 3")])
+            headers: [("A", "1"), ("b", "x"), ("Ab", "y"), ("a", ""), ("A", "é, 3")])
         #expect(head["a"] == "1, , é, 3")
         #expect(head.urlResponse?.value(forHTTPHeaderField: "A") == "1, , é, 3")
         #expect(head.bytes(of: "a", limit: 2) == [Array("1".utf8), []])

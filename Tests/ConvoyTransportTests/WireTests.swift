@@ -186,6 +186,11 @@ import Testing
                 .raw("HTTP/1.1 \(status) None\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"))
             #expect(none.isFinished, "\(none)")
         }
+        server.route("HEAD", "/wire", .raw(head))
+        var request = URLRequest(url: server.url("/wire"))
+        request.httpMethod = "HEAD"
+        let headOnly = try #require(load(request))
+        #expect(headOnly.isFinished, "\(headOnly)")
         let early = "HTTP/1.1 103 Early\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
         let later = try heard(.raw(early + "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nX"))
         #expect(later.isFinished && later.text == "X", "\(later)")

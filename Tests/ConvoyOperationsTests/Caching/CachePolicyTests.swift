@@ -50,6 +50,8 @@ import Testing
         #expect(operation.cacheUse == .validated && operation.responseString == "1" && operation.statusCode == 200)
         #expect(operation.response?.value(forHTTPHeaderField: "X-New") == "yes")
         #expect(server.requests("/counted").last?.headers["If-None-Match"] == "\"v\"")
+        let other = try await get("/counted") { $0.setValue("no-cache", forHTTPHeaderField: "Cache-Control") }
+        #expect(other.cacheUse == .validated && server.requests("/counted").count == 3)
     }
 
     @Test func `what is stored may be wanted whatever its age`() async throws {
