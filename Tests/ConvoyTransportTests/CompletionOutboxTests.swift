@@ -78,7 +78,17 @@ import Testing
         for running in loops { running.stop() }
     }
 
-    @Test func `what a turn has posted runs before its end when another thread wakes the queue`() throws {
+    /// The lanes of the first two queues are always there.
+    @Test(arguments: [0, 3])
+    func `what a turn has posted runs before its end when another thread wakes the queue`(otherQueues: Int) throws {
+        // Each runs one block, and another one waits.
+        let isOver = DispatchSemaphore(value: 0)
+        defer { for _ in 0..<otherQueues { isOver.signal() } }
+        for _ in 0..<otherQueues {
+            let other = DispatchQueue(label: "Convoy.Tests.Other")
+            CompletionOutbox.post(to: other) { isOver.wait() }
+            CompletionOutbox.post(to: other) {}
+        }
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let running = try Running()
         let log = Log(expecting: 3)
