@@ -68,6 +68,32 @@ import Testing
         #expect(places.withLock { $0.allSatisfy { $0 } })
     }
 
+    @Test func `the handler is called by one thread at a time, even on a concurrent queue`() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.monitor", attributes: .concurrent)
+        let (isRunning, mayReturn) = (Signal(), Signal())
+        let calls = Locked(0), caughtUp = Locked(0)
+        let monitor = EventMonitor(interval: 0, on: queue) { _ in
+            let isFirst = calls.withLock { calls in
+                calls += 1
+                return calls == 1
+            }
+            guard isFirst else { return }
+            isRunning.fire()
+            _ = mayReturn.wait()
+        }
+        manager.eventMonitors = [monitor]
+        manager.enqueue(try bench.operation("quick"))
+        try #require(isRunning.wait())
+        // Each asks for a delivery. When the last block runs, they have all begun, and most of them have ended.
+        for _ in 0..<200 { monitor.whenCaughtUp { caughtUp.withLock { $0 += 1 } } }
+        let haveBegun = Signal()
+        queue.async { haveBegun.fire() }
+        #expect(haveBegun.wait())
+        #expect(calls.withLock { $0 } == 1 && caughtUp.withLock { $0 } == 0)
+        mayReturn.fire()
+        try eventually("all to be caught up") { caughtUp.withLock { $0 } == 200 }
+    }
+
     private func run(
         _ path: String, _ change: (HTTPRequestOperation) -> Void = { _ in }
     ) async throws -> HTTPRequestOperation {
@@ -208,6 +234,26 @@ import Testing
         let story = try story(of: operation)
         #expect(story.contains("paused") && story.contains("resumed") && story.contains("attempt2"), "\(story)")
         #expect(story.suffix(3) == ["end2", "ended2", "succeeded"])
+    }
+
+    @Test func `what was reported while an earlier change was missing follows that change`() throws {
+        let operation = InterruptedOperation(request: URLRequest(url: server.url("/quick")))
+        operation.completionQueue = testQueue
+        operation.eventMonitors = [listener.monitor]
+        operation.pause()
+        let held = HeldEvents(of: operation)
+        held.begin { operation.resume() }
+        operation.start()
+        let delivered = Signal()
+        operation.whenDelivered { delivered.fire() }
+        #expect(delivered.wait())
+        held.release(0)
+        #expect(held.wait(for: 0))
+        let story = try story(of: operation).filter { !$0.hasPrefix("wait") }
+        #expect(
+            story.filter { !["nameLookup", "connect", "send"].contains($0) } == [
+                "made", "paused", "resumed", "attempt1", "request1", "response1(200)", "end1", "ended1", "succeeded",
+            ])
     }
 
     @Test func `requests that share a transfer are reported to all of them`() async throws {

@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 
 @testable import ConvoyOperations
+@testable import ConvoyTransport
 
 /// Promise 4: every change is reported once, in order, including the last; then the observers are released.
 @Suite struct ObservationTests {
@@ -91,6 +92,30 @@ import Testing
         #expect(operation.metrics == metrics)
     }
 
+    @Test func `a request of a part ends with the part, though its connection has said nothing of it`() throws {
+        let whole = operation()
+        let events = Locked<[OperationEvent.Kind]>([])
+        whole.eventMonitors = [
+            EventMonitor(interval: 0) { some in events.withLock { $0 += some.map(\.kind) } }
+        ]
+        whole.start()
+        let part = HTTPRequestOperation(request: whole.request)
+        part.adoptSettings(of: whole, decoding: true)
+        part.start()
+        try eventually("two connections") { network.openCount == 2 }
+        let header = try RequestHeader(fields: [:])
+        part.eventLog?.noteRequestStarted(
+            RequestHead(
+                method: "GET", address: "http://a.example/", header: header, bodyLength: 0, secrets: .standard))
+        part.cancel()
+        try eventually("its end") {
+            events.withLock { $0 }.contains { if case .requestEnded(1, nil, nil) = $0 { true } else { false } }
+        }
+        #expect(!whole.isFinished)
+        network.serve()
+        try eventually("the end of the whole") { whole.isFinished }
+    }
+
     @Test func `events that change nothing do not hide a change`() {
         let operation = operation()
         let told = Told()
@@ -119,6 +144,20 @@ import Testing
         queue.sync {}
         #expect(early.all == [[.ready, .paused], [.paused, .ready], [.ready, .paused]])
         #expect(late.all == [[.ready, .paused]])
+    }
+
+    @Test func `a change from before the first observer that is noted after it is not kept`() {
+        let operation = operation()
+        let told = Told()
+        let held = HeldEvents(of: operation)
+        held.begin { operation.pause() }
+        operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
+        held.release(0)
+        #expect(held.wait(for: 0))
+        #expect(operation.transitionLog?.early.isEmpty == true)
+        operation.resume()
+        queue.sync {}
+        #expect(told.all == [[.paused, .ready]])
     }
 
     @Test func `an observation that has ended gets no pending notifications`() {
