@@ -47,6 +47,18 @@ import Testing
         #expect(!countsAgain && state.token?.value == "b")
     }
 
+    @Test func `there is a newer token during a refresh and after it, but not after it was taken away`() {
+        var state = TokenState(AccessToken("a"), at: date, leeway: 30)
+        guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
+        #expect(!state.isNewer(than: first))
+        _ = state.refused(first, 0)
+        #expect(state.isNewer(than: first))
+        _ = state.end(1, .success(AccessToken("b")), at: date)
+        #expect(state.isNewer(than: first))
+        state.set(nil, at: date)
+        #expect(!state.isNewer(than: first))
+    }
+
     @Test func `a token that is taken away during a refresh is replaced by that refresh`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }

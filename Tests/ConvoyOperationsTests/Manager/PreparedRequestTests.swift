@@ -166,6 +166,16 @@ import Testing
         #expect(try await manager.enqueue(copy).value(as: User.self) == User(name: "ada"))
     }
 
+    @Test func `the copy of an awaited operation fails by itself where its body has no such value`() async throws {
+        server.route("GET", "/api/value", .json(text: "{}"))
+        let manager = managers[0]
+        let operation = try manager.makeOperation(
+            ManagerCall(.get, "value", nil, nil, [:], nil), awaiting: User.self)
+        await #expect(throws: HTTPError.self) { try await operation.makeCopy().finished() }
+        // The awaiting task is to find out.
+        try await manager.enqueue(operation).finished()
+    }
+
     private func described(_ value: () async throws -> some Sendable) async -> String {
         do {
             return "\(try await value())"

@@ -1,3 +1,4 @@
+import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
 import Foundation
@@ -114,6 +115,23 @@ import Testing
         #expect(probe.operation.retryCount == 1 && probe.operation.retryRefusal == .budgetExhausted)
         #expect(!budget.withdraw(forHost: name(second)))
         #expect(budget.withdraw(forHost: name(first)))
+    }
+
+    @Test func `a redirect that is kept as the response, and fails, counts for the host that has sent it`() throws {
+        let place = second.url("/quick").absoluteString
+        first.route("GET", "/kept", .pattern(count: 100).status(302).header("Location", place).truncated(afterBytes: 10))
+        let budget = RetryBudget(share: 0, reserve: 1)
+        let probe = Probe(first.url("/kept"))
+        probe.operation.redirectHandler = { _, _, _ in nil }
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = nil
+        probe.operation.responseSerializer = serializer
+        probe.operation.retryPolicy = policy(5, budget)
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome()?.count == 2)
+        #expect(probe.operation.retryCount == 1 && probe.operation.redirects.map(\.outcome) == [.keptAsResponse])
+        #expect(!budget.withdraw(forHost: name(first)))
+        #expect(budget.withdraw(forHost: name(second)))
     }
 
     // MARK: Limits

@@ -154,6 +154,24 @@ import Testing
         #expect(try tagged().evaluateWhole(head(status, [])) == .startOver)
     }
 
+    @Test(arguments: [(200, true), (299, true), (300, false)])
+    func `what is known of a body counts until a success brings it with its length`(status: Int, endsIt: Bool) throws {
+        let request = TransferRequest.foundation(URLRequest(url: try #require(URL(string: Self.place))))
+        let first = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
+        var body = ReceivedBody()
+        _ = body.begin(sending: request)
+        body.willStartOver(with: first)
+        body.startOver(with: first)
+        body.startOverInMemory()
+        [UInt8](repeating: 1, count: 500).withUnsafeBytes { body.append($0) }
+        _ = body.begin(sending: request)
+        body.requestWhole()
+        _ = body.begin(sending: request)
+        body.willStartOver(with: try head(status, [("Content-Length", "1000")]))
+        let verdict = body.evaluate(try head(200, [("ETag", "\"a\""), ("Content-Length", "999")]))
+        #expect(verdict == (endsIt ? .startOver : .contradiction))
+    }
+
     @Test func `several parts in one body are not spliced in`() throws {
         for type in ["multipart/byteranges; boundary=x", "Multipart/ByteRanges", "multipart/byteranges;x=y"] {
             let answer = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Type", type)])
