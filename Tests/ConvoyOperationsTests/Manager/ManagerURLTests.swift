@@ -29,6 +29,11 @@ import Testing
         #expect(server.requests.last?.target == target)
     }
 
+    @Test func `a base URL that is relative to another one is a directory, too`() throws {
+        let manager = HTTPRequestOperationManager(baseURL: URL(string: "dir", relativeTo: server.url("/")))
+        #expect(try manager.url(for: "x").absoluteString == server.url("/dir/x").absoluteString)
+    }
+
     @Test(arguments: ["x", "/x", "?x=@", "x@y"])
     func `a base URL with a password is refused with each request`(path: String) async throws {
         let base = try #require(URL(string: "http://ada:s3cret@127.0.0.1:\(server.port)/dir/"))

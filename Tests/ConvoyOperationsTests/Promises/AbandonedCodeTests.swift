@@ -121,6 +121,25 @@ import Testing
         #expect(stream.calls.filter { $0 == "write" }.count == 1)
     }
 
+    @Test func `a blocked stream is not waited for by a connection that ends late`() throws {
+        let network = ThreadedTransport()
+        network.beSlowToCancel()
+        let stream = GatedStream()
+        defer { stream.letThrough() }
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/file")), transport: network)
+        (operation.completionQueue, operation.outputStream) = (testQueue, stream)
+        let done = Signal()
+        operation.completionBlock = { done.fire() }
+        operation.start()
+        try eventually("a connection") { network.openCount == 1 }
+        network.respond()
+        try eventually("a write") { stream.isWaiting }
+        operation.cancel()
+        network.serve()
+        #expect(done.wait(within: 30))
+        #expect(operation.isCancelled && (operation.error as? URLError)?.code == .cancelled)
+    }
+
     @Test func `a serializer is not waited for that begins when the operation is cancelled already`() throws {
         let block = Block()
         defer { block.letThrough() }

@@ -53,7 +53,7 @@ import Testing
         queue.addOperations(operations + [after], waitUntilFinished: false)
         for operation in operations {
             let error = await #expect(throws: URLError.self) { try await operation.finished() }
-            #expect(error?.code == .cancelled && "\(String(describing: error))".contains("circle"))
+            #expect(error?.code == .cancelled && error?.localizedDescription.contains("circle") == true)
         }
         try await after.finished()
         #expect(after.statusCode == 200 && server.requests.count == 1)

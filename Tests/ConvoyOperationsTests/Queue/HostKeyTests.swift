@@ -102,8 +102,8 @@ struct HostKeyTests {
         for key in keys.dropFirst(11) {
             let index = table.index(of: key)
             #expect(table.knownIndex(of: key) == index && table[index].key === key)
-            table.join(index)
-            table.leave(index)
+            for _ in 0..<2 { table.join(index) }
+            for _ in 0..<2 { table.leave(index) }
         }
         #expect(table.hosts.count <= 160)
         #expect(used == keys.prefix(10).map { table.knownIndex(of: $0) })

@@ -190,6 +190,16 @@ import Testing
         }
     }
 
+    @Test func `a file stream keeps its first error`() throws {
+        let stream = FileOutputStream(fileURL: directory.file("none/out"))
+        stream.open()
+        #expect(stream.failure == POSIXError(.ENOENT))
+        // Now there is something else in its place.
+        try FileManager.default.createDirectory(at: stream.fileURL, withIntermediateDirectories: true)
+        stream.open()
+        #expect(stream.failure == POSIXError(.ENOENT) && stream.streamStatus == .error)
+    }
+
     @Test func `a cancel while the request is prepared leaves the output alone`() throws {
         server.route("GET", "/file", .text("new"))
         _ = try directory.write(Data("old".utf8), to: "out")

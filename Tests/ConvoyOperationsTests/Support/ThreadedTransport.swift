@@ -35,6 +35,13 @@ final class ThreadedTransport: Transport, Sendable {
         }
     }
 
+    /// Brings the response to the transfer that is under way, but not its end.
+    func respond() {
+        queue.sync {
+            for connection in state.withLock({ $0.connections }) { connection.respond() }
+        }
+    }
+
     /// Ends a transfer as cancelled, though it was not cancelled.
     func cancelUnasked() {
         queue.sync {
@@ -68,6 +75,7 @@ final class ThreadedConnection: Connection, @unchecked Sendable {
     private let network: ThreadedTransport
     private var isStarted = false
     private var isCancelled = false
+    private var hasResponded = false
     private var isEnded = false
 
     init(request: URLRequest, delegate: any URLConnectionDelegate, network: ThreadedTransport) {
@@ -105,12 +113,18 @@ final class ThreadedConnection: Connection, @unchecked Sendable {
     func finish(with error: URLError?) {
         guard isOpen else { return }
         if let error { return end { $0.connection(self, didFailWith: error) } }
+        respond()
+        end { $0.connectionDidFinish(self) }
+    }
+
+    func respond() {
+        guard isOpen, !hasResponded else { return }
+        hasResponded = true
         let url = originalRequest.url ?? URL(fileURLWithPath: "/")
         let body = ThreadedTransport.body
         delegate?.connection(
             self, didReceive: ResponseHead(url: url, statusCode: 200, headers: [("Content-Length", "\(body.count)")]))
         body.withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
-        end { $0.connectionDidFinish(self) }
     }
 
     private func end(_ tell: (any URLConnectionDelegate) -> Void) {
