@@ -186,6 +186,11 @@ final class WaitingOperationTests: NetworkTestCase {
             let (areKnown, server) = (Flag(), try server())
             let names = try names(areKnown)
             let (operation, decisions) = try operation("host.example", port: server.port)
+            let counts = Record<Int>()
+            operation.retryHandler = { _, event in
+                counts.add(event.retryCount)
+                decisions.add(event.decision)
+            }
             queue.addOperation(operation)
             try eventually { NetworkReturn.shared.count == 1 }
             try connect()
@@ -194,6 +199,23 @@ final class WaitingOperationTests: NetworkTestCase {
             try eventually { operation.isFinished }
             XCTAssertEqual(operation.responseString, "hello")
             XCTAssertEqual(decisions.all, [.waitForNetwork, .retry(after: 1)])
+            XCTAssertEqual(counts.all, [0, 1])
+            withExtendedLifetime(names) {}
+        }
+    }
+
+    func testNamesThatStayUnknownAreAskedForAfterLongerAndLongerDelays() throws {
+        try inNamespace {
+            let server = try server()
+            let names = try names(Flag())
+            let (operation, decisions) = try operation("host.example", port: server.port)
+            queue.addOperation(operation)
+            try eventually { NetworkReturn.shared.count == 1 }
+            try connect()
+            try eventually(timeout: 60) { decisions.all.count == 4 }
+            XCTAssertEqual(decisions.all, [.waitForNetwork, .retry(after: 1), .retry(after: 3), .retry(after: 9)])
+            operation.cancel()
+            try eventually { operation.isFinished }
             withExtendedLifetime(names) {}
         }
     }

@@ -180,6 +180,21 @@ struct SequenceUploadTests {
         #expect(server.stored(upload.uploadURL)?.data == bytes && server.state.withLock { $0.received } == 100_000)
     }
 
+    @Test func noLengthIsExpectedWhileTheSequenceHasNotEnded() async throws {
+        let server = try UploadServer()
+        let (pieces, sequence) = AsyncStream.makeStream(of: Data.self)
+        for _ in 0..<10 { sequence.yield(Data(count: 5000)) }
+        let upload = UploadOperation(request: URLRequest(url: server.url()), pieces: pieces)
+        upload.uploadProtocol = .tus
+        upload.chunkSize = .fixed(10_000)
+        upload.settleForTests()
+        upload.start()
+        try await waitUntil("a part that is confirmed") { upload.transferProgress.bytesSent > 0 }
+        #expect(upload.transferProgress.bytesExpectedToSend == nil)
+        sequence.finish()
+        try await upload.finished()
+    }
+
     @Test func aSequenceThatCanBeMadeAgainGoesOnInAnotherOperation() async throws {
         let fixture = try UploadFixture(100_000)
         let bytes = fixture.bytes
