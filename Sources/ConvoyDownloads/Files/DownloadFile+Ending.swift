@@ -102,7 +102,7 @@ extension DownloadFile {
 
     /// Ends the use of the files, and removes what is written. What that was to replace stays.
     package func discard() {
-        state.withLock { if $0.kept == nil { $0.claimed = 0 } }
+        state.withLock { if $0.kept == nil { ($0.claimed, $0.claimsWrongBytes) = (0, false) } }
         close()
     }
 

@@ -124,7 +124,7 @@ extension DownloadFile {
         let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
         let old = state.withLock { state in
-            state.claimed = state.safe.count
+            (state.claimed, state.claimsWrongBytes) = (state.safe.count, false)
             return state.kept.take()
         }
         if let old { release(old) }
@@ -163,7 +163,12 @@ extension DownloadFile {
         }
         guard let entry, let text = entry.text, text.count <= JournalLayout.placeSize else { return }
         try write(text, at: JournalLayout.offset(of: entry.number), to: journal)
-        state.withLock { if $0.kept == nil { $0.claimed = entry.bytes.count } }
+        state.withLock { state in
+            guard state.kept == nil else { return }
+            state.claimed = entry.bytes.count
+            // More may have been forgotten meanwhile.
+            if state.safe == entry.bytes { state.claimsWrongBytes = false }
+        }
     }
 
     /// Whether what was written is on the disk now.

@@ -47,6 +47,8 @@ package final class DownloadFile: @unchecked Sendable {
         var entryNumber: UInt64 = 0
         /// How many bytes of the partial file the journal claims.
         var claimed: Int64 = 0
+        /// Whether some of them are wrong.
+        var claimsWrongBytes = false
         var representation: Representation?
         var written = ByteRanges()
         /// Those that a power cut would leave as they are.
@@ -80,9 +82,11 @@ package final class DownloadFile: @unchecked Sendable {
         /// after it succeed.
         var lossCode: Int32?
 
-        /// Whether a synchronization would claim more than the journal does. What replaces the partial file is claimed once
-        /// it has more bytes.
-        var isBehind: Bool { written != safe && lossCode == nil && (kept == nil || written.count > claimed) }
+        /// Whether a synchronization would claim other bytes than the journal does. What replaces the partial file is claimed
+        /// once it has more of them.
+        var isBehind: Bool {
+            (written != safe || claimsWrongBytes) && lossCode == nil && (kept == nil || written.count > claimed)
+        }
     }
 
     let state = Locked(Condition())
@@ -147,8 +151,10 @@ package final class DownloadFile: @unchecked Sendable {
         state.withLock { state in
             state.written.remove(range)
             state.safe.remove(range)
+            if state.kept == nil, state.claimed > 0 { state.claimsWrongBytes = true }
             state.generation += 1
         }
+        synchronizeIfDue()
     }
 
     /// The bytes that have been written.
@@ -243,7 +249,8 @@ package final class DownloadFile: @unchecked Sendable {
                 throw failure(.cannotWrite, paths.journal)
             }
             state.withLock { state in
-                (state.claimed, state.safe, state.isPrepared) = (0, ByteRanges(), false)
+                (state.claimed, state.claimsWrongBytes) = (0, false)
+                (state.safe, state.isPrepared) = (ByteRanges(), false)
                 state.generation += 1
             }
         }
