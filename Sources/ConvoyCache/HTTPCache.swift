@@ -133,7 +133,7 @@ public final class HTTPCache: Sendable {
     public func flush() throws(HTTPCacheError) {
         guard let disk = storage.disk else { return }
         disk.bodies.sync {}
-        disk.queue.sync { disk.write() }
+        while !disk.queue.sync(execute: { disk.write() }) {}
         if let failure { throw failure }
     }
 

@@ -8,7 +8,7 @@ import Foundation
 /// A failure of the disk costs only entries: a damaged index is replaced by a new one, and a full disk stores nothing.
 /// Removed entries stay removed, even while the disk cannot be written.
 final class DiskStore: @unchecked Sendable {
-    /// The maximum number of bytes of small responses that wait to be written. Above it, they stay in memory only.
+    /// The maximum number of bytes of small responses that wait to be written. Above it, none is stored.
     private static let backlogLimit = 16 << 20
 
     private struct Pending {
@@ -102,7 +102,10 @@ final class DiskStore: @unchecked Sendable {
     }
 
     /// Writes all pending changes. On the queue.
-    func write() {
+    ///
+    /// - Returns: false if they still wait, as another process is writing. After ten seconds of that it is a failure.
+    @discardableResult
+    func write() -> Bool {
         let (operations, used) = pending.withLock { pending in
             defer {
                 (pending.operations, pending.size, pending.used, pending.isScheduled) = ([], 0, [:], false)
@@ -110,7 +113,7 @@ final class DiskStore: @unchecked Sendable {
             }
             return (pending.operations, pending.used)
         }
-        guard !operations.isEmpty || !used.isEmpty else { return }
+        guard !operations.isEmpty || !used.isEmpty else { return true }
         var start = 0
         while start < operations.count || (start == 0 && !used.isEmpty) {
             // A lookup waits for one batch at most.
@@ -119,11 +122,11 @@ final class DiskStore: @unchecked Sendable {
                 start += max(batch.count, 1)
                 continue
             }
-            putBack(Array(operations[start...]), after: error)
-            return
+            return !putBack(Array(operations[start...]), after: error)
         }
         retries = 0
         pending.withLock { $0.failure = nil }
+        return true
     }
 
     private func attempt(_ operations: [DiskOperation], _ used: [Int64: Int64]) -> DatabaseError? {
@@ -132,8 +135,9 @@ final class DiskStore: @unchecked Sendable {
         }.error
     }
 
-    /// Retries the changes if another process was busy. After other errors it drops additions, but never removals.
-    private func putBack(_ operations: [DiskOperation], after error: DatabaseError) {
+    /// Retries the changes if another process was busy. After other errors it drops additions, but never removals. Returns
+    /// whether it was busy.
+    private func putBack(_ operations: [DiskOperation], after error: DatabaseError) -> Bool {
         retries += 1
         let isBusy = error.code == .busy && retries < 200
         let kept = isBusy ? operations : Self.condensed(operations.map(\.remainder))
@@ -149,10 +153,14 @@ final class DiskStore: @unchecked Sendable {
             defer { pending.isScheduled = true }
             return !pending.isScheduled
         }
-        guard isDue else { return }
-        if retries < 300 { return schedule(after: isBusy ? 0.05 : 2) }
-        // A disk that keeps failing must not keep a released cache alive.
-        queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.write() }
+        guard isDue else { return isBusy }
+        if retries < 300 {
+            schedule(after: isBusy ? 0.05 : 2)
+        } else {
+            // A disk that keeps failing must not keep a released cache alive.
+            queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.write() }
+        }
+        return isBusy
     }
 
     /// Replaces many pending removals by the removal of everything, to bound their number.

@@ -90,7 +90,7 @@ import Testing
         let other = try Database(path: disk.index, schema: DiskIndex.schema)
         try other.execute("BEGIN IMMEDIATE")
         _ = try await CacheDisk.client(cache, length: 100).get(CacheDisk.address(1))
-        store.queue.sync { store.write() }
+        _ = store.queue.sync { store.write() }
         #expect(cache.failure == nil)
         #expect(try other.integer("SELECT count(*) FROM entries") == 0)
         try other.execute("COMMIT")
