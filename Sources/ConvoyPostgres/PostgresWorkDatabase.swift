@@ -51,6 +51,7 @@ final class PostgresWorkDatabase: WorkDatabase {
     static let dialect = WorkDialect(
         now: "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", forUpdate: " FOR UPDATE OF e",
         forUpdateSkippingLocked: " FOR UPDATE OF e SKIP LOCKED", forShare: " FOR SHARE OF e",
+        using: { _ in "" },
         rows: { parameter, columns in
             let list = columns.enumerated().map { index, column in
                 let text = "value->>\(index)"

@@ -76,7 +76,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
 
     static let dialect = WorkDialect(
         now: "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)", forUpdate: "", forUpdateSkippingLocked: "",
-        forShare: "",
+        forShare: "", using: { " INDEXED BY \($0)" },
         rows: { parameter, columns in
             let list = columns.enumerated().map { index, column in
                 let value = "json_extract(value, '$[\(index)]')"

@@ -124,15 +124,18 @@ package struct WorkDialect: Sendable {
     package let forUpdateSkippingLocked: String
     /// What keeps rows of the table `e` from changing until the transaction ends.
     package let forShare: String
+    /// What makes a query use an index, behind its table; empty where the database knows best.
+    package let using: @Sendable (_ index: String) -> String
     /// A table of the rows that a parameter lists as JSON, an array for each, named by its columns.
     package let rows: @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
 
     package init(
         now: String, forUpdate: String, forUpdateSkippingLocked: String, forShare: String,
+        using: @escaping @Sendable (_ index: String) -> String,
         rows: @escaping @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
     ) {
         (self.now, self.forUpdate, self.forUpdateSkippingLocked) = (now, forUpdate, forUpdateSkippingLocked)
-        (self.forShare, self.rows) = (forShare, rows)
+        (self.forShare, self.using, self.rows) = (forShare, using, rows)
     }
 
     /// A table of identifiers in its only column, `id`.

@@ -184,7 +184,7 @@ extension WorkStore {
         try remove(where: "e.expires <= $1", [.integer(now)], limit)
         let rows = try database.query(
             """
-            SELECT min(e.due) - \(dialect.now) FROM entry AS e
+            SELECT min(e.due) - \(dialect.now) FROM entry AS e\(dialect.using("entry_due"))
             WHERE e.state IN (\(states.waiting.code), \(states.retrying.code))
             """, [])
         return rows.first?.integer(0).map { max(0, $0) }
