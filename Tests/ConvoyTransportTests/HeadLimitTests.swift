@@ -60,6 +60,14 @@ import Testing
         #expect(parser.statusCode == 200 && parser.contentLength == 4)
     }
 
+    @Test func `half of an empty line ends no head`() {
+        var parser = HeadParser()
+        for line in ["HTTP/1.1 200 OK\r\n", "Transfer-Encoding: chunked\r\n", "\r"] {
+            #expect(take(line, &parser) == .more)
+        }
+        #expect(!parser.isWhole)
+    }
+
     @Test func `a line without its end is a line`() {
         for (line, length) in [("Content-Length: 41", 41), ("content-length:5\n", 5), ("Content-Length: 7 \r\n", 7)] {
             var parser = HeadParser()

@@ -75,8 +75,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     init(runLoop: NetworkRunLoop) throws {
+        errno = 0
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
-            throw RunLoopError(call: "curl_multi_init", number: ENOMEM)
+            // A newer libcurl needs a descriptor, and does not say why it has none.
+            let lacksDescriptor = errno == EMFILE || errno == ENFILE
+            throw RunLoopError(call: "curl_multi_init", number: lacksDescriptor ? errno : ENOMEM)
         }
         Negotiation.announcement
         self.runLoop = runLoop

@@ -98,6 +98,8 @@ struct HeadParser {
         if isAfterStatusLine, line.first == UInt8(ascii: " ") || line.first == UInt8(ascii: "\t") {
             return .refused("The response's header begins with a folded line.")
         }
+        // With libcurl 8.23 this is all of an empty line that had come when the connection ended.
+        if line.count == 1, line[0] == UInt8(ascii: "\r") { return .more }
         // A line of a blank continues the last field.
         let isEmpty = line.count <= 2 && line.allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
         // For libcurl it would end the header, and the rest would be of the next response.
