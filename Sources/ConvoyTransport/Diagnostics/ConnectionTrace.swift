@@ -60,7 +60,7 @@ public final class ConnectionTrace: Sendable {
         let isFirst = state.withLock { state in
             if let last = state.pending.last, let sum = last.merged(with: line) {
                 state.pending[state.pending.count - 1] = sum
-            } else if state.pending.count < capacity, state.dropped == 0 {
+            } else if state.pending.count < capacity {
                 state.pending.append(line)
             } else {
                 state.dropped += 1
