@@ -94,10 +94,8 @@ import Testing
 
     @Test func `a request of a part ends with the part, though its connection has said nothing of it`() throws {
         let whole = operation()
-        let events = Locked<[OperationEvent.Kind]>([])
-        whole.eventMonitors = [
-            EventMonitor(interval: 0) { some in events.withLock { $0 += some.map(\.kind) } }
-        ]
+        let events = Locked<[OperationEvent]>([])
+        whole.eventMonitors = [EventMonitor(interval: 0) { some in events.withLock { $0 += some } }]
         whole.start()
         let part = HTTPRequestOperation(request: whole.request)
         part.adoptSettings(of: whole, decoding: true)
@@ -108,12 +106,15 @@ import Testing
             RequestHead(
                 method: "GET", address: "http://a.example/", header: header, bodyLength: 0, secrets: .standard))
         part.cancel()
-        try eventually("its end") {
-            events.withLock { $0 }.contains { if case .requestEnded(1, nil, nil) = $0 { true } else { false } }
-        }
+        try eventually("its end") { part.isFinished && network.openCount == 1 }
+        let end = StartMoment.timeNow
         #expect(!whole.isFinished)
         network.serve()
-        try eventually("the end of the whole") { whole.isFinished }
+        try eventually("the end of the whole") {
+            events.withLock { $0 }.contains { if case .finished = $0.kind { true } else { false } }
+        }
+        let ended = events.withLock { $0 }.filter { if case .requestEnded(1, nil, nil) = $0.kind { true } else { false } }
+        #expect(ended.count == 1 && ended.allSatisfy { $0.moment <= end })
     }
 
     @Test func `events that change nothing do not hide a change`() {
