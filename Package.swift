@@ -242,7 +242,7 @@ let package = Package(
             name: "CBrotliEncoder", path: "Tests/CBrotliEncoder", pkgConfig: "libbrotlienc",
             providers: [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
         .target(
-            name: "ConvoyTestSupport", dependencies: ["CEpoll", "ConvoySupport"], path: "Tests/ConvoyTestSupport",
+            name: "ConvoyTestSupport", dependencies: ["CCurl", "CEpoll", "ConvoySupport"], path: "Tests/ConvoyTestSupport",
             swiftSettings: swiftSettings),
         // What monitors must hear, for the tests of all that is made of operations.
         .target(

@@ -251,10 +251,10 @@ import Testing
 
     @Test func `no password and no control character is printed`() async throws {
         server.route("/secret", .text("no", status: 403))
-        server.route("/%1b%5b2Jx%e2%80%aey", .text("x"))
+        server.route("/%1B%5B2Jx%E2%80%AEy", .text("x"))
         let secret = server.url("/secret").absoluteString.replacing("http://", with: "http://ada:pa55@")
         let result = try await ToolProcess.run(
-            ["get", secret, server.url("/%1b%5b2Jx%e2%80%aey").absoluteString], in: scratch.url)
+            ["get", secret, server.url("/%1B%5B2Jx%E2%80%AEy").absoluteString], in: scratch.url)
         #expect(result.status == 7)
         #expect(!(result.output + result.errors).contains("pa55"))
         #expect(!(result.output + result.errors).contains("\u{1B}"))

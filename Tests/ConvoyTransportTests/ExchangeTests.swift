@@ -1,4 +1,3 @@
-import CCurl
 import ConvoySecurity
 import ConvoySupport
 import ConvoyTestServer
@@ -110,10 +109,7 @@ import Testing
         #expect(keeper.taken == 1)
     }
 
-    /// A newer libcurl is built without it.
-    private static let hasNTLM = (convoy_version()?.pointee.features ?? 0) & CURL_VERSION_NTLM != 0
-
-    @Test(.enabled(if: hasNTLM, "this libcurl has no NTLM"))
+    @Test(.enabled(if: Libcurl.hasNTLM, "this libcurl has no NTLM"))
     func `an answer about the cookies of an earlier response changes nothing of the next one`() throws {
         server.route("GET", "/ntlm") { request in
             // The client's third message is longer than its first.

@@ -161,7 +161,8 @@ import Testing
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(data: Data("once more".utf8))
-        #expect(load(request)?.isFinished == true)
+        let heard = try #require(load(request))
+        #expect(heard.isFinished, "\(heard.ends)")
         #expect(server.requests.last?.text == "once more")
     }
 

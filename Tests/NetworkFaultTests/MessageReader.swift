@@ -89,19 +89,21 @@ struct MessageReader {
             guard let status = status(of: text) else { return .invalid }
             response.status = status
         }
+        var lines: [[UInt8]] = []
         while true {
             switch line() {
             case .incomplete: return .incomplete
             case .invalid: return .invalid
-            case .text(let text) where text.isEmpty: return .response(response)
+            case .text(let text) where text.isEmpty:
+                response.fields = lines.compactMap(field)
+                return response.fields.count == lines.count ? .response(response) : .invalid
             case .text(let text):
                 if text[0] == 32 || text[0] == 9 {
-                    guard leniency.takesAnyCharacter, !response.fields.isEmpty else { return .invalid }
-                    response.fields[response.fields.count - 1].value += " " + Self.text(Self.trimmed(text[...]))
-                } else if let field = field(text) {
-                    response.fields.append(field)
+                    guard leniency.takesAnyCharacter, !lines.isEmpty else { return .invalid }
+                    // A newer libcurl looks for the colon in the whole of it.
+                    lines[lines.count - 1] += [32] + Self.trimmed(text[...])
                 } else {
-                    return .invalid
+                    lines.append(text)
                 }
             }
         }

@@ -119,11 +119,12 @@ extension ServerBehaviour {
     /// Whether nginx hands it on as it is, so that it can be met over HTTP/2; the others are for HTTP/1.1 alone.
     ///
     /// nginx 1.22 answers 502 by itself where no head comes or another protocol does, knows no interim responses but
-    /// 100, takes a `Transfer-Encoding` off without decoding it, and adds a `Date` where there is none.
+    /// 100, takes a `Transfer-Encoding` off without decoding it, and adds a `Date` where there is none. nginx 1.23 leaves
+    /// the second of two tags out.
     var passesNginx: Bool {
         switch self {
         case .closesBeforeHead, .resetsBeforeHead, .cutInHead, .switchesProtocols, .notHTTP,
-            .misleadingInterimResponses, .gzipTransferCoding, .lastModifiedWithoutDate:
+            .misleadingInterimResponses, .gzipTransferCoding, .lastModifiedWithoutDate, .twoEntityTags:
             false
         default: true
         }

@@ -92,6 +92,7 @@ import Testing
         source.report(.notReachable)
         try eventually { heard.all.count == 2 }
         #expect(heard.all == [1, 0])
+        withExtendedLifetime(manager) {}
     }
 
     @Test func `the sequence begins with the status that there is, has the last, and ends with the manager`() async throws {

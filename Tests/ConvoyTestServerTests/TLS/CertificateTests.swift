@@ -34,7 +34,7 @@ struct CertificateTests {
         profile.otherExtensions = [.init(objectIdentifier: "1.2.3.5", isCritical: true, value: Data([5, 0]))]
         let text = try OpenSSLProgram.text(try TestCertificate.root().issue(profile))
         #expect(text.contains("Version: 3 (0x2)") && text.contains("Serial Number: 65281 (0xff01)"))
-        #expect(text.contains("Issuer: CN = Convoy Test Root"))
+        #expect(text.contains("Issuer: CN=Convoy Test Root"))
         #expect(text.contains("Not Before: Jan  1 00:00:00 1970 GMT") && text.contains("Jan  1 00:00:00 2051 GMT"))
         #expect(text.contains("DNS:a.test, IP Address:10.1.2.3"))
         #expect(text.contains("Digital Signature, Key Encipherment, Decipher Only"))
@@ -101,7 +101,7 @@ struct CertificateTests {
             try reason("-purpose", "any") { $0.notAfter = now.addingTimeInterval(-60) } == "certificate has expired")
         #expect(
             try reason("-purpose", "any") { $0.notBefore = now.addingTimeInterval(3600) }
-                == "certificate is not yet valid")
+                .hasPrefix("certificate is not yet valid"))
         #expect(try reason("-verify_hostname", "b.test") { _ in } == "hostname mismatch")
         #expect(try reason("-verify_hostname", "a.test") { $0.omitsSubjectAlternativeNames = true } == "OK")
         #expect(try reason("-verify_hostname", "a.test") { $0.dnsNames = [""] } == "hostname mismatch")

@@ -26,9 +26,9 @@ struct HandshakeTests {
     @Test func `a client that refuses the certificate has sent nothing`() throws {
         let stranger = try TestCertificate.root(.authority("Stranger")).issue(.server("localhost"))
         let server = try server { $0.identity = stranger }
-        for version in ["1.2", "1.3"] {
-            let result = try client.curl("--tls-max", version, server.url("/", host: "localhost").absoluteString)
-            #expect(result.status == 60)
+        for version in ["-tls1_2", "-tls1_3"] {
+            let text = try client.session(server, "/", "-verify_return_error", version)
+            #expect(text.contains("certificate verify failed"))
         }
         try server.wait { $0.failedHandshakeCount == 2 && $0.openConnectionCount == 0 }
         #expect(server.handshakeFailures == ["tlsv1 alert unknown ca", "tlsv1 alert unknown ca"])
@@ -67,7 +67,7 @@ struct HandshakeTests {
         #expect(server.handshakeFailures.first == "peer did not return a certificate")
         #expect(server.handshakeFailures.last?.hasPrefix("certificate verify failed: ") ?? false)
         #expect(server.requests.count == 1)
-        #expect(try client.session(server, "/", "-tls1_2").contains("CN = Clients"))
+        #expect(try client.session(server, "/", "-tls1_2").contains("CN=Clients"))
     }
 
     @Test func `asks for a client certificate that may be missing, and accepts any without authorities`() throws {
@@ -95,11 +95,11 @@ struct HandshakeTests {
         for (name, subject) in [("rsa.test", "rsa.test"), ("Other.Test", "other.test"), ("x.test", "localhost")] {
             for version in ["-tls1_2", "-tls1_3"] {
                 let text = try client.session(server, "/", "-servername", name, version)
-                #expect(text.contains("subject=CN = \(subject)\n") && text.contains("Verify return code: 0 (ok)"))
+                #expect(text.contains("subject=CN=\(subject)\n") && text.contains("Verify return code: 0 (ok)"))
             }
         }
         #expect(server.requests.map(\.tls?.serverName).prefix(3) == ["rsa.test", "rsa.test", "Other.Test"])
-        #expect(try client.session(server, "/", "-noservername").contains("subject=CN = localhost\n"))
+        #expect(try client.session(server, "/", "-noservername").contains("subject=CN=localhost\n"))
         #expect(server.requests.last?.tls?.serverName == .some(nil))
     }
 
@@ -165,7 +165,7 @@ struct HandshakeTests {
             let server = try server { $0.identity = leaf }
             for version in ["-tls1_2", "-tls1_3"] {
                 let text = try client.session(server, "/", version, "-cipher", "DEFAULT:@SECLEVEL=0")
-                #expect(text.contains("hello") && text.contains("subject=CN = localhost"))
+                #expect(text.contains("hello") && text.contains("subject=CN=localhost"))
             }
         }
     }
@@ -178,7 +178,8 @@ struct HandshakeTests {
         #expect(text.contains("OCSP Response Status: successful") && text.contains("Cert Status: revoked"))
         #expect(try !client.session(server, "/", version).contains("OCSP Response"))
         try server.setTLS(TestServer.TLS(identity))
-        #expect(try client.session(server, "/", "-status", version).contains("OCSP response: no response sent"))
+        let without = try client.session(server, "/", "-status", version)
+        #expect(without.firstMatch(of: /no (OCSP )?response (sent|received)/) != nil)
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])

@@ -31,6 +31,6 @@ struct TLSClient {
         let result = try OpenSSLProgram.run(
             ["s_client", "-connect", "127.0.0.1:\(server.port)", "-CAfile", root.path, "-ign_eof"] + arguments,
             input: Data(request.utf8))
-        return result.text + result.errorText
+        return OpenSSLProgram.shortened(result.text + result.errorText)
     }
 }

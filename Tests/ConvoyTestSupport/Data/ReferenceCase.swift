@@ -15,7 +15,13 @@ public struct ReferenceCase: Sendable, CustomStringConvertible {
 
     init(_ reference: String, _ target: String?) {
         self.reference = reference
-        self.target = target
+        self.target = Libcurl.raisesEscapes ? target.map(Self.raisingEscapes) : target
+    }
+
+    private static func raisingEscapes(_ target: String) -> String {
+        target.split(separator: "%", omittingEmptySubsequences: false).enumerated().map { index, part in
+            index == 0 ? String(part) : part.prefix(2).uppercased() + part.dropFirst(2)
+        }.joined(separator: "%")
     }
 
     public static let all: [ReferenceCase] = paths + queries + dots + colons + whole + hostile + refused
