@@ -20,6 +20,7 @@ import Testing
         (["Foo"], [], [], true),
         (["Foo"], [("Foo", "1,2")], [("Foo", "1"), ("Foo", " 2 ")], true),
         (["Foo"], [("Foo", "1, 2")], [("Foo", "1 ,2")], true),
+        (["Foo"], [("Foo", ",")], [("Foo", "")], true),
         (["Foo"], [("Foo", "1 2")], [("Foo", "12")], false),
         (["Foo"], [("Foo", "1, 2")], [("Foo", "2, 1")], false),
         (["Foo"], [("Foo", "A")], [("Foo", "a")], false),

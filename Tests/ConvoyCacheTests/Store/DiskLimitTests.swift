@@ -98,10 +98,10 @@ import Testing
     func tooLarge() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(diskCapacity: 800_000)
-        for fields in [[("Content-Length", "200000")], []] {
+        for fields in [[("Content-Length", "100001")], []] {
             let client = CacheClient(cache) { _, _, _ in
                 CacheClient.Reply(
-                    fields: [("Cache-Control", "max-age=1000")] + fields, body: [UInt8](repeating: 1, count: 200_000))
+                    fields: [("Cache-Control", "max-age=1000")] + fields, body: [UInt8](repeating: 1, count: 100_001))
             }
             #expect(try await client.get(CacheDisk.address(1)).source == .network)
             #expect(await !CacheDisk.has(cache, 1))

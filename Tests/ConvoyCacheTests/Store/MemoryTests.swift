@@ -7,10 +7,12 @@ import Testing
 
 /// The responses in memory.
 @Suite struct MemoryTests {
-    private static func entry(_ address: String, id: Int64 = 1, length: Int = 1000) -> CacheEntry {
+    private static func entry(
+        _ address: String, id: Int64 = 1, length: Int = 1000, partition: String = ""
+    ) -> CacheEntry {
         let time = CacheTime(wall: 1_000_000, up: 1000)
         let record = CacheRecord(
-            id: id, address: address, partition: "", vary: VaryKey(fields: []),
+            id: id, address: address, partition: partition, vary: VaryKey(fields: []),
             head: CachedHead(statusCode: 200, fields: []),
             requested: time, received: time, boot: 1, length: length)
         return CacheEntry(record: record, body: .memory([UInt8](repeating: 0, count: length)))
@@ -64,6 +66,16 @@ import Testing
             remove(&index)
             #expect(index.usage == 0, "\(name)")
         }
+    }
+
+    @Test("A body that was read is that of its own response, and of no other of its address")
+    func bodyOfOne() {
+        var index = MemoryIndex(capacity: 10_000, hasDisk: true)
+        for id in [1, 2] as [Int64] { _ = index.store(Self.entry("a", id: id, length: 10, partition: "\(id)")) }
+        index.setBody(.memory([1, 2, 3]), of: Self.entry("a", id: 1).record)
+        let found = index.find("a")
+        #expect(found?.entries.map(\.record.id) == [1, 2])
+        #expect(found?.entries.map { $0.body.bytes?.count } == [3, 10])
     }
 
     @Test("Rows that were read before something was removed, stored or forgotten are not taken over after it")
