@@ -192,6 +192,30 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
+    /// It could be taken for that of the partial file that is made now.
+    @Test func aJournalOfNoPartialFileThatCannotBeRemovedIsAnError() throws {
+        try Data("left".utf8).write(to: URL(fileURLWithPath: paths.journal))
+        var calls = FileCalls()
+        let (real, path) = (calls, paths.journal)
+        calls.unlink = { removed in
+            guard removed == path else { return real.unlink(removed) }
+            errno = EACCES
+            return -1
+        }
+        let unlucky = file(calls)
+        #expect {
+            try unlucky.open()
+        } throws: { error in
+            let error = error as? FileWritingError
+            return error?.reason == .cannotCreate && error?.path == path && error?.cause.code == EACCES
+        }
+        unlucky.close()
+        let next = file()
+        #expect(try next.open() == nil)
+        #expect(!names.contains("file.convoyjournal"))
+        next.close()
+    }
+
     @Test func aPartialFileThatIsRemovedWhileItIsOpenedIsMadeAgain() throws {
         try claimed().close()
         var calls = FileCalls()

@@ -1,6 +1,7 @@
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -144,6 +145,25 @@ struct DownloadOperationTests {
         let second = await fixture.run(fixture.download())
         #expect(second.error == nil)
         #expect(fixture.contents() == bytes)
+    }
+
+    @Test func aDownloadThatIsCancelledWhileItIsCheckedIsNotReadToItsEnd() async throws {
+        serve(bytes)
+        let download = fixture.download()
+        download.checksum = try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
+        let real = download.fileCalls
+        let reads = Locked(0)
+        download.fileCalls.readAt = { [weak download] descriptor, bytes, offset in
+            let number = reads.withLock { reads in
+                reads += 1
+                return reads
+            }
+            if number == 1 { download?.cancel() }
+            return real.readAt(descriptor, bytes, offset)
+        }
+        await fixture.run(download)
+        #expect((download.error as? URLError)?.code == .cancelled)
+        #expect(reads.withLock { $0 } == 1)
     }
 
     /// Cancels a download that goes on with what is there, before it has asked for the rest.

@@ -36,4 +36,13 @@ struct RateMeterTests {
         meter.note(500, at: second * 40)
         #expect(meter.rate(at: second * 41) == 500)
     }
+
+    /// The first time that old bytes are forgotten is with the eighty-first block.
+    @Test func whatHasComeFiveSecondsAgoCountsHoweverMuchIsForgotten() {
+        var meter = RateMeter()
+        meter.begin(at: second)
+        for step in 0...80 { meter.note(1_000, at: second + UInt64(step) * 100_000_000) }
+        // The blocks of the tenths from 4 to 9 seconds.
+        #expect(meter.rate(at: second * 9) == 51 * 1_000 / 5)
+    }
 }
