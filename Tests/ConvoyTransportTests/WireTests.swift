@@ -136,7 +136,7 @@ import Testing
         #expect(slow.isFinished && slow.text == "0123456789")
     }
 
-    @Test(arguments: ["gzip, chunked", "gzip", "xchunked", "chunked, identity"])
+    @Test(arguments: ["gzip, chunked", "gzip", "xchunked", "chunked, identity", "chunked\r\nTransfer-Encoding: chunked"])
     func `an unrequested transfer coding is an error`(coding: String) throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))

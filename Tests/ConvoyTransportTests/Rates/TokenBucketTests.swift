@@ -65,6 +65,14 @@ import Testing
         }
     }
 
+    @Test func aTurnThatLacksHalfAByteIsThereAfterTheTimeOfHalfAByte() throws {
+        var bucket = TokenBucket(rate: 100, at: 0)
+        bucket.take(bucket.burst - 0.5)
+        let announced = bucket.timeOfTurn(at: 0)
+        let time = try #require(announced)
+        #expect(bucket.turn == 1 && (5_000_000..<6_000_000).contains(time))
+    }
+
     @Test func aTransferThatTakesTurnsWakesItsThreadAHundredTimesASecondAtMost() {
         for rate in [10_000, 1_000_000, 100_000_000] as [Int64] {
             var now: MonotonicTime = 0
