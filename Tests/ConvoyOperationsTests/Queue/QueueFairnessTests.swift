@@ -1,3 +1,5 @@
+import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -52,6 +54,52 @@ struct QueueFairnessTests {
         queue.isSuspended = false
         #expect(drains(queue))
         #expect(log.all == ["a", "b", "c", "a", "b", "c", "a", "b", "c"])
+    }
+
+    /// Compared with a search among all hosts, which needs no heap.
+    @Test func `the host with the fewest that run is next, and of several the one that was served longest ago`() {
+        var random = SplitMix64.printingSeed()
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 5
+        queue.isSuspended = true
+        let hosts = 0..<12
+        let started = Locked<[(host: Int, operation: PausableTestOperation)]>([])
+        var waiting = hosts.map { _ in 0 }, running = waiting, served = waiting
+        func add(_ host: Int) {
+            waiting[host] += 1
+            queue.addOperation(
+                PausableTestOperation(host: "\(host)") { operation in started.withLock { $0.append((host, operation)) } })
+        }
+        /// Whether an operation is started, and is of the right host.
+        func isNext(_ number: Int) -> Bool {
+            guard eventually({ started.withLock { $0.count > number } }) else { return false }
+            let host = started.withLock { $0[number].host }
+            let best = hosts.filter { waiting[$0] > 0 }.map { (running[$0], served[$0]) }.min { $0 < $1 }
+            let isRight = best.map { $0 == (running[host], served[host]) } == true
+            waiting[host] -= 1
+            running[host] += 1
+            served[host] = number + 1
+            return isRight
+        }
+        for _ in 0..<60 { add(.random(in: hosts, using: &random)) }
+        queue.isSuspended = false
+        var working = Array(0..<5)
+        for number in working {
+            let isRight = isNext(number)
+            #expect(isRight)
+        }
+        for number in 5..<300 {
+            if number % 10 > 0 { add(.random(in: hosts, using: &random)) }
+            let ended = working.remove(at: .random(in: working.indices, using: &random))
+            let (host, operation) = started.withLock { $0[ended] }
+            running[host] -= 1
+            operation.finish()
+            let isRight = isNext(number)
+            #expect(isRight)
+            working.append(number)
+        }
+        queue.cancelAllOperations()
+        #expect(drains(queue))
     }
 
     @Test func `priority comes before fairness`() {
