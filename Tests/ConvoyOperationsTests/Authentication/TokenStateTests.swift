@@ -89,6 +89,11 @@ import Testing
             return #expect(Bool(false), "a third refresh")
         }
         #expect(reason is Reason)
+        // A token that is taken away is no new beginning.
+        state.set(nil, at: date)
+        guard case .fail(.tooManyRefreshes) = state.next(29, date) else {
+            return #expect(Bool(false), "a third refresh")
+        }
         let third = state.next(30, date)
         #expect(begins(third) == 3)
         // One that the user has set counts as a new beginning.

@@ -159,6 +159,19 @@ import Testing
         #expect(head["host"] == "127.0.0.1:\(server.port)")
     }
 
+    @Test func `the head of a request that has a Host of its own names no other`() async throws {
+        let operation = try manager.makeOperation(.get, "quick", headers: ["Host": "other.example"])
+        manager.enqueue(operation)
+        try await operation.finished()
+        #expect(try story(of: operation).contains("request1"))
+        let heads = listener.events(of: try #require(operation.operationNumber)).compactMap { event -> RequestHead? in
+            if case .requestStarted(_, let head) = event.kind { head } else { nil }
+        }
+        let hosts = heads.map { head in head.fields.filter { $0.name.lowercased() == "host" }.map { $0.value } }
+        #expect(hosts == [["other.example"]])
+        #expect(server.requests("/quick").last?.headers["Host"] == "other.example")
+    }
+
     @Test func `a redirect is another request, and its reason is reported`() async throws {
         server.route("/there") { _ in .redirect(to: "/quick", status: 302) }
         let operation = try await run("there")

@@ -220,6 +220,14 @@ import Testing
 
     // MARK: Properties
 
+    @Test func `who says nothing, and trusts whom all trust, has no identity`() throws {
+        var spec = Spec()
+        #expect(try configuration(spec).identity(of: request(spec)).isEmpty)
+        #expect(try partition(spec) == "")
+        spec.policy = 1
+        #expect(try !configuration(spec).identity(of: request(spec)).isEmpty)
+    }
+
     @Test func `pairs share what is stored, and connections, where they are equal and nowhere else`() throws {
         var random = SplitMix64.printingSeed()
         var (equal, different) = (0, 0)

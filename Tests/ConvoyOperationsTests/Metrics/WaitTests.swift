@@ -136,6 +136,19 @@ import Testing
         expect(.pause, of: try await bench.metrics(operation), toHaveTaken: delay)
     }
 
+    @Test func `what comes after a pause is no part of it`() async throws {
+        let queue = try queue()
+        queue.isSuspended = true
+        let operation = try bench.operation("quick")
+        manager.enqueue(operation)
+        operation.pause()
+        operation.resume()
+        try await Task.sleep(for: .seconds(delay))
+        queue.isSuspended = false
+        let metrics = try await bench.metrics(operation)
+        #expect(metrics.waitDuration(for: .pause) < metrics.waitDuration / 2, "\(metrics)")
+    }
+
     @Test func `a token that is being fetched is waited for`() async throws {
         let tokens = try TokenServer()
         let manager = HTTPRequestOperationManager(baseURL: tokens.server.url, completionQueue: testQueue)

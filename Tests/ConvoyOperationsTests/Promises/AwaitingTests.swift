@@ -81,6 +81,21 @@ import Testing
         #expect(chain.allSatisfy { $0.isFinished })
     }
 
+    @Test func `what is waited for in a thousand billion ways is looked at once`() {
+        let first = operation()
+        first.pause()
+        var layer = [first]
+        for _ in 0..<41 {
+            let next = [operation(), operation()]
+            for member in next { for dependency in layer { member.addDependency(dependency) } }
+            layer = next
+        }
+        let last = layer[0]
+        #expect(returns { AwaitedOperations.start(last) })
+        first.resume()
+        #expect(eventually { last.isFinished })
+    }
+
     @Test func `operations that wait for each other end by the cancelling of one`() async {
         let (one, other) = (operation(), operation())
         one.addDependency(other)

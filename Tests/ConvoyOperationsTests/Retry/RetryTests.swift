@@ -162,6 +162,21 @@ import Testing
         #expect(probe.operation.retryCount > 2)
     }
 
+    @Test func `the first byte of a short body is progress`() throws {
+        let content = PatternBytes.data(count: 10)
+        let count = Atomic<Int>(0)
+        server.serve(content, at: "/file", etag: "\"v1\"") { _, response in
+            switch count.add(1, ordering: .relaxed).oldValue {
+            case 0: response.resetBeforeHead()
+            case 1: response.truncated(afterBytes: 1)
+            default: response
+            }
+        }
+        let probe = try run("/file", policy(1))
+        #expect(probe.operation.responseData == content && probe.operation.error == nil)
+        #expect(probe.operation.retryCount == 2)
+    }
+
     @Test(arguments: [100, 15_000, 1_500_000])
     func `retries that bring no more than the ones before count`(length: Int) throws {
         let content = PatternBytes.data(count: 2_000_000)

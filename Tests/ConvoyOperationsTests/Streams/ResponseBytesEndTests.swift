@@ -1,3 +1,4 @@
+import ConvoyStorySupport
 import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
@@ -98,6 +99,8 @@ import Testing
     @Test func `a task that is cancelled before sends nothing`() async throws {
         server.route("GET", "/x", .text("a"))
         let manager = manager
+        let listener = StoryListener()
+        manager.eventMonitors = [listener.monitor]
         let task = Task {
             while !Task.isCancelled { await Task.yield() }
             return try await manager.bytes(.get, "x").1
@@ -106,6 +109,11 @@ import Testing
         let error = await #expect(throws: URLError.self) { _ = try await task.value }
         #expect(error?.code == .cancelled)
         #expect(server.requests.isEmpty)
+        // It is cancelled before it gets into the queue.
+        #expect(listener.faults().isEmpty)
+        guard case .stopped = listener.events.dropFirst().first?.kind else {
+            return #expect(Bool(false), "\(listener.events)")
+        }
     }
 
     @Test func `cancelling the operation ends the loop of another task`() async throws {
