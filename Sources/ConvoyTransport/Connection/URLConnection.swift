@@ -248,7 +248,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         exchange.earlierShortages = multi.descriptorShortages
         if configuration.collectsMetrics { reportRequest() }
         startTimer()
-        guard multi.start(handle) == CURLM_OK else {
+        guard multi.start(handle, mayRepeat: RequestRules.isIdempotent(request.method)) == CURLM_OK else {
             throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")
         }
     }

@@ -36,7 +36,7 @@ extension EasyHandle {
         let isAlone = isScoped && key != nil || route?.unixSocket?.isAbstract == true
         codes.append(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, isAlone ? 1 : 0))
         codes.append(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, isAlone ? 1 : 0))
-        forbidsReuse = isAlone
+        (forbidsReuse, isFresh) = (isAlone, false)
         return codes.first { $0 != CURLE_OK } ?? CURLE_OK
     }
 }

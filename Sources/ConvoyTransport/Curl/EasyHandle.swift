@@ -68,6 +68,8 @@ final class EasyHandle {
     @exclusivity(unchecked) private(set) var applied = Options()
     /// Whether each transfer has a connection of its own.
     @exclusivity(unchecked) var forbidsReuse = false
+    /// Whether the current transfer opens a connection, as an idle one may be dead.
+    @exclusivity(unchecked) var isFresh = false
     /// The results for the addresses of the current transfer.
     @exclusivity(unchecked) var addresses = TriedAddresses()
     /// Retained while libcurl uses its lists.
@@ -107,6 +109,7 @@ final class EasyHandle {
         hasLookUpCallback = false
         holdsBytes = false
         forbidsReuse = false
+        isFresh = false
         sendCount = 0
         do throws(Refused) {
             try setPermanentOptions()

@@ -206,10 +206,21 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
+    /// From 8.22 on, libcurl asks once a second whether an idle connection is alive. A request that must not be sent twice
+    /// would fail on one that has died since.
+    private static let trustsConnections = (convoy_version()?.pointee.version_num ?? 0) >= 0x08_16_00
+
     /// Starts the transfer for which the handle was prepared.
-    func start(_ handle: EasyHandle) -> CURLMcode {
+    ///
+    /// - Parameter mayRepeat: whether the request can be sent again if its connection is dead.
+    func start(_ handle: EasyHandle, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
+        let isFresh = Self.trustsConnections && sockets.hasLostConnection && !mayRepeat()
+        if isFresh != handle.isFresh {
+            handle.isFresh = isFresh
+            convoy_easy_set_long(handle.easy, CURLOPT_FRESH_CONNECT, isFresh || handle.forbidsReuse ? 1 : 0)
+        }
         let code = curl_multi_add_handle(multi, handle.easy)
         if code == CURLM_OK {
             handle.position = running.count

@@ -28,6 +28,10 @@ final class SocketTable {
     @exclusivity(unchecked) private var ownCount = 0
     /// How often a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
+    /// When an idle connection was last found to be dead.
+    @exclusivity(unchecked) private var lastLoss: MonotonicTime?
+    /// Whether one was within the time in which libcurl may not have asked whether it is alive.
+    var hasLostConnection: Bool { lastLoss.map { runLoop.turnTime &- $0 < 1_100_000_000 } ?? false }
     /// Handles that were refused a socket, and have not tried another address yet.
     @exclusivity(unchecked) var stalled: [EasyHandle] = []
 
@@ -122,6 +126,7 @@ final class SocketTable {
         drop(descriptor)
         guard !mayBeInUse, Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
         else { return }
+        lastLoss = runLoop.turnTime
         // An unsolicited response would be taken for the response to the next request (RFC 9112, section 9.2). libcurl
         // 7.88 does not check for it, but does not use a connection that is shut down. Over TLS it may be a message of TLS,
         // which is rare between two requests.
