@@ -248,7 +248,8 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         exchange.earlierShortages = multi.descriptorShortages
         if configuration.collectsMetrics { reportRequest() }
         startTimer()
-        guard multi.start(handle, mayRepeat: RequestRules.isIdempotent(request.method)) == CURLM_OK else {
+        let port = exchange.route?.proxy?.port ?? address.target.port
+        guard multi.start(handle, to: port, mayRepeat: RequestRules.isIdempotent(request.method)) == CURLM_OK else {
             throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")
         }
     }

@@ -212,11 +212,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Starts the transfer for which the handle was prepared.
     ///
-    /// - Parameter mayRepeat: whether the request can be sent again if its connection is dead.
-    func start(_ handle: EasyHandle, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
+    /// - Parameters:
+    ///   - port: The port of the server or the proxy that it is sent to.
+    ///   - mayRepeat: Whether the request can be sent again if its connection is dead.
+    func start(_ handle: EasyHandle, to port: Int, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
-        let isFresh = Self.trustsConnections && sockets.hasLostConnection && !mayRepeat()
+        let isFresh = Self.trustsConnections && sockets.hasLostConnection(to: port) && !mayRepeat()
         if isFresh != handle.isFresh {
             handle.isFresh = isFresh
             convoy_easy_set_long(handle.easy, CURLOPT_FRESH_CONNECT, isFresh || handle.forbidsReuse ? 1 : 0)

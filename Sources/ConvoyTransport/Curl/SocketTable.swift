@@ -20,6 +20,8 @@ final class SocketTable {
         var isOwn = false
         /// Whether it is an idle connection of HTTP/1.
         var isAtRest = false
+        /// The other end's port, if it was opened here.
+        var port = 0
     }
 
     private let runLoop: NetworkRunLoop
@@ -28,10 +30,8 @@ final class SocketTable {
     @exclusivity(unchecked) private var ownCount = 0
     /// How often a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
-    /// When an idle connection was last found to be dead.
-    @exclusivity(unchecked) private var lastLoss: MonotonicTime?
-    /// Whether one was within the time in which libcurl may not have asked whether it is alive.
-    var hasLostConnection: Bool { lastLoss.map { runLoop.turnTime &- $0 < 1_100_000_000 } ?? false }
+    /// When an idle connection was last found to be dead, by the other end's port.
+    @exclusivity(unchecked) private var losses: [Int: MonotonicTime] = [:]
     /// Handles that were refused a socket, and have not tried another address yet.
     @exclusivity(unchecked) var stalled: [EasyHandle] = []
 
@@ -63,9 +63,17 @@ final class SocketTable {
             return CURL_SOCKET_BAD
         }
         grow(to: descriptor)
-        entries[Int(descriptor)] = Entry(isOwn: true)
+        let hasPort = address.family == AF_INET || address.family == AF_INET6
+        let digits = address.addr.sa_data
+        let port = hasPort ? Int(UInt8(bitPattern: digits.0)) << 8 | Int(UInt8(bitPattern: digits.1)) : 0
+        entries[Int(descriptor)] = Entry(isOwn: true, port: port)
         ownCount += 1
         return descriptor
+    }
+
+    /// Whether a connection to a port has died within the time in which libcurl may not have asked whether it is alive.
+    func hasLostConnection(to port: Int) -> Bool {
+        losses[port].map { runLoop.turnTime &- $0 < 1_100_000_000 } ?? false
     }
 
     @discardableResult func closeSocket(_ descriptor: curl_socket_t) -> Int32 {
@@ -126,7 +134,8 @@ final class SocketTable {
         drop(descriptor)
         guard !mayBeInUse, Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
         else { return }
-        lastLoss = runLoop.turnTime
+        if losses.count > 64 { losses = [:] }
+        losses[entries[Int(descriptor)].port] = runLoop.turnTime
         // An unsolicited response would be taken for the response to the next request (RFC 9112, section 9.2). libcurl
         // 7.88 does not check for it, but does not use a connection that is shut down. Over TLS it may be a message of TLS,
         // which is rare between two requests.

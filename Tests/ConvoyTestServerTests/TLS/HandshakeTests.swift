@@ -178,8 +178,7 @@ struct HandshakeTests {
         #expect(text.contains("OCSP Response Status: successful") && text.contains("Cert Status: revoked"))
         #expect(try !client.session(server, "/", version).contains("OCSP Response"))
         try server.setTLS(TestServer.TLS(identity))
-        let without = try client.session(server, "/", "-status", version)
-        #expect(without.firstMatch(of: /no (OCSP )?response (sent|received)/) != nil)
+        #expect(try !client.session(server, "/", "-status", version).contains("OCSP Response Status"))
     }
 
     @Test(arguments: ["-tls1_2", "-tls1_3"])
