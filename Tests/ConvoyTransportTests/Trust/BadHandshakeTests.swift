@@ -94,6 +94,14 @@ import Testing
             let heard = try #require(trusted.load(try trusted.policy()))
             #expect((heard.error?.code == .networkConnectionLost) == omits, "\(omits): \(heard.ends)")
             #expect(heard.isFinished != omits)
+            // A response to HEAD is whole with its head.
+            trusted.server.route("HEAD", "/", .raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"))
+            var request = URLRequest(url: trusted.server.url("/", host: "localhost"))
+            request.httpMethod = "HEAD"
+            var configuration = ConnectionConfiguration()
+            configuration.securityPolicy = try trusted.policy()
+            let head = try #require(load(request, configuration: configuration, thread: trusted.thread))
+            #expect(head.isFinished, "\(omits): \(head.ends)")
         }
     }
 
