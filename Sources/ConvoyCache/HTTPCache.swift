@@ -127,7 +127,8 @@ public final class HTTPCache: Sendable {
 
     // MARK: The disk
 
-    /// Waits until all changes are written to the directory. Blocks; no effect without a directory.
+    /// Waits until all changes are written to the directory, and for other processes that are writing, some ten seconds at
+    /// most. Blocks; no effect without a directory.
     ///
     /// - Throws: `HTTPCacheError.cannotWrite` if a change could not be written.
     public func flush() throws(HTTPCacheError) {
