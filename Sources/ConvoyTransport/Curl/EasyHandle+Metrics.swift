@@ -89,7 +89,7 @@ extension EasyHandle {
     }
 
     /// Whether the size of the request includes its body, as in libcurl 8.7 and later.
-    private static let countsBodyAsRequest = (convoy_version()?.pointee.version_num ?? 0) >= 0x08_07_00
+    private static let countsBodyAsRequest = TransportLibraries.libcurl >= 0x08_07_00
 
     private var networkProtocolName: String? {
         switch long(CURLINFO_HTTP_VERSION) {

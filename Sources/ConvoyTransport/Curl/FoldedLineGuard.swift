@@ -17,7 +17,7 @@ struct FoldedLineGuard {
     }
 
     static let need: Need = {
-        switch convoy_version()?.pointee.version_num ?? 0 {
+        switch TransportLibraries.libcurl {
         case 0x07_58_00...0x07_58_ff: .hidingOfLine
         case ..<0x07_53_00, 0x08_00_00...: .nothing
         default: .newHandle

@@ -28,6 +28,9 @@ protocol EasyHandleOwner: AnyObject {
 
 /// The libraries that carry the transfers, as this process has loaded them.
 package enum TransportLibraries {
+    /// The version of the libcurl that is loaded, as `0x07_58_01` for 7.88.1.
+    static let libcurl: UInt32 = convoy_version()?.pointee.version_num ?? 0
+
     /// Names and versions on one line, for example "libcurl 7.88.1, OpenSSL 3.0.17, nghttp2 1.52.0".
     package static var text: String {
         guard let info = convoy_version()?.pointee else { return "libcurl" }
@@ -78,8 +81,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         errno = 0
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
             // A newer libcurl needs a descriptor, and does not say why it has none.
-            let lacksDescriptor = errno == EMFILE || errno == ENFILE
-            throw RunLoopError(call: "curl_multi_init", number: lacksDescriptor ? errno : ENOMEM)
+            let code = errno
+            throw RunLoopError(call: "curl_multi_init", number: DescriptorQueue.meansShortage(code) ? code : ENOMEM)
         }
         Negotiation.announcement
         self.runLoop = runLoop
@@ -208,7 +211,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// From 8.22 on, libcurl asks once a second whether an idle connection is alive. A request that must not be sent twice
     /// would fail on one that has died since.
-    private static let trustsConnections = (convoy_version()?.pointee.version_num ?? 0) >= 0x08_16_00
+    private static let trustsConnections = TransportLibraries.libcurl >= 0x08_16_00
 
     /// Starts the transfer for which the handle was prepared.
     ///
@@ -289,7 +292,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Whether libcurl may hide that an HTTP/2 stream was reset, as versions before 8.1 do: if more bytes arrived for
     /// another stream than it has room for, they report a closed stream's body as complete.
-    static let hidesResets = (convoy_version()?.pointee.version_num ?? 0) < 0x08_01_00
+    static let hidesResets = TransportLibraries.libcurl < 0x08_01_00
 
     /// The owners of the running transfers.
     var runningOwners: some Sequence<any EasyHandleOwner> { running.lazy.compactMap(\.owner) }
