@@ -15,6 +15,8 @@ final class ZstdDecoder: StreamDecoder {
 
     /// RFC 8878, section 3.1.1.
     private static let headerLimit = 18
+    /// Where the descriptor ends, behind the number that marks a frame: the last byte that makes a header invalid.
+    private static let descriptorEnd = 5
 
     init() throws(DecodingFailure) {
         guard let context = ZstdContext.idleOrNew() else {
@@ -28,9 +30,10 @@ final class ZstdDecoder: StreamDecoder {
     func step(
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep {
-        if header.isEmpty, let first = input.first {
-            // The library may have been built to read legacy zstd formats too.
-            guard first == 0x28 || 0x50...0x5F ~= first else {
+        // The library may have been built to read the formats from before the standard, too, and looks for one of them in
+        // what it is given now, even if that is the middle of a header that it refuses.
+        for (index, byte) in zip(header.count..<max(header.count, Self.descriptorEnd), input) {
+            guard isExpected(byte, at: index, behind: header.first ?? input[0]) else {
                 throw DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))
             }
         }
@@ -53,6 +56,20 @@ final class ZstdDecoder: StreamDecoder {
             isComplete = false
         }
         return DecodingStep(consumed: source.pos, produced: target.pos)
+    }
+
+    /// Whether a frame that begins with a byte, or a skippable one, may have another byte there (RFC 8878, sections 3.1.1
+    /// and 3.1.2).
+    private func isExpected(_ byte: UInt8, at index: Int, behind first: UInt8) -> Bool {
+        let isSkippable = first & 0xF0 == 0x50
+        return switch index {
+        case 0: byte == 0x28 || isSkippable
+        case 1: byte == (isSkippable ? 0x2A : 0xB5)
+        case 2: byte == (isSkippable ? 0x4D : 0x2F)
+        case 3: byte == (isSkippable ? 0x18 : 0xFD)
+        // A reserved bit.
+        default: isSkippable || byte & 0x08 == 0
+        }
     }
 
     /// Compares the length with the one that the header declares. The library does that too, but not for a frame whose

@@ -175,6 +175,19 @@ import Testing
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))
     }
 
+    // Asked about a frame whose beginning it knows already, the library took what follows for an older format.
+    @Test(arguments: 1...6) func `a format from before the standard behind a frame's first byte is an error`(size: Int) {
+        let body: [UInt8] = [
+            0x28, 0x27, 0xB5, 0x2F, 0xFD, 0, 0, 0x60, 0, 0x0B, 0x20, 0x28, 3, 0x3D, 0, 0x0B, 0, 0, 0x30, 0xFE, 0xFF,
+            0xFF, 0x0B, 0x0B,
+        ]
+        for size in [size, body.count] {
+            #expect(throws: DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))) {
+                try DecoderProbe([.zstd]).decode(body, pieceSize: size)
+            }
+        }
+    }
+
     @Test func `zstd's window may be 8 MiB and no greater`() throws {
         var body = try Encoders.zstd(Self.text, windowLog: 17)
         // The descriptor of the window follows that of the frame, which says that there is one (RFC 8878, section
