@@ -26,6 +26,7 @@ extern int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
 extern int fallocate(int fd, int mode, off_t offset, off_t length);
 extern int pipe2(int descriptors[2], int flags);
 extern int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);
+extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 extern int syncfs(int fd);
 extern long syscall(long number, ...);
 extern int wcwidth(wchar_t character);

@@ -20,7 +20,7 @@ public enum ProcessError: Error, CustomStringConvertible, Equatable {
 }
 
 /// Finding and starting programs.
-enum Spawn {
+public enum Spawn {
     /// The path of a program. Also searches Debian's directory for servers, which may not be on the PATH.
     static func find(_ name: String) -> String? {
         if name.contains("/") { return access(name, X_OK) == 0 ? name : nil }
@@ -29,9 +29,9 @@ enum Spawn {
         return directories.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }
 
-    /// Starts a program in its own process group, with these descriptors as its 0, 1, 2 and so on, and default signal
-    /// handling. Returns its process id, which is also that of its group.
-    static func start(
+    /// Starts a program in its own process group, with these descriptors as its 0, 1, 2 and so on and no others, and
+    /// default signal handling. Returns its process id, which is also that of its group.
+    public static func start(
         _ path: String, _ arguments: [String], environment: [String: String], directory: String?, descriptors: [Int32]
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
@@ -46,6 +46,7 @@ enum Spawn {
             lifted.append(copy)
             posix_spawn_file_actions_adddup2(&actions, copy, Int32(number))
         }
+        posix_spawn_file_actions_addclosefrom_np(&actions, Int32(descriptors.count))
         if let directory { posix_spawn_file_actions_addchdir_np(&actions, directory) }
 
         var attributes = posix_spawnattr_t()
@@ -74,6 +75,28 @@ enum Spawn {
         var ends: [Int32] = [-1, -1]
         guard pipe2(&ends, O_CLOEXEC) == 0 else { throw ProcessError.system("pipe2", errno) }
         return (ends[0], ends[1])
+    }
+
+    /// Waits for the end of a child without blocking a thread, and returns its status as `waitpid` has it. To be called
+    /// once for a child, whose number belongs to it until then.
+    public static func end(of pid: pid_t) async -> Int32 {
+        let descriptor = cepoll_pidfd_open(pid)
+        if descriptor >= 0 {
+            let source = DispatchSource.makeReadSource(fileDescriptor: descriptor)
+            source.setCancelHandler { close(descriptor) }
+            await withCheckedContinuation { ended in
+                source.setEventHandler {
+                    source.setEventHandler(handler: nil)
+                    ended.resume()
+                }
+                source.activate()
+            }
+            source.cancel()
+        }
+        // If the system has no descriptors for processes, or none is left, it is asked again and again.
+        var raw: Int32 = 0
+        while waitpid(pid, &raw, WNOHANG) == 0 { try? await Task.sleep(for: .milliseconds(5)) }
+        return raw
     }
 
     /// The exit status as in a shell: 128 plus the number of a signal.

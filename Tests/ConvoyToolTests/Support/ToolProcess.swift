@@ -1,12 +1,13 @@
-import ConvoySupport
 import ConvoyTestSupport
 import Foundation
+import Synchronization
 import Testing
 
 /// The program `convoy` as a child process, as a user runs it.
 final class ToolProcess: Sendable {
     /// The result of a run.
     struct Result: Sendable {
+        /// The exit status, or the number of the signal that ended it, negated.
         var status: Int32
         var output: String
         var errors: String
@@ -29,9 +30,10 @@ final class ToolProcess: Sendable {
         }
     }
 
-    private let process: Process
+    /// The number of the process, and of its group.
+    let id: pid_t
     private let directory: URL
-    private let ending = Ending()
+    private let hasEnded = Atomic(false)
 
     /// The executable, which the package manager puts next to the tests; nil, with a recorded issue, if it is missing.
     static func executable() throws -> URL {
@@ -83,34 +85,32 @@ final class ToolProcess: Sendable {
     ) throws {
         self.directory = directory.appendingPathComponent(".run-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: self.directory, withIntermediateDirectories: true)
-        process = Process()
-        process.executableURL = URL(fileURLWithPath: program)
-        process.arguments = arguments
-        process.currentDirectoryURL = directory
         var variables = ProcessInfo.processInfo.environment
         variables["TERM"] = "xterm"
         variables["LC_ALL"] = "C.UTF-8"
         for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "NO_COLOR"] { variables[name] = nil }
         // The configuration of the person who runs the tests must not count.
         variables["XDG_CONFIG_HOME"] = self.directory.appendingPathComponent("no-configuration").path
-        process.environment = variables.merging(environment) { $1 }
         // Files, not pipes: a full pipe would stop the program while it is not read.
-        for name in ["output", "errors"] { try Data().write(to: file(name)) }
-        try Data(input.utf8).write(to: file("input"))
-        process.standardInput = try FileHandle(forReadingFrom: file("input"))
-        process.standardOutput = try FileHandle(forWritingTo: file("output"))
-        process.standardError = try FileHandle(forWritingTo: file("errors"))
-        let ending = ending
-        process.terminationHandler = { process in
-            let isSignal = process.terminationReason == .uncaughtSignal
-            ending.end(isSignal ? -process.terminationStatus : process.terminationStatus)
+        try Data(input.utf8).write(to: self.directory.appendingPathComponent("input"))
+        var files: [Int32] = []
+        defer { for file in files { close(file) } }
+        for (name, flags) in [("input", O_RDONLY), ("output", O_WRONLY | O_CREAT), ("errors", O_WRONLY | O_CREAT)] {
+            let file = open(self.directory.appendingPathComponent(name).path, flags | O_CLOEXEC, 0o600)
+            guard file >= 0 else { throw ProcessError.system("open", errno) }
+            files.append(file)
         }
-        // A thread of libdispatch blocks signals, and a child inherits that.
-        var (none, before) = (sigset_t(), sigset_t())
-        sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, &before)
-        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-        try process.run()
+        id = try Spawn.start(
+            program, arguments, environment: variables.merging(environment) { $1 }, directory: directory.path,
+            descriptors: files)
+    }
+
+    /// What a test has not waited for, as it failed before, is killed with its group.
+    deinit {
+        guard !hasEnded.load(ordering: .relaxed) else { return }
+        kill(-id, SIGKILL)
+        var status: Int32 = 0
+        waitpid(id, &status, 0)
     }
 
     /// Runs the program to its end.
@@ -160,58 +160,26 @@ final class ToolProcess: Sendable {
     /// What it has written to its standard output so far.
     func output() throws -> String { String(decoding: try Data(contentsOf: file("output")), as: UTF8.self) }
 
-    /// The number of the process.
-    var id: Int32 { process.processIdentifier }
-
-    func send(signal: Int32) { kill(process.processIdentifier, signal) }
+    func send(signal: Int32) { kill(id, signal) }
 
     /// Waits for the end. A program that has hung for half a minute is killed, and the test fails.
     func finished() async throws -> Result {
-        let number = process.processIdentifier
-        let watchdog = DispatchWorkItem {
+        let watchdog = DispatchWorkItem { [id] in
             Issue.record("convoy was killed, because it had not ended after 30 seconds")
-            kill(number, SIGKILL)
+            kill(id, SIGKILL)
         }
         DispatchQueue.global().asyncAfter(deadline: .now() + 30, execute: watchdog)
-        let status = await ending.status()
+        let status = await Spawn.end(of: id)
+        hasEnded.store(true, ordering: .relaxed)
         watchdog.cancel()
+        let signal = status & 0x7F
         let result = Result(
-            status: status, output: String(decoding: try Data(contentsOf: file("output")), as: UTF8.self),
+            status: signal == 0 ? (status >> 8) & 0xFF : -signal,
+            output: String(decoding: try Data(contentsOf: file("output")), as: UTF8.self),
             errors: String(decoding: try Data(contentsOf: file("errors")), as: UTF8.self))
         try FileManager.default.removeItem(at: directory)
         return result
     }
 
     private func file(_ name: String) -> URL { directory.appendingPathComponent(name) }
-}
-
-/// The end of a process, which can be awaited.
-private final class Ending: Sendable {
-    private enum State {
-        case running
-        case awaited(CheckedContinuation<Int32, Never>)
-        case over(Int32)
-    }
-
-    private let state = Locked(State.running)
-
-    func end(_ status: Int32) {
-        let waiter: CheckedContinuation<Int32, Never>? = state.withLock { state in
-            defer { state = .over(status) }
-            if case .awaited(let waiter) = state { return waiter }
-            return nil
-        }
-        waiter?.resume(returning: status)
-    }
-
-    func status() async -> Int32 {
-        await withCheckedContinuation { waiter in
-            let status: Int32? = state.withLock { state in
-                if case .over(let status) = state { return status }
-                state = .awaited(waiter)
-                return nil
-            }
-            if let status { waiter.resume(returning: status) }
-        }
-    }
 }
