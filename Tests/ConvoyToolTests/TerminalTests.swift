@@ -110,8 +110,9 @@ struct TerminalTests {
     @Test func `with more transfers than rows, the line of the whole tells how many are not shown`() async throws {
         let tmux = try Tmux(columns: 80, rows: 10, in: bench.scratch.url)
         try await tmux.run(get((1...20).map { "\($0).bin" }, options: "-j 20"))
-        let rows = try await bars(7, in: tmux) { $0.last?.hasSuffix("and 13 more") == true }
-        #expect(rows.last?.hasPrefix("0 of 20 finished, 8.4 MB, ") == true)
+        try await bars(7, in: tmux) { rows in
+            rows.last?.hasPrefix("0 of 20 finished, 8.4 MB, ") == true && rows.last?.hasSuffix("and 13 more") == true
+        }
         try tmux.resize(rows: 5)
         try await bars(3, in: tmux) { $0.last?.hasSuffix("and 17 more") == true }
         bench.gate.open()
