@@ -29,7 +29,8 @@ struct TortureTests {
         var cases: [(call: Torture.Call, number: Int, always: Bool)] = []
         for call in reached where call.count > 0 && only?.contains(call.name) ?? true {
             let mended = Torture.mended[scene]?[call.name] ?? 0
-            var numbers = Set(1...min(max(1, mended), call.count))
+            let isExhausted = depth.map { $0 >= call.count } ?? false
+            var numbers = Set(1...(isExhausted ? call.count : min(max(1, mended), call.count)))
             while numbers.count < min(depth ?? 2, call.count) {
                 numbers.insert(Int.random(in: 1...call.count, using: &random))
             }
@@ -43,8 +44,11 @@ struct TortureTests {
             let mended = cases.filter { $0.number <= Torture.mended[scene]?[$0.call.name] ?? 0 }
             cases = mended + cases.shuffled(using: &random).prefix(8)
         }
+        let calls = reached.reduce(0) { $0 + $1.count }
+        if depth != nil { print("torture: \(scene): \(calls) calls are made, \(cases.count) runs are to come") }
         var hits = 0
-        for (call, number, always) in cases {
+        for (run, (call, number, always)) in cases.enumerated() {
+            if run > 0, run % 1000 == 0 { print("torture: \(scene): run \(run)") }
             let outcome = try torture.run(call, number: number, always: always)
             if outcome.hasFailed { hits += 1 }
             // Where libcurl has no memory to note who waits for a socket, it divides by zero with the next change of that socket.
