@@ -71,7 +71,13 @@ final class ContradictionRun: Sendable {
         pause(operation)
         let queue = RequestOperationQueue()
         queue.addOperation(operation)
-        guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
+        // As long as it asks for more it has not hung, but waits for its turn.
+        var asked = -1
+        while done.wait(timeout: .now() + 40) == .timedOut {
+            let number = answers.withLock { $0.count }
+            guard number > asked else { return verdict(.hung, "\(operation)") }
+            asked = number
+        }
         guard count.withLock({ $0 }) == 1 else { return verdict(.toldNotOnce, "\(count.withLock { $0 })") }
         if let fault = listener.faults().first { return verdict(.toldWrong, fault) }
         return evaluate(operation)
