@@ -162,7 +162,7 @@ final class PostgresConnection {
                 throw .unavailable("The database has not answered for \(Self.timeLimit / 1000) seconds.")
             }
             let events = Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0)
-            _ = wait(events, milliseconds: Int((end - now) / 1_000_000) + 1)
+            _ = try wait(events, milliseconds: Int((end - now) / 1_000_000) + 1)
             guard PQconsumeInput(handle) == 1 else { throw lost() }
         }
     }
@@ -173,9 +173,12 @@ final class PostgresConnection {
     }
 
     /// Waits for the socket, and for another descriptor to be readable.
-    private func wait(_ events: Int16, milliseconds: Int, beside other: Int32 = -1) -> Bool {
+    private func wait(_ events: Int16, milliseconds: Int, beside other: Int32 = -1) throws(SharedQueueError) -> Bool {
+        let socket = PQsocket(handle)
+        // The connection is closed. `poll` would wait for nothing.
+        guard socket >= 0 else { throw lost() }
         var descriptors = [
-            pollfd(fd: PQsocket(handle), events: events, revents: 0), pollfd(fd: other, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: socket, events: events, revents: 0), pollfd(fd: other, events: Int16(POLLIN), revents: 0),
         ]
         let count = poll(&descriptors, nfds_t(descriptors.count), Int32(clamping: milliseconds))
         return count > 0 && descriptors[1].revents != 0
@@ -194,7 +197,7 @@ final class PostgresConnection {
             let now = MonotonicClock.now
             if !payloads.isEmpty || now >= end { return payloads }
             let left = Int((end - now) / 1_000_000) + 1
-            if wait(Int16(POLLIN), milliseconds: left, beside: descriptor) { return payloads }
+            if try wait(Int16(POLLIN), milliseconds: left, beside: descriptor) { return payloads }
         }
     }
 

@@ -92,6 +92,7 @@ final class Torture {
         "queue": ["sqlite3_column_text": 1, "sqlite3_column_blob": 1],
         // All options of a first request with a body.
         "uploads": ["curl_easy_setopt": 60],
+        "postgres": ["PQsocket": 1],
     ]
     static let scenes: [String] = {
         var all = ["requests", "secure", "downloads", "uploads", "stores", "queue", "shared", "tool"]
@@ -238,14 +239,17 @@ final class Torture {
         var environment = [
             "LD_PRELOAD": library.path, "TORTURE_COUNTS": counters.path, "SWIFT_BACKTRACE": "enable=no",
         ]
+        var isPrompt = false
         if let call {
             environment["TORTURE_CALL"] = "\(call.index)"
             environment["TORTURE_NUMBER"] = "\(number)"
             if always { environment["TORTURE_ALWAYS"] = "1" }
-            if Self.mended[scene]?[call.name] != nil, number == 1, !always { environment["TORTURE_PROMPT"] = "1" }
+            isPrompt = Self.mended[scene]?[call.name] != nil && number == 1 && !always
+            if isPrompt { environment["TORTURE_PROMPT"] = "1" }
         }
-        // A queue waits half a minute for a database that is gone.
-        let problem = try play(in: folder, environment, timeout: scene == "postgres" ? 100 : 40, shown: 600)
+        // A queue waits half a minute for a database that is gone, but not where the first failure told it so.
+        let timeout = scene != "postgres" ? 40 : isPrompt ? 20 : 100
+        let problem = try play(in: folder, environment, timeout: TimeInterval(timeout), shown: 600)
         return Outcome(problem: problem, hasFailed: try (counts().last ?? 0) > 0)
     }
 
