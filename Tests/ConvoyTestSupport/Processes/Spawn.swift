@@ -83,15 +83,15 @@ public enum Spawn {
         let descriptor = cepoll_pidfd_open(pid)
         if descriptor >= 0 {
             let source = DispatchSource.makeReadSource(fileDescriptor: descriptor)
-            source.setCancelHandler { close(descriptor) }
             await withCheckedContinuation { ended in
-                source.setEventHandler {
-                    source.setEventHandler(handler: nil)
+                source.setEventHandler { source.cancel() }
+                // Called once, whatever else becomes of the descriptor.
+                source.setCancelHandler {
+                    close(descriptor)
                     ended.resume()
                 }
                 source.activate()
             }
-            source.cancel()
         }
         // If the system has no descriptors for processes, or none is left, it is asked again and again.
         var raw: Int32 = 0
