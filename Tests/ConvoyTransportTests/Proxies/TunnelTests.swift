@@ -58,6 +58,7 @@ final class TunnelTests: XCTestCase {
         }
         for (name, answer) in [
             ("a plain answer", ConnectProxy.established), ("misleading fields", Self.misleading), ("206", Self.partial),
+            ("a folded field", "HTTP/1.1 200 OK\r\nX-Note: a\r\n b\r\n\r\n"),
         ] {
             let proxy = try ConnectProxy(.tunnels(to: nginx.securePort, saying: answer))
             defer { proxy.stop() }
