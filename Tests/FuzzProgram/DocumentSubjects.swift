@@ -53,10 +53,16 @@ extension FuzzSubject {
                 "{\"inners\": [{}, {\"list\": []}], \"date\": 1.5, \"data\": \"AAA=\", \"url\": \"a:b\", \"decimal\": 1.10}",
             ]
         ) { bytes in
-            let data = Data(bytes), decoder = JSONDecoder()
-            guard let ours = try? decoder.decodePlain(Probe.self, from: data, maximumDepth: 100) else { return }
-            let foundations = try? JSONDecoder().decode(Probe.self, from: data)
-            try expect(ours == foundations, "\(ours) here, \(String(describing: foundations)) by Foundation")
+            func decode(_ data: Data) -> (ours: Probe?, foundations: Probe?) {
+                let ours = try? JSONDecoder().decodePlain(Probe.self, from: data, maximumDepth: 100)
+                return (ours, ours == nil ? nil : try? JSONDecoder().decode(Probe.self, from: data))
+            }
+            var (ours, foundations) = decode(Data(bytes))
+            if ours != nil, foundations == nil {
+                // Foundation refuses 0e5, which it takes as 0e+5.
+                (ours, foundations) = decode(Data(text(bytes).replacing(/0[eE](?=[0-9])/, with: "0e+").utf8))
+            }
+            try expect(ours == foundations, "\(ours as Any) here, \(foundations as Any) by Foundation")
         },
         FuzzSubject("json-pointer", seeds: ["/a/0/~0~1", "#/a%20b", "", "/-"]) { bytes in
             if let pointer = JSONPointer(text(bytes)) {
