@@ -71,11 +71,12 @@ final class ContradictionRun: Sendable {
         pause(operation)
         let queue = RequestOperationQueue()
         queue.addOperation(operation)
-        // As long as it asks for more it has not hung, but waits for its turn.
-        var asked = -1
+        // As long as it asks for more it may wait for its turn, but not for ever.
+        var (asked, patience) = (-1, 5)
         while done.wait(timeout: .now() + 40) == .timedOut {
             let number = answers.withLock { $0.count }
-            guard number > asked else { return verdict(.hung, "\(operation)") }
+            patience -= 1
+            guard number > asked, patience > 0 else { return verdict(.hung, "\(operation)") }
             asked = number
         }
         guard count.withLock({ $0 }) == 1 else { return verdict(.toldNotOnce, "\(count.withLock { $0 })") }

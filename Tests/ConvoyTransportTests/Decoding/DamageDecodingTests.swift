@@ -176,12 +176,14 @@ import Testing
     }
 
     // Asked about a frame whose beginning it knows already, the library took what follows for an older format.
-    @Test(arguments: 1...6) func `a format from before the standard behind a frame's first byte is an error`(size: Int) {
-        let body: [UInt8] = [
-            0x28, 0x27, 0xB5, 0x2F, 0xFD, 0, 0, 0x60, 0, 0x0B, 0x20, 0x28, 3, 0x3D, 0, 0x0B, 0, 0, 0x30, 0xFE, 0xFF,
-            0xFF, 0x0B, 0x0B,
+    @Test(arguments: [1, 2, 3, 4, 5, 6, .max])
+    func `a format from before the standard in the middle of a frame's beginning is an error`(size: Int) {
+        let old: [UInt8] = [
+            0x27, 0xB5, 0x2F, 0xFD, 0, 0, 0x60, 0, 0x0B, 0x20, 0x28, 3, 0x3D, 0, 0x0B, 0, 0, 0x30, 0xFE, 0xFF, 0xFF, 0x0B,
+            0x0B,
         ]
-        for size in [size, body.count] {
+        // Behind the first byte, and where the descriptor has its reserved bit set.
+        for body in [[0x28] + old, [0x28, 0xB5, 0x2F, 0xFD, 0x1E] + old.dropFirst()] {
             #expect(throws: DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))) {
                 try DecoderProbe([.zstd]).decode(body, pieceSize: size)
             }
