@@ -81,8 +81,9 @@ final class QueueFile {
     }
 
     private static func row(_ row: Statement, _ dependencies: [UUID: Set<UUID>]) -> QueueRow? {
+        // What is enqueued later must have a place behind it.
         guard let id = Self.id(row.blob(1)), let url = URL(string: row.text(3)), let work = work(row),
-            let status = status(row)
+            let status = status(row), row.integer(0) <= largestNumber
         else { return nil }
         let request = StoredRequest(
             method: row.text(2), url: url, header: StoredRequest.header(of: row.text(4)), timeout: row.real(5), work: work,
@@ -112,17 +113,25 @@ final class QueueFile {
         return .download(download)
     }
 
+    /// Damage, or another program, may have left any number. To one that is this large, others can be added.
+    static let largestNumber = Int64(1) << 62
+
+    /// The number in a column, or the nearest one from zero to the largest.
+    private static func number(_ row: Statement, _ column: Int) -> Int64 {
+        min(max(0, row.integer(column)), largestNumber)
+    }
+
     private static func status(_ row: Statement) -> QueueStatus? {
         guard let phase = QueueStatus.Phase(rawValue: row.integer(15)) else { return nil }
         var status = QueueStatus(changed: row.integer(27))
         (status.phase, status.isPaused, status.mayHaveBeenSent) = (phase, row.integer(16) != 0, row.integer(17) != 0)
-        (status.priority, status.attempts) = (row.integer(18), max(0, row.integer(19)))
-        (status.bytesReceived, status.bytesExpected) = (max(0, row.integer(20)), row.isNull(21) ? nil : row.integer(21))
+        (status.priority, status.attempts) = (row.integer(18), number(row, 19))
+        (status.bytesReceived, status.bytesExpected) = (number(row, 20), row.isNull(21) ? nil : number(row, 21))
         (status.error, status.statusCode) = (row.isNull(22) ? nil : row.text(22), row.isNull(23) ? nil : row.integer(23))
         if !row.isNull(24), let url = URL(string: row.text(24)), url.isFileURL {
             status.file = FinishedFile(url: url, number: row.integer(25), length: row.integer(26))
         }
-        (status.next, status.retries) = (row.isNull(29) ? nil : row.integer(29), max(0, row.integer(30)))
+        (status.next, status.retries) = (row.isNull(29) ? nil : number(row, 29), number(row, 30))
         return status
     }
 

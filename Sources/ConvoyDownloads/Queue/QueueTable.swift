@@ -61,8 +61,10 @@ struct QueueTable: Sendable {
         return nextSequence
     }
 
-    /// The place in the order is that of a row that is not here.
-    mutating func reserve(_ sequence: Int64) { nextSequence = max(nextSequence, sequence + 1) }
+    /// The place in the order is that of a row that is not here. Behind the last place there is nothing to reserve.
+    mutating func reserve(_ sequence: Int64) {
+        if sequence <= QueueFile.largestNumber { nextSequence = max(nextSequence, sequence + 1) }
+    }
 
     // MARK: Changing
 

@@ -1,0 +1,64 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// A queue's database with numbers at the edge of their type, as damage or another program has left them.
+@Suite struct QueueNumberTests {
+    private let fixture: QueueFixture
+
+    init() throws { fixture = try QueueFixture() }
+
+    private static let columns = [
+        "sequence", "is_directory", "timeout", "body_length", "sends_again", "policy", "enqueued", "phase", "paused", "sent",
+        "priority", "attempts", "received", "expected", "status", "file_number", "file_length", "changed", "next", "retries",
+    ]
+    private static let numbers = ["\(Int64.min)", "\(Int64.max)", "-1", "9e999", "'x'"]
+
+    /// Whatever a column says, the queue opens, and each entry is set aside or ends.
+    @Test func `numbers at the edge of their type are read and the queue goes on`() async throws {
+        let queue = try fixture.open()
+        try await queue.enqueue([fixture.post(), fixture.download()])
+        await queue.close()
+        var policy = RetryPolicy(maximumRetryCount: 3)
+        (policy.initialDelay, policy.maximumDelay, policy.maximumRetryAfter) = (0.001, 0.001, 0)
+        for column in Self.columns {
+            // SQLite takes only whole numbers as the key of a row.
+            for number in column == "sequence" ? Array(Self.numbers.prefix(3)) : Self.numbers {
+                let change = "\(column) = \(number)"
+                let copy = fixture.directory.url.appendingPathComponent("changed")
+                try FileManager.default.copyItem(at: fixture.home, to: copy)
+                let path = copy.appendingPathComponent("queue.sqlite").path
+                let result = try ProcessRunner.run(
+                    "sqlite3", [path, "UPDATE entry SET \(change) WHERE sequence = (SELECT max(sequence) FROM entry)"])
+                #expect(result.status == 0, "\(change): \(result.errorText)")
+                // Each first attempt fails, so that what is counted and awaited is used.
+                fixture.server.route("POST", "/post", inTurn: [.status(503), .text("thanks")])
+                fixture.server.route("GET", "/file", inTurn: [.status(503), .text("file")])
+                let next = try fixture.open(copy, retryPolicy: policy)
+                let count = next.entries.count + next.unreadableEntries.count
+                #expect(count == 2, "\(change): \(next.entries)")
+                for entry in next.entries where ![.finished, .failed, .outcomeUnknown].contains(entry.state) {
+                    try next.pause(entry.id)
+                    try next.setPriority(.high, of: entry.id)
+                    try next.resume(entry.id)
+                }
+                try await next.enqueue(fixture.post())
+                next.start()
+                try await next.waitUntilAllFinished()
+                #expect(
+                    next.entries.allSatisfy { [.finished, .failed, .outcomeUnknown].contains($0.state) },
+                    "\(change): \(next.entries)")
+                _ = "\(next.entries)"
+                await next.close()
+                let last = try fixture.open(copy)
+                #expect(last.entries.count + last.unreadableEntries.count == count + 1, "\(change)")
+                await last.close()
+                try FileManager.default.removeItem(at: copy)
+                try? FileManager.default.removeItem(at: fixture.file("file.bin"))
+            }
+        }
+    }
+}
