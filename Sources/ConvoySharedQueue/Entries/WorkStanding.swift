@@ -112,7 +112,7 @@ package struct WorkStanding: Sendable, Hashable {
         case .claim(let worker):
             state = .leased
             self.worker = worker
-            lease += 1
+            lease &+= 1
             attempts += 1
             hasBegun = false
         case .begin(let lease):

@@ -74,6 +74,9 @@ package struct WorkRow: Sendable {
 
     package func int(_ column: Int) -> Int? { integer(column).map { Int(clamping: $0) } }
 
+    /// A number that is counted on from. Whatever a row says, another one can be added.
+    func count(_ column: Int) -> Int { Int(UInt32(clamping: integer(column) ?? 0)) }
+
     package func real(_ column: Int) -> Double? {
         switch self[column] {
         case .integer(let number): Double(number)

@@ -179,7 +179,7 @@ extension WorkStore {
             let standing = entry.standing
             return ClaimedWork(
                 // The lease that the claim has given it.
-                id: entry.id, lease: standing.lease + 1, attempts: standing.attempts + 1,
+                id: entry.id, lease: standing.lease &+ 1, attempts: standing.attempts + 1,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
                 tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,
                 method: row.text(3) ?? "GET", url: row.text(4) ?? "", payload: row.text(5) ?? "", body: row.bytes(6),

@@ -40,11 +40,11 @@ package final class WorkStore {
             host = row.text(18) ?? ""
             var standing = WorkStanding()
             standing.state = state
-            (standing.openDependencies, standing.failedDependencies) = (row.int(2) ?? 0, row.int(3) ?? 0)
+            (standing.openDependencies, standing.failedDependencies) = (row.count(2), row.count(3))
             standing.policy = row.int(4).flatMap { FailedDependencyPolicy(rawValue: $0) } ?? .hold
             standing.ignoresFailures = row.integer(5) == 1
             (standing.due, standing.deadline) = (row.integer(6) ?? 0, row.integer(7))
-            (standing.attempts, standing.maximumAttempts) = (row.int(8) ?? 0, row.int(9) ?? 1)
+            (standing.attempts, standing.maximumAttempts) = (row.count(8), row.int(9) ?? 1)
             standing.sendsAgain = row.integer(10) == 1
             (standing.lease, standing.worker) = (row.integer(11) ?? 0, row.id(12))
             (standing.statusCode, standing.size, standing.error) = (row.int(13), row.integer(14), row.text(15))
