@@ -374,7 +374,7 @@ struct LinkFiles {
 
     /// The path of a file; nil for a link name that would leave the folder.
     private func path(_ link: String, _ file: String) -> String? {
-        guard !link.isEmpty, !link.contains("/"), link != ".", link != ".." else { return nil }
+        guard !link.isEmpty, !link.utf8.contains(UInt8(ascii: "/")), link != ".", link != ".." else { return nil }
         return file.isEmpty ? "\(folder)/\(link)" : "\(folder)/\(link)/\(file)"
     }
 }

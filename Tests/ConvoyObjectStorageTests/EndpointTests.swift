@@ -70,7 +70,9 @@ import Testing
         let configuration = ObjectStorage.Configuration(
             endpoint: try #require(URL(string: "http://host")), region: "us-east-1", bucket: "bucket")
         let storage = try ObjectStorage(configuration, credentials: .testing)
-        for key in ["", "..", "a/../b", "./a", "a/.", String(repeating: "a", count: 1025)] {
+        for key in [
+            "", "..", "a/../b", "./a", "a/.", "a/../\u{301}b", "..\u{2F}\u{301}", String(repeating: "a", count: 1025),
+        ] {
             let error = #expect(throws: ObjectStorageError.self) { _ = try storage.url(for: key) }
             #expect(error?.code == .invalidKey, "\(key)")
         }

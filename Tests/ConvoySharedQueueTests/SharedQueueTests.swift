@@ -334,9 +334,12 @@ import Testing
         try await queue.enqueue(request)
         try await drain(queue, worker(queue) { $0.folders = ["exports": test.directory.url] })
         #expect(try String(contentsOf: test.directory.file("2026/a.txt"), encoding: .utf8) == "contents")
-        var escaping = get("/a")
-        escaping.responseBody = .folder("exports", path: "../a.txt")
-        await #expect(throws: SharedQueueError.self) { try await queue.enqueue(escaping) }
+        // The last one is in the folder above for the system, though for Swift it has no slash.
+        for path in ["../a.txt", "a/../b", "a//b", "/a", "a/", "", ".", "../\u{301}"] {
+            var escaping = get("/a")
+            escaping.responseBody = .folder("exports", path: path)
+            await #expect(throws: SharedQueueError.self, "\(path)") { try await queue.enqueue(escaping) }
+        }
     }
 
     @Test(
@@ -355,6 +358,23 @@ import Testing
         worker.stop()
         try await running
         #expect(try String(contentsOf: place, encoding: .utf8) == "contents")
+    }
+
+    @Test("A path that another program has written stays below its folder, too", arguments: StoreKind.available)
+    func escapingRow(kind: StoreKind) async throws {
+        let test = try TestStore(kind), queue = SharedQueue(store: test.store)
+        server.route("GET", "/a", .text("contents"))
+        let inner = test.directory.file("inner")
+        try FileManager.default.createDirectory(at: inner, withIntermediateDirectories: false)
+        var request = get("/a")
+        (request.responseBody, request.maximumAttempts) = (.folder("exports", path: "xx/a.txt"), 1)
+        try await queue.enqueue(request)
+        let changed = "UPDATE request SET payload = replace(payload, 'xx\\/a.txt', '..\\/a.txt')"
+        _ = try test.open().database.query(changed, [])
+        try await drain(queue, worker(queue) { $0.folders = ["exports": inner] })
+        #expect(try await queue.entry(request.id).state == .failed)
+        #expect(try await queue.entry(request.id).errorDescription?.contains("below its folder") == true)
+        #expect(!FileManager.default.fileExists(atPath: test.directory.file("a.txt").path))
     }
 
     @Test("A row that this version cannot read costs its own entry only", arguments: StoreKind.available)

@@ -53,7 +53,9 @@ extension ImageDownloader {
         } else {
             base = FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache", isDirectory: true)
         }
-        let wanted = (name ?? ProcessInfo.processInfo.processName).split(separator: "/").last.map(String.init) ?? ""
+        let slash: Unicode.Scalar = "/"
+        let parts = (name ?? ProcessInfo.processInfo.processName).unicodeScalars.split(separator: slash)
+        let wanted = parts.last.map { String($0) } ?? ""
         let folder = base.appendingPathComponent(
             wanted.isEmpty || wanted == "." || wanted == ".." ? "convoy" : wanted, isDirectory: true)
         do {

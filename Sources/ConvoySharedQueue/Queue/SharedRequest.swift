@@ -198,10 +198,7 @@ struct WorkPayload: Codable {
         case .discarded: break
         case .entry(let limit): entryLimit = max(0, min(limit, Int(SharedRequest.longestBody)))
         case .folder(let name, let path):
-            let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-            guard !path.isEmpty, !parts.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." }) else {
-                throw .unsuitableRequest("The path \(path.debugDescription) does not stay below its folder.")
-            }
+            try Self.check(path)
             (folder, self.path) = (try SharedRequest.name(name, "folder"), try SharedRequest.name(path, "path"))
         case .objectStorage(let name, let key):
             guard !key.isEmpty else { throw .unsuitableRequest("The key of its object is empty.") }
@@ -216,6 +213,16 @@ struct WorkPayload: Codable {
         }
     }
 
+    /// Throws unless a path stays below its folder.
+    private static func check(_ path: String) throws(SharedQueueError) {
+        // Split by scalars: a slash with an accent is another `Character`, but still a slash to the system.
+        let slash: Unicode.Scalar = "/"
+        let parts = path.unicodeScalars.split(separator: slash, omittingEmptySubsequences: false).map { String($0) }
+        guard !parts.contains(where: { ["", ".", ".."].contains($0) }) else {
+            throw .unsuitableRequest("The path \(path.debugDescription) does not stay below its folder.")
+        }
+    }
+
     func text() throws(SharedQueueError) -> String {
         do {
             return String(decoding: try JSONEncoder().encode(self), as: UTF8.self)
@@ -224,8 +231,10 @@ struct WorkPayload: Codable {
         }
     }
 
+    /// Others may have written the text.
     init(_ text: String) throws {
         self = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
+        if folder != nil, let path { try Self.check(path) }
         if case .download(let download) = request.work, !download.options.isSound {
             throw SharedQueueError.unsuitableRequest("Its checksums cannot be read.")
         }
