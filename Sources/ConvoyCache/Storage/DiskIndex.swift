@@ -185,16 +185,27 @@ final class DiskIndex {
         return files
     }
 
-    /// Recomputes the totals that the triggers maintain, which may be wrong after damage.
+    /// Recomputes the totals that the triggers maintain, which may be wrong after damage, and removes entries whose sizes are:
+    /// they would make all others go, or none.
     func recount() throws(DatabaseError) {
         let sum = "(SELECT cast(total(size) AS INTEGER) FROM entries)"
-        let wrong = "(SELECT count(*) FROM totals WHERE bytes = \(sum) AND entries = (SELECT count(*) FROM entries)) <> 1"
+        let impossible = "size NOT BETWEEN 0 AND \(Self.largestSize)"
+        let wrong = """
+            (SELECT count(*) FROM totals WHERE bytes = \(sum) AND entries = (SELECT count(*) FROM entries)) <> 1
+            OR EXISTS (SELECT 1 FROM entries WHERE \(impossible))
+            """
         guard try database.integer("SELECT \(wrong)") == 1 else { return }
+        var files: [Int64] = []
         try database.transaction { () throws(DatabaseError) in
+            try delete(impossible, [], &files)
             try database.run("DELETE FROM totals")
             try database.run("INSERT INTO totals VALUES(\(sum), (SELECT count(*) FROM entries))")
         }
+        directory.remove(files)
     }
+
+    /// No entry is as large, in bytes.
+    private static let largestSize = Int64(1) << 50
 
     // MARK: Changes
 
@@ -302,7 +313,7 @@ final class DiskIndex {
             guard !batch.isEmpty else { return }
             for (id, size) in batch where usage > goal {
                 try delete("id = ?", [.integer(id)], &files)
-                usage -= size
+                usage -= min(max(0, size), usage)
             }
         }
     }

@@ -179,6 +179,41 @@ import Testing
         #expect(throws: HTTPCacheError.self) { try HTTPCache(directory: URL(fileURLWithPath: "/proc/convoy")) }
     }
 
+    @Test("Numbers at the edge of their type do no harm")
+    func numbers() async throws {
+        let whole = try await Self.filled()
+        let columns = ["hash", "used", "received", "size", "isFile", "metaSum", "bodySum"]
+        var changes = columns.map { "UPDATE entries SET \($0) = NUMBER WHERE id IN (SELECT id FROM entries LIMIT 3)" }
+        changes += ["UPDATE totals SET bytes = NUMBER", "UPDATE totals SET entries = NUMBER"]
+        for change in changes {
+            for number in [Int64.min, .max] {
+                let text = change.replacing("NUMBER", with: "\(number)")
+                let disk = try CacheDisk()
+                try FileManager.default.copyItem(atPath: whole.path, toPath: disk.path)
+                try Database(path: disk.index, schema: DiskIndex.schema).execute(text)
+                let cache = try disk.open(diskCapacity: 1 << 20)
+                // What is stored makes others go.
+                for place in Self.numbers.flatMap({ [$0, $0 + 1000] }) {
+                    let client = CacheDisk.client(cache, length: place % 3 == 0 ? 60_000 : 3000)
+                    do throws(CacheClient.Failure) {
+                        _ = CacheDisk.isHit(try await client.get(CacheDisk.address(place)), place)
+                    } catch {
+                        #expect(error == .body(.damaged), "\(text)")
+                    }
+                }
+                #expect(throws: Never.self, "\(text)") { try cache.flush() }
+                cache.storage.disk?.tidy(olderThan: 0)
+                _ = try await CacheDisk.client(cache, length: 60_000).get(CacheDisk.address(5000))
+                #expect(throws: Never.self, "\(text)") { try cache.flush() }
+                try disk.expectSound("\(text)")
+                let size = try disk.files().reduce(0) { sum, name in
+                    sum + (try Data(contentsOf: URL(fileURLWithPath: "\(disk.bodies)/\(name)")).count)
+                }
+                #expect(size <= 1 << 20, "\(text)")
+            }
+        }
+    }
+
     @Test("Totals that are wrong are counted anew")
     func totals() async throws {
         let disk = try await Self.filled()
