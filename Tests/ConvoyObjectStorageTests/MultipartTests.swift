@@ -96,12 +96,19 @@ import Testing
         let storage = try storage()
         let upload = try await storage.beginUpload(of: file, key: "a")
         let text = String(decoding: try JSONEncoder().encode(upload), as: UTF8.self)
-        for (part, other) in [("\"partSize\":5242880", "\"partSize\":0"), ("\"partSize\":5242880", "\"partSize\":1")] {
+        let part = "{\"number\":NUMBER,\"entityTag\":\"x\",\"sha256\":\"\"}"
+        let changes =
+            ["0", "1", "-1", "\(Int64.max)", "\(Int64.min)"].map { ("\"partSize\":5242880", "\"partSize\":\($0)") }
+            + ["0", "-1", "4", "\(Int.max)", "\(Int.min)"].map {
+                ("\"parts\":[]", "\"parts\":[\(part.replacing("NUMBER", with: $0))]")
+            }
+        for (part, other) in changes {
             #expect(text.contains(part))
-            let damaged = try JSONDecoder().decode(
-                MultipartUpload.self, from: Data(text.replacingOccurrences(of: part, with: other).utf8))
-            let error = await storageError { try await storage.resume(damaged) }
-            #expect(error?.code == .invalidConfiguration)
+            let error = await storageError {
+                _ = try JSONDecoder().decode(
+                    MultipartUpload.self, from: Data(text.replacingOccurrences(of: part, with: other).utf8))
+            }
+            #expect(error?.code == .invalidConfiguration, "\(other)")
         }
         try await storage.abort(upload)
     }

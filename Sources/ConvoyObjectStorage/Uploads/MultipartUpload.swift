@@ -40,6 +40,22 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         (self.partSize, self.hasChecksums) = (partSize, hasChecksums)
     }
 
+    /// - Throws: ``ObjectStorageError/Code/invalidConfiguration`` if the numbers, which may come from a damaged store, are none of
+    ///   an upload that ``ObjectStorage`` has begun; an error of the decoder.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        key = try values.decode(String.self, forKey: .key)
+        uploadID = try values.decode(String.self, forKey: .uploadID)
+        source = try values.decode(SourceFile.self, forKey: .source)
+        partSize = try values.decode(Int64.self, forKey: .partSize)
+        hasChecksums = try values.decode(Bool.self, forKey: .hasChecksums)
+        parts = try values.decode([Part].self, forKey: .parts)
+        guard 1...Self.sizes.upperBound ~= partSize, 0...Self.maximumSize ~= source.size,
+            (source.size - 1) / partSize < Self.maximumCount,
+            parts.allSatisfy({ 1...partCount ~= $0.number }), Set(parts.map(\.number)).count == parts.count
+        else { throw ObjectStorageError(.invalidConfiguration, "The stored upload is damaged.", key: key) }
+    }
+
     /// How many parts the file has: at least one.
     public var partCount: Int { Int(clamping: max(1, (source.size + partSize - 1) / partSize)) }
 
@@ -61,14 +77,6 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
     mutating func add(_ part: Part) {
         parts.removeAll { $0.number == part.number }
         parts.insert(part, at: parts.firstIndex { $0.number > part.number } ?? parts.endIndex)
-    }
-
-    /// Throws if the value, which may come from a store, is none that ``ObjectStorage`` has made.
-    func check() throws(ObjectStorageError) {
-        guard 1...Self.sizes.upperBound ~= partSize, 0...Self.maximumSize ~= source.size,
-            (source.size - 1) / partSize < Self.maximumCount,
-            parts.allSatisfy({ 1...partCount ~= $0.number }), Set(parts.map(\.number)).count == parts.count
-        else { throw ObjectStorageError(.invalidConfiguration, "The stored upload is damaged.", key: key) }
     }
 
     /// The size of the parts of a file: the wanted one, or a larger one in whole MiB, with which there are not too many.

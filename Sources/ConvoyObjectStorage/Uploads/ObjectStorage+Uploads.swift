@@ -75,7 +75,6 @@ extension ObjectStorage {
         _ upload: MultipartUpload, checkpoint: UploadCheckpoint? = nil
     ) async throws -> StoredObject {
         var upload = upload
-        try upload.check()
         try await checkSource(of: upload)
         let found = try await listedParts(of: upload)
         upload.parts = try await BlockingWork.run { [upload] in try Self.confirmed(found, of: upload) }
@@ -178,9 +177,9 @@ extension ObjectStorage {
             }
             guard document["IsTruncated"] == "true" else { return parts }
             // Otherwise the list would have no end.
-            guard let next = document["NextPartNumberMarker"].flatMap({ Int($0) }), next > marker else {
-                throw unexpected(upload.key)
-            }
+            guard let next = document["NextPartNumberMarker"].flatMap({ Int($0) }), next > marker,
+                parts.count <= MultipartUpload.maximumCount
+            else { throw unexpected(upload.key) }
             marker = next
         }
     }
