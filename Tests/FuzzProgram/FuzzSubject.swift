@@ -20,10 +20,29 @@ struct FuzzSubject: Sendable {
     }
 
     /// What a fuzzer has found to lead elsewhere, and what once was a defect: a line of Base64 each in `Corpora`.
-    var kept: [[UInt8]] {
-        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Corpora/\(name).txt")
-        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return [] }
-        return text.split(separator: "\n").compactMap { Data(base64Encoded: String($0)).map(Array.init) }
+    var kept: [[UInt8]] { corpus.inputs }
+
+    private var file: URL {
+        URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("Corpora/\(name).txt")
+    }
+
+    /// The kept inputs, and how long a processor has looked for them, which is in a first line of its own.
+    private var corpus: (inputs: [[UInt8]], seconds: Int) {
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return ([], 0) }
+        let lines = text.split(separator: "\n")
+        let seconds = lines.first.flatMap { $0.wholeMatch(of: /# ([0-9]+) seconds of a processor/) }.flatMap { Int($0.1) }
+        return (lines.compactMap { Data(base64Encoded: String($0)).map(Array.init) }, seconds ?? 0)
+    }
+
+    /// Adds inputs that lead elsewhere to those that are kept, and returns all of them.
+    func keep(_ inputs: [[UInt8]], seconds: Int) throws -> (inputs: [[UInt8]], seconds: Int) {
+        var corpus = corpus
+        var known = Set(seeds + corpus.inputs)
+        corpus.inputs += inputs.filter { known.insert($0).inserted }
+        corpus.seconds += seconds
+        let lines = ["# \(corpus.seconds) seconds of a processor"] + corpus.inputs.map { Data($0).base64EncodedString() }
+        try Data(lines.map { $0 + "\n" }.joined().utf8).write(to: file, options: .atomic)
+        return corpus
     }
 
     static let all: [FuzzSubject] = messages + documents + records + files

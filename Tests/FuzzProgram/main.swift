@@ -2,6 +2,7 @@
 //
 //     FuzzProgram list                      prints the names of the subjects
 //     FuzzProgram SUBJECT seeds FOLDER      writes the valid and the kept inputs of a subject into a folder
+//     FuzzProgram SUBJECT keep FOLDER N     keeps the inputs in a folder, which took N seconds of a processor to find
 //     FuzzProgram SUBJECT replay FILE…      reads these files, and prints what is found
 //     FuzzProgram SUBJECT fuzz ARGUMENT…    runs libFuzzer with these arguments; only in a build for it (Tests/long fuzz)
 import Foundation
@@ -29,6 +30,16 @@ case "seeds":
     for (index, seed) in (chosen.seeds + chosen.kept).enumerated() {
         try Data(seed).write(to: URL(fileURLWithPath: rest[0]).appendingPathComponent("seed-\(index)"))
     }
+case "keep":
+    guard rest.count == 2, let seconds = Int(rest[1]) else {
+        print("FuzzProgram \(first) keep FOLDER SECONDS")
+        exit(2)
+    }
+    let folder = URL(fileURLWithPath: rest[0])
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+    let inputs = try names.map { Array(try Data(contentsOf: folder.appendingPathComponent($0))) }
+    let corpus = try chosen.keep(inputs, seconds: seconds)
+    print("\(first): \(corpus.inputs.count) inputs, \(corpus.seconds) seconds of a processor")
 case "replay":
     var findings = 0
     for path in rest {
@@ -50,7 +61,8 @@ case "fuzz":
         ) -> Int32
     fuzzed = chosen
     let run = unsafeBitCast(symbol, to: Driver.self)
-    let words = ["FuzzProgram"] + rest
+    // To merge, libFuzzer starts this program again, by a shell.
+    let words = ["'\(CommandLine.arguments[0])' \(chosen.name) fuzz"] + rest
     let table = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: words.count + 1)
     for (index, word) in words.enumerated() { table[index] = strdup(word) }
     table[words.count] = nil

@@ -9,7 +9,8 @@ import Testing
 /// operation ends once, and no body or file is wrong.
 ///
 /// Eight failures of each scene are tried, at random. With `CONVOY_TORTURE`, that many failures of each call are, once and from
-/// once on (`Tests/long torture`); `CONVOY_TORTURE_CALLS` takes only those calls, and `CONVOY_TORTURE_SCENES` those scenes.
+/// once on (`Tests/long torture`); `CONVOY_TORTURE_CALLS` takes only those calls, `CONVOY_TORTURE_SCENES` those scenes, and
+/// `CONVOY_TORTURE_PART` such as 2/5 every fifth of them, so that five processes share them.
 @Suite(
     .enabled(if: Torture.isPossible, "torture: cc is not installed, or this is not 64-bit Linux: apt-get install gcc"),
     .enabled(if: !Torture.isSanitized, "torture: a sanitizer must be the first library of a process")
@@ -43,6 +44,11 @@ struct TortureTests {
         if depth == nil, only == nil {
             let mended = cases.filter { $0.number <= Torture.mended[scene]?[$0.call.name] ?? 0 }
             cases = mended + cases.shuffled(using: &random).prefix(8)
+        }
+        if let part = environment["CONVOY_TORTURE_PART"]?.wholeMatch(of: /([0-9]+)\/([0-9]+)/),
+            let number = Int(part.1), let parts = Int(part.2), parts > 0
+        {
+            cases = cases.indices.filter { $0 % parts == number % parts }.map { cases[$0] }
         }
         let calls = reached.reduce(0) { $0 + $1.count }
         if depth != nil { print("torture: \(scene): \(calls) calls are made, \(cases.count) runs are to come") }
