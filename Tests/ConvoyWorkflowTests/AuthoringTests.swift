@@ -111,8 +111,20 @@ import Testing
             "curl -d $'a\\u0085b' -H 'Content-Type: t/x' a.test",
             "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"a\\u0085b\"\n"
         ),
+        (
+            "curl -d '\u{FFFF}\u{FFFE}\u{FEFF}' -H 'Content-Type: t/x' a.test",
+            "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"\\uffff\\ufffe\\ufeff\"\n"
+        ),
     ]) func `a curl command is a request`(command: String, text: String) throws {
         #expect(try yaml(command) == text)
+    }
+
+    @Test func `what is left out is named in a comment that can be read`() throws {
+        let draft = try CurlCommandLine.draft("curl -z '\u{FFFF}a\nb' a.test")
+        #expect(draft.notes.count == 1)
+        let text = RequestDraft.manifest([("a", draft)])
+        #expect(text.contains("\n  # -z ' a b'"))
+        #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == ["a"])
     }
 
     @Test(arguments: [
@@ -153,5 +165,19 @@ import Testing
                 """)
         #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == ["get-list", "post-list", "get-list-2"])
         #expect(ArchiveReader.drafts(Data("{}".utf8)) == nil)
+    }
+
+    @Test func `requests of an archive have names of their own, and methods that can be sent`() throws {
+        let targets = ["GET a", "GET a-2", "GET a", "GET a", "@GET a", "G T a", "!GET a", "GET é", "GET "]
+        let entries = targets.map { target in
+            let end = target.lastIndex(of: " ") ?? target.endIndex
+            return #"{"request": {"method": "\#(target[..<end])", "url": "https://a.test/\#(target[end...].dropFirst())"}}"#
+        }
+        let archive = #"{"log": {"entries": [\#(entries.joined(separator: ","))]}}"#
+        let drafts = try #require(ArchiveReader.drafts(Data(archive.utf8)))
+        let names = ["get-a", "get-a-2", "get-a-3", "get-a-4", "request-a", "get--", "get-root"]
+        #expect(drafts.map(\.name) == names)
+        let text = RequestDraft.manifest(drafts)
+        #expect(try Workflow(parsing: Data(text.utf8), name: "m").requestIDs == names)
     }
 }

@@ -25,9 +25,7 @@ enum SavedRequest {
                 throw .usage(Printable.line(error.description))
             }
         }
-        let last = URL(string: draft.url)?.path.split(separator: "/").last.map(String.init) ?? "root"
-        let letters = last.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "-" }
-        let base = "\(draft.method.lowercased())-\(String(letters))"
+        let base = draft.suggestedName
         let name = ([base] + (2...10_000).map { "\(base)-\($0)" }).first { !names.contains($0) } ?? base
         let hasLogin = options.has("user")
         if text.isEmpty {

@@ -15,20 +15,25 @@ public enum ArchiveReader {
         guard let archive = try? JSON(parsing: data), case .array(let entries)? = archive[["log", "entries"]] else {
             return nil
         }
-        var drafts: [(name: String, draft: RequestDraft)] = [], names: [String: Int] = [:]
+        var drafts: [(name: String, draft: RequestDraft)] = []
+        var taken: Set<String> = [], counts: [String: Int] = [:]
         for entry in entries {
             guard let draft = draft(entry) else { continue }
-            let base = name(of: draft)
-            let count = names[base, default: 0] + 1
-            names[base] = count
-            drafts.append((count == 1 ? base : "\(base)-\(count)", draft))
+            let base = draft.suggestedName
+            var name = base
+            // One with a number may be that of another request.
+            while !taken.insert(name).inserted {
+                counts[base, default: 1] += 1
+                name = "\(base)-\(counts[base, default: 1])"
+            }
+            drafts.append((name, draft))
         }
         return drafts
     }
 
     private static func draft(_ entry: JSON) -> RequestDraft? {
         guard case .string(let method)? = entry[["request", "method"]], case .string(let url)? = entry[["request", "url"]],
-            Target(url) != nil, method != "CONNECT"
+            Target(url) != nil, HTTPSyntax.isToken(method), method != "CONNECT"
         else { return nil }
         var draft = RequestDraft(method: method, url: String(url.prefix { $0 != "#" }))
         if case .array(let headers)? = entry[["request", "headers"]] {
@@ -61,15 +66,5 @@ public enum ArchiveReader {
             draft.expectations["status"] = .number(JSONNumber(status))
         }
         return draft
-    }
-
-    /// A name from the last part of the path.
-    private static func name(of draft: RequestDraft) -> String {
-        let path = URL(string: draft.url)?.path.split(separator: "/" as Character).last.map { String($0) } ?? "root"
-        let letters = path.unicodeScalars.map {
-            $0.isASCII && ($0.properties.isAlphabetic || (0x30...0x39).contains($0.value)) ? String($0) : "-"
-        }
-        let name = "\(draft.method.lowercased())-\(letters.joined())"
-        return String(name.prefix(40))
     }
 }

@@ -74,6 +74,19 @@ public struct RequestDraft: Sendable {
     /// A value as it is written on a command line: a number, true, false, null or text.
     public static func value(_ text: String) -> JSON { YAMLReader.plain(text) }
 
+    /// A name for the request, from its method and the last part of its path: at most 40 ASCII letters, digits and hyphens.
+    public var suggestedName: String {
+        let path = URL(string: url)?.path.unicodeScalars.split(separator: "/" as Unicode.Scalar).last.map { String($0) }
+        func plain(_ text: String) -> String {
+            let isPlain = { (scalar: Unicode.Scalar) in
+                scalar.isASCII && (scalar.properties.isAlphabetic || (0x30...0x39).contains(scalar.value))
+            }
+            return String(String.UnicodeScalarView(text.unicodeScalars.map { isPlain($0) ? $0 : "-" }))
+        }
+        let verb = plain(method.lowercased())
+        return String("\(verb.first?.isLetter == true ? verb : "request")-\(plain(path ?? "root"))".prefix(40))
+    }
+
     /// The request as a mapping of a manifest.
     public var json: JSON {
         var object = JSONObject()
@@ -123,9 +136,10 @@ public struct RequestDraft: Sendable {
         return (comments + ["  \(name):"] + lines).joined(separator: "\n") + "\n"
     }
 
-    /// Whether a character ends a line of YAML, or controls a terminal.
+    /// Whether a character ends a line of YAML, is refused by it, or controls a terminal.
     private static func isBreak(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.properties.generalCategory == .control || ["\u{2028}", "\u{2029}"].contains(scalar)
+        scalar.properties.generalCategory == .control
+            || ["\u{2028}", "\u{2029}", "\u{FEFF}", "\u{FFFE}", "\u{FFFF}"].contains(scalar)
     }
 
     /// A manifest with some requests.
@@ -171,7 +185,7 @@ public struct RequestDraft: Sendable {
     /// JSON without the characters that YAML takes for ends of lines or refuses, which can only be in strings.
     private static func quoted(_ json: JSON) -> String {
         json.description.unicodeScalars.map { scalar in
-            isBreak(scalar) || scalar == "\u{FEFF}" ? String(format: "\\u%04x", scalar.value) : String(scalar)
+            isBreak(scalar) ? String(format: "\\u%04x", scalar.value) : String(scalar)
         }.joined()
     }
 
