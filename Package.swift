@@ -262,8 +262,8 @@ let package = Package(
             name: "FuzzProgram",
             dependencies: [
                 "ConvoyCache", "ConvoyCookies", "ConvoyDatabase", "ConvoyDownloads", "ConvoyImage", "ConvoyObjectStorage",
-                "ConvoyOperations", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization", "ConvoySupport",
-                "ConvoyTransport", "ConvoyUploads", "ConvoyWorkflow",
+                "ConvoyOperations", "ConvoyReachability", "ConvoyRealtime", "ConvoySecurity", "ConvoySerialization",
+                "ConvoySharedQueue", "ConvoySupport", "ConvoyTransport", "ConvoyUploads", "ConvoyWorkflow",
             ],
             path: "Tests/FuzzProgram", exclude: ["Corpora"], swiftSettings: swiftSettings),
         .testTarget(

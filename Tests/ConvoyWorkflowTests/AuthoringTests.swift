@@ -112,6 +112,11 @@ import Testing
             "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"a\\u0085b\"\n"
         ),
         (
+            "curl -d $'\\ud83d\\ude00\\ud83d \\ude00' -H 'Content-Type: t/x' a.test # a 'comment\n",
+            "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"\u{1F600}\u{FFFD} \u{FFFD}\"\n"
+        ),
+        ("curl a.test/#b # curl b", "get: \"http://a.test/#b\"\n"),
+        (
             "curl -d '\u{FFFF}\u{FFFE}\u{FEFF}' -H 'Content-Type: t/x' a.test",
             "post: http://a.test\nheaders:\n  Content-Type: t/x\ntext: \"\\uffff\\ufffe\\ufeff\"\n"
         ),

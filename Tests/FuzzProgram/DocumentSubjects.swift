@@ -1,9 +1,11 @@
 #if DEBUG || FUZZ
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 @testable import ConvoyDownloads
 @testable import ConvoyObjectStorage
+@testable import ConvoyOperations
 @testable import ConvoyRealtime
 @testable import ConvoySecurity
 @testable import ConvoySerialization
@@ -26,6 +28,15 @@ private struct Probe: Codable, Equatable {
     var data: Data?
     var url: URL?
     var decimal: Decimal?
+}
+
+/// A manifest that is printed must be one that is read.
+private func expectReadable(_ manifest: String) throws {
+    do {
+        _ = try ManifestDocument(parsing: Data(manifest.utf8), name: "fuzz.yaml")
+    } catch {
+        throw FuzzFinding(description: "what is printed cannot be read, \(error): \(manifest)")
+    }
 }
 
 extension FuzzSubject {
@@ -115,7 +126,8 @@ extension FuzzSubject {
             for file in try Metalink(parsing: Data(bytes)).files {
                 try expect((file.size ?? 0) >= 0, "a negative size")
                 try expect(
-                    !file.name.hasPrefix("/") && !file.name.split(separator: "/").contains(".."),
+                    !file.name.hasPrefix("/")
+                        && !file.name.utf8.split(separator: UInt8(ascii: "/")).contains { $0.elementsEqual("..".utf8) },
                     "a name that leads away: \(file.name)")
             }
         },
@@ -181,13 +193,86 @@ extension FuzzSubject {
             _ = try Expression(document.root, "a condition")
         },
         FuzzSubject(
+            "printed-curl",
+            seeds: [
+                "POST\nhttps://example.com/a?b=c\nContent-Type: application/json\nX-It's: \"a\"\n\n{\"a\": \"it's\"}",
+                "GET\nhttp://h:8080/[1-3]{a,b}\nAccept: *\n", "HEAD\nhttps://h/\n",
+                "PUT\nhttps://h/\nExpect: x\n\n@a\n-b\u{1}",
+            ]
+        ) { bytes in
+            let head = bytes.split(separator: 0x0A, maxSplits: 2, omittingEmptySubsequences: false)
+            guard head.count == 3, let url = URL(string: text(head[1])), Target(url) != nil else { return }
+            var request = URLRequest(url: url)
+            request.httpMethod = text(head[0])
+            let end = head[2].firstRange(of: [0x0A, 0x0A])
+            for field in fields(Array(end.map { head[2][..<$0.lowerBound] } ?? head[2])) {
+                request.setValue(field.value, forHTTPHeaderField: field.name)
+            }
+            if let end { request.httpBody = Data(head[2][end.upperBound...]) }
+            let method = request.httpMethod ?? ""
+            guard HTTPSyntax.isToken(method), method != "GET" || end == nil else { return }
+            let command = HTTPRequestOperation(request: request).curlCommand(includingSecrets: true)
+            // Bytes that are no text come from another command.
+            guard command.hasPrefix("curl ") else { return }
+            let draft: RequestDraft
+            do { draft = try CurlCommandLine.draft(command) } catch {
+                throw FuzzFinding(description: "\(error), of \(command)")
+            }
+            try expect(draft.method == method && draft.url == url.absoluteString, "\(draft), of \(command)")
+            for (name, value) in request.allHTTPHeaderFields ?? [:]
+            where HTTPSyntax.isToken(name) && HTTPSyntax.isFieldValue(value) {
+                let value = value.trimmingCharacters(in: CharacterSet(charactersIn: " \t"))
+                if ["content-length", "transfer-encoding", "proxy-authorization"].contains(name.lowercased()) { continue }
+                try expect(
+                    draft.headers.contains { $0.name == name && $0.value == value } || value.isEmpty || draft.login != nil,
+                    "without \(name): \(value), of \(command)")
+            }
+            if let body = request.httpBody, !body.isEmpty, case .text(let shown)? = draft.body {
+                try expect(Data(shown.utf8) == body, "another body, of \(command)")
+            }
+        },
+        FuzzSubject(
+            "archive",
+            seeds: [
+                """
+                {"log": {"entries": [
+                {"request": {"method": "GET", "url": "https://h/a#b", "headers": [{"name": "A", "value": "b: c"}]}},
+                {"request": {"method": "GET", "url": "https://h/a-2"}, "response": {"status": 404}},
+                {"request": {"method": "POST", "url": "http://h/a b", "postData": {"mimeType": "application/json", "text": "{}"}}}]}}
+                """
+            ]
+        ) { bytes in
+            guard let drafts = ArchiveReader.drafts(Data(bytes)) else { return }
+            try expect(Set(drafts.map(\.name)).count == drafts.count, "two requests of one name")
+            if !drafts.isEmpty { try expectReadable(RequestDraft.manifest(drafts)) }
+        },
+        FuzzSubject(
+            "captured-body",
+            seeds: [
+                "<!DOCTYPE a [<!ENTITY b \"ccc\"><!ENTITY d \"&b;&b;\">]><a xmlns:n=\"x\" href=\"&d;\">&d;<n:b>t</n:b></a>",
+                "<p class=x><a href='y'>z<br></p><script>1<2</script>&amp;&nbsp;",
+                "{\"a\": [{\"b\": {\"c\": 1}}, {\"b\": []}]}",
+            ]
+        ) { bytes in
+            let data = Data(bytes)
+            for expression in ["//@href | //*[@class='x']", "string(/)", "count(//a) > 1"] {
+                for isHTML in [false, true] { _ = XPath.values(of: expression, in: data, isHTML: isHTML) }
+            }
+            let json = try JSON(parsing: data, maximumDepth: 100)
+            for path in ["/a/*/b/*", "/*", "/a/0", ""] {
+                guard let path = JSONPath(path) else { continue }
+                let isMissing = path.isMissingSomewhere(in: json)
+                if path.value(in: json) == nil { try expect(isMissing, "no value of \(path), and none is missing") }
+            }
+        },
+        FuzzSubject(
             "curl-command",
             seeds: [
                 "curl -X POST 'https://example.com/a' -H \"A: b\" --data-raw '{\"a\":1}' -u user:pass -k -L",
                 "curl $'https://h/\\'\\u00e9' -F a=@b -G -d x=1 --compressed", "curl -sSLo out https://h/ \\\n -b 'a=b'",
             ]
         ) { bytes in
-            _ = try CurlCommandLine.draft(text(bytes))
+            try expectReadable(RequestDraft.manifest([("a", try CurlCommandLine.draft(text(bytes)))]))
         },
     ]
 }

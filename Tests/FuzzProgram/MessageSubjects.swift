@@ -1,6 +1,6 @@
 #if DEBUG || FUZZ
-import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 @testable import ConvoyCache
 @testable import ConvoyCookies
@@ -8,6 +8,8 @@ import Foundation
 @testable import ConvoyOperations
 @testable import ConvoyRealtime
 @testable import ConvoySecurity
+@testable import ConvoySerialization
+@testable import ConvoySupport
 @testable import ConvoyTransport
 
 extension FuzzSubject {
@@ -216,6 +218,98 @@ extension FuzzSubject {
             _ = CookieHost.normalized(string)
             let normalized = CacheAddress.normalized(string)
             try expect(CacheAddress.normalized(normalized) == normalized, "the key of a key is another one")
+        },
+        FuzzSubject(
+            "reference",
+            seeds: [
+                "../a%2fb?c=d#e", "//other.example:80/x", "a b/ü%20%zz", "http:g", "?q", "https://example.com:8443/a/x?y=z",
+                "/a/./b/..", "\\\\evil", "https://h", "x%2e%2E/y?",
+            ]
+        ) { bytes in
+            guard let base = URL(string: "https://example.com:8443/a/"), let plainBase = PlainBase(base) else { return }
+            let url = URLReference.url(bytes, relativeTo: base)
+            if let url {
+                let again = URLReference.url(url.absoluteString)
+                try expect(again == url, "\(url) is read as \(String(describing: again))")
+                try expect(
+                    url.absoluteString.utf8.allSatisfy { (0x21...0x7E).contains($0) }, "a byte that no URL has: \(url)")
+            }
+            // What is read in one pass is what all the rules say.
+            guard let plain = PlainReference(text(bytes), under: plainBase), let address = plain.address(appending: "")
+            else { return }
+            try expect(url?.absoluteString == address.text, "\(address.text) in one pass, \(url as Any) by the rules")
+            try expect(Target(address.text) == plain.target, "another target than that of \(address.text)")
+            if let host = url?.host, plain.target.zone == nil {
+                try expect(host == plain.target.bareHost, "\(plain.target.bareHost) in one pass, \(host) by Foundation")
+            }
+        },
+        FuzzSubject(
+            "body-text",
+            bytes: [
+                Array("UTF-8\na\u{FEFF}é".utf8), Array("shift_jis\n".utf8) + [0x83, 0x41, 0x5C],
+                Array("utf-16\n".utf8) + [0xFE, 0xFF, 0, 0x61],
+                Array("ISO-2022-JP\n".utf8) + [0x1B, 0x24, 0x42, 0x30, 0x21],
+            ]
+        ) { bytes in
+            // The first line is what the server calls the charset.
+            let line = bytes.prefix { $0 != 0x0A }
+            let body = Data(bytes.dropFirst(line.count + 1))
+            guard let charset = Charset.unicodeMark(of: body) ?? Charset(named: text(line)) else { return }
+            _ = charset.encoding
+            guard let decoded = charset.text(of: body) else { return }
+            try expect(!charset.isUTF8 || decoded.utf8.count <= body.count, "more text than there were bytes")
+        },
+        FuzzSubject(
+            "no-proxy",
+            seeds: ["10.0.0.0/8,.example.com *.org\n10.1.2.3", "[::1]/64\t2001:db8::/32\n[2001:db8::1%25eth0]", "*\nx"]
+        ) { bytes in
+            let line = bytes.prefix { $0 != 0x0A }
+            let host = text(bytes.dropFirst(line.count + 1))
+            let exceptions = ProxyExceptions(text(line))
+            let isException = exceptions.contains(host)
+            // Capitals and a final dot make no other host.
+            if host.utf8.allSatisfy({ $0 < 0x80 }) {
+                try expect(exceptions.contains(host.uppercased()) == isException, "capitals make another host of \(host)")
+            }
+        },
+        FuzzSubject(
+            "subscription",
+            seeds: [
+                "event: put\nid: 1\ndata: {\"a\":[1]}\n\nevent: patch\nid: 2\ndata: [{\"op\":\"add\",\"path\":\"/a/-\",\"value\":2}]\n\n",
+                "event: patch\ndata: x\n\n: o\n\nid: 999999999999999999\nevent: patch\ndata: []\n\n",
+            ]
+        ) { bytes in
+            var state = SubscriptionState()
+            state.maximumDepth = 50
+            (state.fetchesValue, state.resumesByEventID) = (bytes.count % 2 == 0, bytes.count % 3 == 0)
+            var parser = EventStreamParser(maximumLineLength: 4096, maximumEventLength: 8192)
+            state.opened()
+            var known: JSON?
+            for event in try parser.parse(bytes) {
+                state.received(event)
+                // A server that answers each fetch at once, with the version of this event or none.
+                for _ in 0..<8 {
+                    let outcome = state.takeOutcome()
+                    for change in outcome.changes {
+                        switch change.change {
+                        case .value(let value): known = value
+                        case .patch(let patch):
+                            var value = known ?? .null
+                            try patch.apply(to: &value)
+                            known = value
+                        }
+                    }
+                    guard case .fetch(let number, let delay)? = outcome.actions.last else { break }
+                    try expect((0...30).contains(delay), "a delay of \(delay)")
+                    guard state.willFetch(number) else { continue }
+                    if event.data.utf8.count % 5 == 0 {
+                        state.fetchFailed(number, URLError(.timedOut), isTemporary: true)
+                    } else {
+                        state.fetched(number, ["a": [0]], version: event.data.utf8.count % 2 == 0 ? event.lastEventID : "")
+                    }
+                }
+            }
+            _ = state.takeOutcome()
         },
     ]
 }

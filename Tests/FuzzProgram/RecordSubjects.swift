@@ -1,12 +1,17 @@
 #if DEBUG || FUZZ
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 @testable import ConvoyCache
 @testable import ConvoyCookies
 @testable import ConvoyDownloads
 @testable import ConvoyImage
+@testable import ConvoyObjectStorage
+@testable import ConvoyOperations
+@testable import ConvoyReachability
 @testable import ConvoySecurity
+@testable import ConvoySharedQueue
 
 extension FuzzSubject {
     /// What this library has written itself, and finds again: perhaps cut off, damaged, or made by another program.
@@ -49,6 +54,48 @@ extension FuzzSubject {
                 again.nameBytes == cookie.nameBytes && again.domain == cookie.domain, "a cookie is not read as it is written"
             )
         },
+        FuzzSubject("work-payload", seeds: workPayloads) { bytes in
+            let payload = try WorkPayload(text(bytes))
+            if payload.folder != nil, let path = payload.path {
+                let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+                try expect(!parts.contains { $0.elementsEqual("..".utf8) }, "a path that leads away: \(path)")
+            }
+            func members(_ payload: WorkPayload) throws -> NSDictionary? {
+                try JSONSerialization.jsonObject(with: Data(payload.text().utf8)) as? NSDictionary
+            }
+            let again = try WorkPayload(try payload.text())
+            try expect(try members(again) == members(payload), "a payload is not read as it is written")
+            _ = try payload.request.request(with: [], manager)
+        },
+        FuzzSubject(
+            "multipart-upload",
+            seeds: [
+                #"{"key":"a","uploadID":"u","source":{"path":"/a","device":1,"inode":2,"size":12582913,"modified":3},"#
+                    + #""partSize":5242880,"hasChecksums":true,"parts":[{"number":3,"entityTag":"x","sha256":"AA=="}]}"#
+            ]
+        ) { bytes in
+            let upload = try JSONDecoder().decode(MultipartUpload.self, from: Data(bytes))
+            try expect(0...upload.source.size ~= upload.sentSize, "\(upload.sentSize) bytes of \(upload.source.size)")
+            try expect(upload.partCount == upload.missing.count + upload.parts.count, "parts that are not counted")
+        },
+        FuzzSubject(
+            "netlink",
+            // RTM_NEWROUTE with RTA_OIF and RTA_PREFSRC, and RTM_NEWLINK with IFLA_IFNAME.
+            bytes: [
+                NetlinkMessage.request(
+                    type: 24, sequence: 1, structure: [UInt8](repeating: 1, count: 12),
+                    attributes: [(4, [1, 0, 0, 0]), (7, [192, 0, 2, 1])]),
+                NetlinkMessage.request(
+                    type: 16, sequence: 2, structure: [UInt8](repeating: 0xFF, count: 16),
+                    attributes: [(3, Array("eth0".utf8))]),
+            ]
+        ) { bytes in
+            for message in NetlinkMessage.all(in: bytes[...]) {
+                _ = NetworkPath(message)
+                _ = NetworkLink(message)
+            }
+            _ = HostAddress(text(bytes))
+        },
         FuzzSubject("image", bytes: images) { bytes in
             #if Images
             let limits = ImageLimits(maximumPixelCount: 1 << 18, maximumDimension: 2048)
@@ -62,6 +109,17 @@ extension FuzzSubject {
             #endif
         },
     ]
+
+    private static let manager = HTTPRequestOperationManager()
+
+    private static let workPayloads: [String] = {
+        guard let url = URL(string: "https://example.com/a?b=c") else { return [] }
+        let file = URL(fileURLWithPath: "/tmp/file")
+        var get = SharedRequest(URLRequest(url: url)), post = SharedRequest(OutboxRequest(URLRequest(url: url), body: nil))
+        (get.responseBody, post.responseBody) = (.folder("a", path: "b/c"), .entry())
+        let requests = [get, post, SharedRequest(DownloadRequest(url, destination: file))]
+        return requests.compactMap { try? $0.item(.standard).payload }
+    }()
 
     private static let journal: String = {
         var representation = Representation(

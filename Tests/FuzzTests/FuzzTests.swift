@@ -6,7 +6,7 @@ import Testing
 /// Everything that reads bytes from outside, with the inputs that are kept and some thousands that are not. `Tests/long fuzz`
 /// does the same with libFuzzer and the address sanitizer.
 @Suite struct FuzzTests {
-    private static let subjects = FuzzSubject.all + [.list]
+    private static let subjects = FuzzSubject.all + FuzzSubject.ofTool
     private static let names = subjects.map(\.name)
 
     @Test(arguments: Self.names) func `valid inputs and those that were found are read or refused`(

@@ -3,9 +3,24 @@ import Foundation
 @testable import ConvoyTool
 @testable import FuzzProgram
 
+/// What the tool reads. A program cannot contain another one: libFuzzer does not reach it.
 extension FuzzSubject {
-    /// The tool's lists of downloads. A program cannot contain another one: libFuzzer does not reach them.
-    static let list = FuzzSubject(
+    static let ofTool = [list, configuration]
+
+    /// The options that are always there.
+    private static let configuration = FuzzSubject(
+        "configuration",
+        seeds: [
+            "{\"jobs\": 4, \"header\": [\"A: b\"], \"directory\": \"~/x\", \"quiet\": true}",
+            "{ // comment\n \"proxy\": null, \"max-time\": 1e999, \"\\ud800\": [] }",
+        ]
+    ) { bytes in
+        let values = try Configuration.values(in: Data(bytes), home: "/home/u")
+        try expect(values.keys.allSatisfy { name in OptionTable.all.contains { $0.name == name } }, "an option that is none")
+    }
+
+    /// Lists of downloads.
+    private static let list = FuzzSubject(
         "list",
         seeds: [
             "# files\nhttps://example.com/a.iso\n  out=b/c.iso\n  checksum=sha-256=00\n  split=4\nhttps://example.com/d\n",
@@ -25,8 +40,8 @@ extension FuzzSubject {
                 entries += 1
                 let item = try DownloadList.item(entry, "list")
                 try expect(!item.urls.isEmpty, "a file without a URL")
-                let parts = item.name?.split(separator: "/", omittingEmptySubsequences: false) ?? []
-                try expect(!parts.contains { ["", ".", ".."].contains($0) }, "a path that leads elsewhere")
+                let parts = item.name?.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) ?? []
+                try expect(!parts.contains { ["", ".", ".."].contains(text($0)) }, "a path that leads elsewhere")
             } catch is ToolError {
                 // The next call goes on behind the line.
             }

@@ -25,6 +25,8 @@ enum ShellWords {
         while let next = rest.popFirst() {
             switch next {
             case " ", "\t", "\n", "\r": end()
+            // A comment, as a printed command has for what it leaves out.
+            case "#" where !hasWord: rest = rest.drop { $0 != "\n" }
             case "'": try closing("'", escapes: false)
             case "\"": try closing("\"", escapes: true)
             case "$" where rest.first == "'":
@@ -62,13 +64,25 @@ enum ShellWords {
             case "r": text += "\r"
             case "t": text += "\t"
             case "u", "x":
-                let digits = rest.prefix(escaped == "u" ? 4 : 2).prefix { $0.properties.isASCIIHexDigit }
-                let value = UInt32(String(String.UnicodeScalarView(digits)), radix: 16)
+                var value = number(&rest, atMost: escaped == "u" ? 4 : 2)
+                // Browsers write a character beyond U+FFFF as two.
+                if let first = value, (0xD800...0xDBFF).contains(first), rest.starts(with: ["\\", "u"]) {
+                    var behind = rest.dropFirst(2)
+                    if let second = number(&behind, atMost: 4), (0xDC00...0xDFFF).contains(second) {
+                        (value, rest) = (0x10000 + (first - 0xD800) << 10 + second - 0xDC00, behind)
+                    }
+                }
                 text.unicodeScalars.append(value.flatMap(Unicode.Scalar.init) ?? "\u{FFFD}")
-                rest = rest.dropFirst(digits.count)
             default: text.unicodeScalars.append(escaped)
             }
         }
         throw CurlCommandLine.Problem(description: "a quote has no end")
+    }
+
+    /// Takes a hexadecimal number; nil without a digit.
+    private static func number(_ rest: inout ArraySlice<Unicode.Scalar>, atMost count: Int) -> UInt32? {
+        let digits = rest.prefix(count).prefix { $0.properties.isASCIIHexDigit }
+        rest = rest.dropFirst(digits.count)
+        return UInt32(String(String.UnicodeScalarView(digits)), radix: 16)
     }
 }
