@@ -30,7 +30,8 @@ public struct DownloadError: Error, Equatable, Sendable {
         case changedType(expected: String, actual: String)
         /// The server has answered with a status that has no file, 204 or 205.
         case noContent(status: Int)
-        /// The server has begun to send another file again and again.
+        /// The server has begun to send another file again and again, or the whole file contradicts what is known of it: the same
+        /// entity tag with another length, for instance. The next download begins anew.
         case keepsChanging
         /// The request is none that downloads: it has another method than GET, a body, or a range of its own.
         case unsuitableRequest
@@ -98,7 +99,7 @@ extension DownloadError: SelfDescribingError {
         case .changedType(let expected, let actual):
             "The server sends \(actual) in place of the rest of the file, which is \(expected)."
         case .noContent(let status): "The server has answered with the status \(status), and without a file."
-        case .keepsChanging: "The file has changed on the server again and again while it was fetched."
+        case .keepsChanging: "The file has changed on the server while it was fetched, or the server contradicts itself."
         case .unsuitableRequest: "A download is a GET without a body and without a range of its own."
         }
     }
