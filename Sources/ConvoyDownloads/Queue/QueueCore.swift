@@ -204,7 +204,7 @@ final class QueueCore: Sendable {
         operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
         operation.name = id.uuidString
         if let retryPolicy { operation.retryPolicy = retryPolicy }
-        if retries > 0 { operation.countEarlierRetries(Int(Int32(clamping: retries))) }
+        if retries > 0 { operation.countEarlierRetries(Int(clamping: retries)) }
         operation.setSupervisor(operation.link)
         operation.claimForLater()
         return operation
