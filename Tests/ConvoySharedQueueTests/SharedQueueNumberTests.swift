@@ -15,6 +15,7 @@ import Testing
     init() throws {
         server = try TestServer()
         server.route("GET", "/good", .text("fine"))
+        server.route("GET", "/missing", .status(404))
     }
 
     private static let columns: [(table: String, columns: [String])] = [
@@ -48,7 +49,11 @@ import Testing
                 server.route("GET", "/changed", inTurn: [.status(503), .text("fine")])
                 try await queue.setLimits(limits, host: host)
                 try await queue.pause()
-                let changed = try await queue.enqueue(SharedRequest(URLRequest(url: try #require(other.url))))
+                // That an entry has failed is counted in the one that depends on it.
+                let missing = try await queue.enqueue(SharedRequest(URLRequest(url: server.url("/missing"))))
+                var request = SharedRequest(URLRequest(url: try #require(other.url)))
+                (request.dependencies, request.failedDependencyPolicy) = ([missing], .run)
+                let changed = try await queue.enqueue(request)
                 let isEntry = table == "entry"
                 // PostgreSQL has columns that are too small for some.
                 _ = try? store.database.query(

@@ -214,6 +214,18 @@ import Testing
         }
     }
 
+    @Test("A size that is impossible does not end what makes room", arguments: [Int64.min, -1, .max])
+    func sizes(_ size: Int64) async throws {
+        let disk = try await Self.filled()
+        let sql = "UPDATE entries SET size = \(size) WHERE id IN (SELECT id FROM entries LIMIT 3)"
+        try Database(path: disk.index, schema: DiskIndex.schema).execute(sql)
+        let index = try DiskIndex.open(CacheDirectory(path: disk.path), capacity: 1 << 20, timeout: 1)
+        try index.apply([], used: [:])
+        try index.recount()
+        #expect(try index.usage() <= 1 << 20)
+        try disk.expectSound()
+    }
+
     @Test("Totals that are wrong are counted anew")
     func totals() async throws {
         let disk = try await Self.filled()
