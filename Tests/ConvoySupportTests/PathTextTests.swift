@@ -28,4 +28,11 @@ struct PathTextTests {
         let path = url.isFileURL && !url.hasDirectoryPath ? url.path : nil
         #expect(PathText.path(ofFile: url) == path)
     }
+
+    @Test(arguments: [
+        ("a/b", ["a", "b"]), ("/a//b/", ["", "a", "", "b", ""]), ("", [""]), ("../\u{301}", ["..", "\u{301}"]),
+        ("a\u{301}/é", ["a\u{301}", "é"]),
+    ]) func `components are those of the system`(_ path: String, _ components: [String]) {
+        #expect(PathText.components(of: path) == components)
+    }
 }

@@ -53,11 +53,8 @@ extension ImageDownloader {
         } else {
             base = FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".cache", isDirectory: true)
         }
-        let slash: Unicode.Scalar = "/"
-        let parts = (name ?? ProcessInfo.processInfo.processName).unicodeScalars.split(separator: slash)
-        let wanted = parts.last.map { String($0) } ?? ""
-        let folder = base.appendingPathComponent(
-            wanted.isEmpty || wanted == "." || wanted == ".." ? "convoy" : wanted, isDirectory: true)
+        let wanted = PathText.components(of: name ?? ProcessInfo.processInfo.processName).last { !$0.isEmpty } ?? "."
+        let folder = base.appendingPathComponent(wanted == "." || wanted == ".." ? "convoy" : wanted, isDirectory: true)
         do {
             try FileManager.default.createDirectory(
                 at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])

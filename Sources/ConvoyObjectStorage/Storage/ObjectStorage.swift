@@ -147,9 +147,7 @@ public final class ObjectStorage: Sendable {
     /// The key with the prefix.
     func whole(_ key: String) throws(ObjectStorageError) -> String {
         let whole = configuration.prefix + key
-        // Split by scalars: a slash with an accent is another `Character`, but still a slash to the server.
-        let slash: Unicode.Scalar = "/"
-        let segments = whole.unicodeScalars.split(separator: slash, omittingEmptySubsequences: false).map { String($0) }
+        let segments = PathText.components(of: whole)
         guard !key.isEmpty, whole.utf8.count <= 1024, !segments.contains("."), !segments.contains("..") else {
             throw ObjectStorageError(
                 .invalidKey, "A key has 1 to 1,024 bytes, and no segment that is a dot or two.", key: key)

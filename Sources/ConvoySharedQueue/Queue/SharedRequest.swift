@@ -215,10 +215,7 @@ struct WorkPayload: Codable {
 
     /// Throws unless a path stays below its folder.
     private static func check(_ path: String) throws(SharedQueueError) {
-        // Split by scalars: a slash with an accent is another `Character`, but still a slash to the system.
-        let slash: Unicode.Scalar = "/"
-        let parts = path.unicodeScalars.split(separator: slash, omittingEmptySubsequences: false).map { String($0) }
-        guard !parts.contains(where: { ["", ".", ".."].contains($0) }) else {
+        guard !PathText.components(of: path).contains(where: { ["", ".", ".."].contains($0) }) else {
             throw .unsuitableRequest("The path \(path.debugDescription) does not stay below its folder.")
         }
     }

@@ -42,6 +42,12 @@ package enum FileContents {
 package enum PathText {
     private static let slash = UInt8(ascii: "/")
 
+    /// The components of a path, also empty ones. A slash with an accent is another `Character`, but still a slash to the system,
+    /// and to servers.
+    package static func components(of path: String) -> [String] {
+        path.utf8.split(separator: slash, omittingEmptySubsequences: false).map { String(decoding: $0, as: UTF8.self) }
+    }
+
     /// The last component of a path; empty for one that ends in a slash.
     package static func name(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return path }

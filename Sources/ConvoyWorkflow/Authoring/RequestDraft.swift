@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// A request to be written into a manifest.
@@ -76,7 +77,7 @@ public struct RequestDraft: Sendable {
 
     /// A name for the request, from its method and the last part of its path: at most 40 ASCII letters, digits and hyphens.
     public var suggestedName: String {
-        let path = URL(string: url)?.path.unicodeScalars.split(separator: "/" as Unicode.Scalar).last.map { String($0) }
+        let path = URL(string: url).flatMap { PathText.components(of: $0.path).last { !$0.isEmpty } }
         func plain(_ text: String) -> String {
             let isPlain = { (scalar: Unicode.Scalar) in
                 scalar.isASCII && (scalar.properties.isAlphabetic || (0x30...0x39).contains(scalar.value))

@@ -73,14 +73,9 @@ enum OutputPath {
         guard text.utf8.first != UInt8(ascii: "/"), text.utf8.last != UInt8(ascii: "/"), !text.utf8.contains(0) else {
             return nil
         }
-        let components = components(of: text).filter { $0 != "." }
+        let components = PathText.components(of: text).filter { !$0.isEmpty && $0 != "." }
         guard !components.isEmpty, !components.contains("..") else { return nil }
         return components.joined(separator: "/")
-    }
-
-    /// Split by scalars: a slash with an accent is another `Character`, but still a slash to the system.
-    static func components(of path: String) -> [String] {
-        path.unicodeScalars.split(separator: "/" as Unicode.Scalar).map { String($0) }
     }
 
     /// The path of an output with the values of a scope.

@@ -87,7 +87,7 @@ struct RequestBuilder {
         }
         if isHostile {
             let path = text.prefix { $0 != "?" && $0 != "#" }
-            let hasDots = OutputPath.components(of: String(path)).contains { $0 == "." || $0 == ".." }
+            let hasDots = PathText.components(of: String(path)).contains { $0 == "." || $0 == ".." }
             guard !hasDots else {
                 throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): a value leads to another directory")
             }

@@ -26,7 +26,7 @@ final class OutputDirectory: Sendable {
         guard (try? FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)) != nil else {
             throw EvaluationError(message: "cannot make the directory \(directory.relativePath)", isAboutFile: true)
         }
-        for component in OutputPath.components(of: path).dropLast() {
+        for component in PathText.components(of: path).dropLast() {
             place.appendPathComponent(component, isDirectory: true)
             if mkdir(place.path, 0o777) != 0, errno != EEXIST {
                 throw EvaluationError(
