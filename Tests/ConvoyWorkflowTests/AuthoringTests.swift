@@ -172,6 +172,17 @@ import Testing
         #expect(ArchiveReader.drafts(Data("{}".utf8)) == nil)
     }
 
+    @Test func `names of any length can be read`() throws {
+        let long = String(repeating: "é\t", count: 1000)
+        var draft = RequestDraft(method: "POST", url: "http://a.test")
+        draft.headers = [("X-" + String(repeating: "a", count: 2000), "b"), ("Y", "c")]
+        draft.body = .json([long: [[long: 1]], "short": 2])
+        let text = RequestDraft.manifest([("a", draft)])
+        let root = try ManifestDocument(parsing: Data(text.utf8), name: "m").root.json
+        #expect(root[["requests", "a", "json"]] == [long: [[long: 1]], "short": 2])
+        #expect(root[["requests", "a", "headers"]] == [draft.headers[0].name: "b", "Y": "c"])
+    }
+
     @Test func `requests of an archive have names of their own, and methods that can be sent`() throws {
         let targets = ["GET a", "GET a-2", "GET a", "GET a", "@GET a", "G T a", "!GET a", "GET é", "GET "]
         let entries = targets.map { target in

@@ -213,7 +213,7 @@ extension FuzzSubject {
             guard HTTPSyntax.isToken(method), method != "GET" || end == nil else { return }
             let command = HTTPRequestOperation(request: request).curlCommand(includingSecrets: true)
             // Bytes that are no text come from another command.
-            guard command.hasPrefix("curl ") else { return }
+            guard command.hasPrefix("curl "), !command.contains("\"$(printf ") else { return }
             let draft: RequestDraft
             do { draft = try CurlCommandLine.draft(command) } catch {
                 throw FuzzFinding(description: "\(error), of \(command)")

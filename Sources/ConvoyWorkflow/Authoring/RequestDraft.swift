@@ -126,7 +126,7 @@ public struct RequestDraft: Sendable {
         guard case .object(let object) = json else { return "" }
         let lines = object.members.map { member -> String in
             if member.key == "headers" || member.key == "capture", case .object(let inner) = member.value {
-                return (["    \(member.key):"] + inner.members.map { "      \(Self.key($0.key)): \(Self.scalar($0.value))" })
+                return (["    \(member.key):"] + inner.members.map { Self.line("      ", $0.key, Self.scalar($0.value)) })
                     .joined(separator: "\n")
             }
             return "    \(member.key): \(Self.scalar(member.value))"
@@ -181,13 +181,29 @@ public struct RequestDraft: Sendable {
         return text
     }
 
-    private static func key(_ text: String) -> String { isPlain(text) ? text : quoted(.string(text)) }
+    /// A member of a block. A key of more than 1,024 characters must be marked.
+    private static func line(_ indent: String, _ key: String, _ value: String) -> String {
+        let key = isPlain(key) ? key : quoted(.string(key))
+        return isLong(key) ? "\(indent)? \(key)\n\(indent): \(value)" : "\(indent)\(key): \(value)"
+    }
+
+    private static func isLong(_ key: String) -> Bool { key.unicodeScalars.count > 1000 }
 
     /// JSON without the characters that YAML takes for ends of lines or refuses, which can only be in strings.
     private static func quoted(_ json: JSON) -> String {
-        json.description.unicodeScalars.map { scalar in
-            isBreak(scalar) ? String(format: "\\u%04x", scalar.value) : String(scalar)
-        }.joined()
+        switch json {
+        case .object(let object):
+            let members = object.members.map { member in
+                let key = quoted(.string(member.key))
+                return "\(isLong(key) ? "? " : "")\(key):\(isLong(key) ? " " : "")\(quoted(member.value))"
+            }
+            return "{\(members.joined(separator: ","))}"
+        case .array(let values): return "[\(values.map(quoted).joined(separator: ","))]"
+        default:
+            return json.description.unicodeScalars.map { scalar in
+                isBreak(scalar) ? String(format: "\\u%04x", scalar.value) : String(scalar)
+            }.joined()
+        }
     }
 
     /// Whether YAML reads a text as it is.
