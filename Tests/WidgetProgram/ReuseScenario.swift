@@ -150,16 +150,16 @@ import Foundation
     /// All cells get a picture once more, and all must arrive.
     private func settle() async throws -> Int {
         for cell in cells.indices { use(cell) }
-        try await Scenario.wait("all cells") {
-            self.cells.allSatisfy { !$0.isLoadingImage && NumberedPicture.number(shownBy: $0) != nil }
-        }
-        var right = 0
-        for cell in cells.indices {
-            let number = expected[cell] ?? -1
-            let isBroken = [3, 7, 11, 15].contains(number % 20)
-            if NumberedPicture.number(shownBy: cells[cell]) == (isBroken ? NumberedPicture.failure : number) { right += 1 }
-        }
-        return right
+        // One that has loaded may have to fade in.
+        try await Scenario.wait("all cells") { self.cells.indices.allSatisfy(self.isRight) }
+        return cells.indices.count(where: isRight)
+    }
+
+    private func isRight(_ cell: Int) -> Bool {
+        let number = expected[cell] ?? -1
+        let isBroken = [3, 7, 11, 15].contains(number % 20)
+        return !cells[cell].isLoadingImage
+            && NumberedPicture.number(shownBy: cells[cell]) == (isBroken ? NumberedPicture.failure : number)
     }
 }
 #endif
