@@ -80,7 +80,7 @@ import Testing
         #expect(seen.number("wrong") == 0)
         #expect(seen.number("finished") > 100)
         // How long a frame takes in milliseconds is the machine's: nothing holds up the loop for long beside all the others.
-        #expect(seen.double("longestMilliseconds") < seen.double("totalMilliseconds") / 20)
+        #expect(seen.double("longestMilliseconds") < seen.double("totalMilliseconds") / 30)
         if ProcessInfo.processInfo.environment["CONVOY_QUIET_MACHINE"] == "1" {
             #expect(seen.double("longestMilliseconds") < 8)
             #expect(seen.double("longestByClock") < 8)

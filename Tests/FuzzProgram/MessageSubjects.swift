@@ -267,7 +267,7 @@ extension FuzzSubject {
             let host = text(bytes.dropFirst(line.count + 1))
             let exceptions = ProxyExceptions(text(line))
             let isException = exceptions.contains(host)
-            // Capitals and a final dot make no other host.
+            // Capitals make no other host.
             if host.utf8.allSatisfy({ $0 < 0x80 }) {
                 try expect(exceptions.contains(host.uppercased()) == isException, "capitals make another host of \(host)")
             }
@@ -299,6 +299,7 @@ extension FuzzSubject {
                             known = value
                         }
                     }
+                    try expect(known == state.value, "\(known as Any) by the changes, and \(state.value as Any)")
                     guard case .fetch(let number, let delay)? = outcome.actions.last else { break }
                     try expect((0...30).contains(delay), "a delay of \(delay)")
                     guard state.willFetch(number) else { continue }

@@ -34,7 +34,7 @@ import Testing
             if download.error != nil { download = await fixture.run(fixture.download()) }
             // It is read: the numbers that are right are believed.
             if total == 300_000, claim == ByteRanges([0..<200_000]) {
-                #expect(fixture.server.requests("/file").allSatisfy { $0.headers["Range"] != nil })
+                #expect(fixture.server.requests("/file").first?.headers["Range"] != nil)
             }
             #expect(download.error == nil, "\(claim)")
             #expect(fixture.contents() == bytes, "\(claim)")
