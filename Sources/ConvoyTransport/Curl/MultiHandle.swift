@@ -263,7 +263,23 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             setPaused(handle, receiving: false, sending: false)
             handle.holdsBytes = true
         }
+        leaveConnection(handle)
+    }
+
+    /// Removes a handle from libcurl. Every transfer leaves its connection here, however it ended.
+    ///
+    /// An idle HTTP/1 connection is watched from then on: a response that nobody requested would be taken for the response
+    /// to the next request.
+    private func leaveConnection(_ handle: EasyHandle) {
+        let isExclusive = handle.isPlain || handle.speaksHTTP1
+        // libcurl names no socket to a transfer that never had to wait.
+        if isExclusive, handle.usesUnknownSocket { handle.socket = convoy_easy_active_socket(handle.easy) }
         curl_multi_remove_handle(multi, handle.easy)
+        if isExclusive {
+            sockets.noteRest(
+                of: handle.socket, hasUnreadBytes: handle.tlsOfConnection?.hasUnreadBytes == true, handler: self)
+        }
+        handle.tlsOfConnection = nil
         endedCount += 1
     }
 
@@ -415,16 +431,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private func finish(_ handle: EasyHandle, with code: CURLcode) {
         guard leaveRunning(handle) else { return }
         noteEvent()
-        let leavesConnection = handle.isPlain || handle.speaksHTTP1
-        // Of a transfer that had to wait for nothing, libcurl has named no socket.
-        if leavesConnection, handle.socket < 0 { handle.socket = convoy_easy_active_socket(handle.easy) }
-        curl_multi_remove_handle(multi, handle.easy)
-        if leavesConnection {
-            sockets.noteRest(
-                of: handle.socket, hasUnreadBytes: handle.tlsOfConnection?.hasUnreadBytes == true, handler: self)
-        }
-        handle.tlsOfConnection = nil
-        endedCount += 1
+        leaveConnection(handle)
         handle.clock?.noteEnd()
         handle.owner?.easyHandle(handle, didFinishWith: code)
     }

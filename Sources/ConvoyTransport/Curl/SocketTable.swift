@@ -109,10 +109,12 @@ final class SocketTable {
     ///
     /// - Parameter hasUnreadBytes: whether more than its response has been received.
     func noteRest(of descriptor: curl_socket_t, hasUnreadBytes: Bool, handler: any FileEventHandler) {
-        guard descriptor >= 0, Int(descriptor) < entries.count, !entries[Int(descriptor)].isWanted else { return }
-        let entry = entries[Int(descriptor)]
-        if entry.isOwn, hasUnreadBytes { return abandon(descriptor) }
-        if entry.isOwn, entry.registered != .readable {
+        // libcurl may have closed it already, if the response was incomplete.
+        guard descriptor >= 0, Int(descriptor) < entries.count, entries[Int(descriptor)].isOwn,
+            !entries[Int(descriptor)].isWanted
+        else { return }
+        if hasUnreadBytes { return abandon(descriptor) }
+        if entries[Int(descriptor)].registered != .readable {
             // The transfer had to wait for nothing, so that libcurl did not ask for it.
             watch(descriptor, for: .readable, handler: handler)
             entries[Int(descriptor)].isWanted = false
