@@ -104,6 +104,13 @@ struct Exchange: ~Copyable {
     var head: HeadParser { response.head }
     /// Whether the response refuses the request's `Expect`. libcurl then sends the request again.
     var isExpectationRefused: Bool { head.statusCode == 417 && header?.setsExpect == true }
+    /// Whether nothing of the response is missing, by its head or its announced length (RFC 9112, section 6.3), whatever
+    /// happens to its stream or connection. A head that libcurl may answer itself does not count.
+    var isResponseComplete: Bool {
+        guard head.isWhole, self.negotiation == nil, !isExpectationRefused else { return false }
+        if request.method == "HEAD" || head.statusCode == 204 || head.statusCode == 304 { return true }
+        return head.contentLength.map { response.received >= $0 } ?? false
+    }
     /// What has arrived of the response. It is replaced alone if libcurl sends the request again.
     @dynamicMemberLookup
     struct Response: ~Copyable {
@@ -111,6 +118,8 @@ struct Exchange: ~Copyable {
         /// The head of the proxy's answer to CONNECT.
         var tunnelAnswer = TunnelAnswer()
         var dropsExpectation = false
+        /// The number of bytes of the body that were taken from libcurl, before decoding.
+        var received: Int64 = 0
         /// Whether the body may be cut off although libcurl reports it as complete.
         var isUnproven = false
         /// How many bytes of an unneeded body were discarded.

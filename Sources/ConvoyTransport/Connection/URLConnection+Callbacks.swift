@@ -28,7 +28,9 @@ extension URLConnection: EasyHandleOwner {
         case .whole:
             noteActivity()
             defer { if exchange.stallMeter != nil { noteFlow() } }
-            return receiveHead()
+            let mayContinue = receiveHead()
+            endIfComplete(handle)
+            return mayContinue
         }
     }
 
@@ -133,6 +135,8 @@ extension URLConnection: EasyHandleOwner {
             exchange.response.cacheWriter?.write(bytes)
             receiveThrottle?.charge(bytes.count)
             exchange.stallMeter?.value.add(bytes.count)
+            exchange.response.received += Int64(bytes.count)
+            endIfComplete(handle)
             return exchange.response.rest?.value.take(bytes.count) == false ? .abort : .taken
         case .loading:
             tellHeldHead()
@@ -140,6 +144,8 @@ extension URLConnection: EasyHandleOwner {
             if exchange.response.rest?.value.take(bytes.count) == false { return .abort }
             noteActivity()
             exchange.stallMeter?.value.add(bytes.count)
+            exchange.response.received += Int64(bytes.count)
+            endIfComplete(handle)
             exchange.response.cacheWriter?.write(bytes)
             guard let decoder = exchange.response.decoder else {
                 delegate?.connection(self, didReceive: bytes)
@@ -149,6 +155,13 @@ extension URLConnection: EasyHandleOwner {
             return exchange.response.failure == nil ? .taken : .abort
         case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return .abort
         }
+    }
+
+    /// Ends the transfer at the end of this turn if the response is complete, although the request's body may not have been
+    /// sent: the server need not read it (RFC 9113, section 8.1). libcurl would wait until it is sent.
+    private func endIfComplete(_ handle: EasyHandle) {
+        guard exchange.body != nil, exchange.isResponseComplete else { return }
+        thread.multi?.endAfterTurn(handle)
     }
 
     /// Leaves bytes with libcurl until the holds are gone.
@@ -272,7 +285,8 @@ extension URLConnection: EasyHandleOwner {
         if let failure = exchange.response.failure { return fail(failure) }
         if exchange.response.rest?.value.isExhausted == true { return endWithoutRest() }
         if exchange.response.dropsExpectation { return loadWithoutExpectation() }
-        guard code == CURLE_OK else { return finish(failingWith: code, handle) }
+        // A stream may be reset, or a connection closed, after a complete response.
+        guard code == CURLE_OK || exchange.isResponseComplete else { return finish(failingWith: code, handle) }
         guard exchange.head.isWhole else {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the head of the response was complete."))

@@ -16,6 +16,8 @@ final class EasyHandle {
     @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
     /// The index among the running handles; -1 while the handle is not running.
     @exclusivity(unchecked) var position = -1
+    /// Whether the current transfer ends with this turn of the run loop; see ``MultiHandle/endAfterTurn(_:)``.
+    @exclusivity(unchecked) var endsAfterTurn = false
     /// The socket of the current transfer's connection, or -1.
     @exclusivity(unchecked) var socket: curl_socket_t = -1
     /// Whether the request has been sent on an unknown socket, which libcurl never asked to watch, because the transfer

@@ -62,6 +62,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var isClosed = false
     /// Transfers that could not be paused or resumed for lack of memory, which ends them.
     @exclusivity(unchecked) private var broken: [EasyHandle] = []
+    /// Transfers that end with this turn, if libcurl does not end them itself.
+    @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
     @exclusivity(unchecked) private var endedCount = 0
@@ -239,6 +241,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         let position = handle.position
         guard position >= 0 else { return false }
         handle.position = -1
+        handle.endsAfterTurn = false
         let last = running.removeLast()
         if last !== handle {
             running[position] = last
@@ -281,6 +284,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
         handle.tlsOfConnection = nil
         endedCount += 1
+    }
+
+    /// Ends a transfer at the end of this turn as if libcurl had finished it. Can be called from libcurl's callbacks.
+    func endAfterTurn(_ handle: EasyHandle) {
+        guard !handle.endsAfterTurn else { return }
+        handle.endsAfterTurn = true
+        complete.append(handle)
     }
 
     /// Whether no transfer is running.
@@ -369,6 +379,12 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
                 calls += 1
                 idleCalls += 1
                 act(on: CURL_SOCKET_TIMEOUT, 0)
+            } else if !complete.isEmpty {
+                drainMessages()
+                while let handle = complete.popLast() {
+                    // The handle may have been given to another transfer since.
+                    if handle.endsAfterTurn { finish(handle, with: CURLE_OK) }
+                }
             } else if !mayHaveMessages {
                 break
             }
