@@ -237,7 +237,9 @@ extension EasyHandle {
                 let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
                 switch owner.easyHandle(handle, fill: buffer) {
                 case .bytes(let count): return count
-                case .notNow: return Int(CURL_READFUNC_PAUSE)
+                case .notNow:
+                    handle.isSendingPaused = true
+                    return Int(CURL_READFUNC_PAUSE)
                 case .abort: return Int(CURL_READFUNC_ABORT)
                 }
             })

@@ -77,14 +77,23 @@ final class EasyHandle {
     /// Retained while libcurl uses its lists.
     @exclusivity(unchecked) private var header: RequestHeader?
     let sockets: SocketTable
+    private let shares: TurnShares
+    /// What the transfer has received in the current turn of the run loop.
+    @exclusivity(unchecked) var use = TurnShares.Use()
+    /// Whether the transfer is paused because it has used its share of a turn.
+    @exclusivity(unchecked) var isResting = false
+    /// Whether libcurl waits for bytes of the request's body.
+    @exclusivity(unchecked) var isSendingPaused = false
     private let errorText: UnsafeMutablePointer<CChar>
 
-    /// - Parameter sockets: opens and closes the sockets of connections that are made for this handle, and outlives
-    ///   them.
-    init?(sockets: SocketTable) {
+    /// - Parameters:
+    ///   - sockets: opens and closes the sockets of connections that are made for this handle, and outlives them.
+    ///   - shares: bounds what the handle receives in a turn.
+    init?(sockets: SocketTable, shares: TurnShares) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
         self.sockets = sockets
+        self.shares = shares
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.pointee = 0
         do throws(Refused) { try setPermanentOptions() } catch { return nil }
@@ -247,13 +256,25 @@ final class EasyHandle {
             case .none: nil
             }
         switch reception {
-        case .taken: return block.count
+        case .taken:
+            shares.charge(block.count, to: self)
+            return block.count
         case .notNow:
             holdsBytes = true
             return Int(CURL_WRITEFUNC_PAUSE)
         case .abort: return block.count == 0 ? 1 : 0
         case nil: return 0
         }
+    }
+
+    /// Pauses receiving until the next turn, from within a callback. False if libcurl cannot.
+    func rest() -> Bool {
+        // Without a body, both directions: libcurl runs a transfer again at once if it may send.
+        let isSending = applied.body != .none && !isSendingPaused
+        guard curl_easy_pause(easy, isSending ? CURLPAUSE_RECV : CURLPAUSE_ALL) == CURLE_OK else { return false }
+        isResting = true
+        sockets.setResting(socket, true)
+        return true
     }
 
     /// Sets the options that a transfer through a proxy tunnel needs.
@@ -302,6 +323,7 @@ final class EasyHandle {
         handshake = nil
         tlsOfConnection = nil
         socket = -1
+        isSendingPaused = false
         addresses = TriedAddresses()
         self.trace = trace
         self.clock = clock

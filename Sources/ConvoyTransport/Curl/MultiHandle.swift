@@ -66,6 +66,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
+    private let shares = TurnShares()
     @exclusivity(unchecked) private var endedCount = 0
     /// Transfers that wait for a descriptor.
     var descriptorQueue: DescriptorQueue {
@@ -146,6 +147,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         for handle in running { curl_multi_remove_handle(multi, handle.easy) }
         for handle in idle + running { handle.cancelTimer(on: runLoop) }
         madeQueue?.removeAll()
+        shares.cancel(on: runLoop)
         running = []
         idle = []
         curl_multi_cleanup(multi)
@@ -155,7 +157,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// An idle handle, or a new one; nil if there is no memory for it.
     func takeHandle() -> EasyHandle? {
-        idle.popLast() ?? EasyHandle(sockets: sockets)
+        idle.popLast() ?? EasyHandle(sockets: sockets, shares: shares)
     }
 
     /// The header of a request; that of the last request, if the fields are the same.
@@ -242,6 +244,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         guard position >= 0 else { return false }
         handle.position = -1
         handle.endsAfterTurn = false
+        if handle.isResting { endRest(of: handle) }
         let last = running.removeLast()
         if last !== handle {
             running[position] = last
@@ -255,12 +258,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// - Parameter closing: whether its connection is closed, if no other transfer uses it. Otherwise an HTTP/2
     ///   connection is kept, and the rest of the stream stays unread: a server that has much to send does not notice.
     func stop(_ handle: EasyHandle, closing: Bool = false) {
+        let isResting = handle.isResting
         guard leaveRunning(handle) else { return }
         if closing { convoy_easy_set_long(handle.easy, CURLOPT_FORBID_REUSE, 1) }
         defer {
             if closing, !handle.forbidsReuse { convoy_easy_set_long(handle.easy, CURLOPT_FORBID_REUSE, 0) }
         }
-        if handle.holdsBytes {
+        if handle.holdsBytes || isResting {
             // Without an owner, the bytes are discarded: from the handle, and from the connection that others share.
             handle.owner = nil
             setPaused(handle, receiving: false, sending: false)
@@ -286,6 +290,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         endedCount += 1
     }
 
+    private func endRest(of handle: EasyHandle) {
+        handle.isResting = false
+        sockets.setResting(handle.socket, false)
+    }
+
     /// Ends a transfer at the end of this turn as if libcurl had finished it. Can be called from libcurl's callbacks.
     func endAfterTurn(_ handle: EasyHandle) {
         guard !handle.endsAfterTurn else { return }
@@ -303,7 +312,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         let heldBytes = handle.holdsBytes
         // The callback sets it again if it refuses bytes again.
-        if !receiving { handle.holdsBytes = false }
+        if !receiving {
+            handle.holdsBytes = false
+            if handle.isResting { endRest(of: handle) }
+        }
+        handle.isSendingPaused = sending
         noteEvent()
         depth += 1
         let code = curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
@@ -372,6 +385,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     private func endTurn() {
         var calls = 0
+        for handle in shares.endTurn(on: runLoop) where handle.isResting {
+            setPaused(handle, receiving: false, sending: handle.isSendingPaused)
+        }
         while true {
             if !sockets.stalled.isEmpty { wakeStalled() }
             if needsTimeoutAction, calls < Self.callsOfTurn {

@@ -20,6 +20,8 @@ final class SocketTable {
         var isOwn = false
         /// Whether it is an idle connection of HTTP/1.
         var isAtRest = false
+        /// Whether its transfer is paused until the next turn, so that its events are ignored.
+        var isResting = false
         /// The other end's port, if it was opened here.
         var port = 0
     }
@@ -105,6 +107,11 @@ final class SocketTable {
         Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
     }
 
+    /// Ignores the events of a socket whose transfer is paused for a turn, or no longer.
+    func setResting(_ descriptor: Int32, _ isResting: Bool) {
+        if descriptor >= 0, Int(descriptor) < entries.count { entries[Int(descriptor)].isResting = isResting }
+    }
+
     /// Notes that the transfer of a connection of HTTP/1 has ended, and watches for what may come unasked.
     ///
     /// - Parameter hasUnreadBytes: whether more than its response has been received.
@@ -132,9 +139,10 @@ final class SocketTable {
     /// Handles a socket that has become ready without being wanted by libcurl.
     ///
     /// - Parameter mayBeInUse: whether a transfer may be using its connection.
-    func noteUnwanted(_ descriptor: Int32, mayBeInUse: Bool) {
+    func noteUnwanted(_ descriptor: Int32, mayBeInUse: @autoclosure () -> Bool) {
+        if Int(descriptor) < entries.count, entries[Int(descriptor)].isResting { return }
         drop(descriptor)
-        guard !mayBeInUse, Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
+        guard !mayBeInUse(), Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
         else { return }
         if losses.count > 64 { losses = [:] }
         losses[entries[Int(descriptor)].port] = runLoop.turnTime
