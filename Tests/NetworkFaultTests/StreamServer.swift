@@ -83,6 +83,8 @@ final class StreamServer: Sendable {
         /// Requests that arrived while a script was waiting.
         private var waiting: [Request] = []
         private var endedStreams: Set<UInt32> = []
+        /// The streams, and 0 for the connection, whose windows were enlarged.
+        private var roomyStreams: Set<UInt32> = []
 
         init(channel: ServerChannel) { self.channel = channel }
 
@@ -143,10 +145,13 @@ final class StreamServer: Sendable {
                 return send(
                     Frame(kind: Frame.Kind.goAway, flags: 0, stream: 0, payload: Frame.bytes(last) + Frame.bytes(code)))
             case .awaitBody:
-                let room = Frame.bytes(1 << 30)
-                guard send(Frame(kind: Frame.Kind.windowUpdate, flags: 0, stream: 0, payload: room)),
-                    send(Frame(kind: Frame.Kind.windowUpdate, flags: 0, stream: request.stream, payload: room))
-                else { return false }
+                for stream in [0, request.stream] where !roomyStreams.contains(stream) {
+                    roomyStreams.insert(stream)
+                    let room = Frame.bytes(1 << 30)
+                    guard send(Frame(kind: Frame.Kind.windowUpdate, flags: 0, stream: stream, payload: room)) else {
+                        return false
+                    }
+                }
                 while !endedStreams.contains(request.stream) { guard take(server) else { return false } }
                 return true
             case .process:

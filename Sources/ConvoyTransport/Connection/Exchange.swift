@@ -33,6 +33,8 @@ struct Exchange: ~Copyable {
     var times = TransferTimes()
     /// How often a stored body could not be read, so that the request began anew.
     var lostReplays = 0
+    /// Whether the request needs a connection of its own.
+    var isAlone = false
 
     /// The thread's count of descriptor shortages when the request was passed to libcurl.
     var earlierShortages = 0
@@ -118,6 +120,8 @@ struct Exchange: ~Copyable {
         /// The head of the proxy's answer to CONNECT.
         var tunnelAnswer = TunnelAnswer()
         var dropsExpectation = false
+        /// Whether the request must be sent over another connection.
+        var isMisdirected = false
         /// The number of bytes of the body that were taken from libcurl, before decoding.
         var received: Int64 = 0
         /// Whether the body may be cut off although libcurl reports it as complete.

@@ -53,6 +53,11 @@ extension URLConnection: EasyHandleOwner {
                 handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
             }
         }
+        // The server has not processed it (RFC 9110, section 15.5.20).
+        if response.statusCode == 421, !exchange.isAlone, exchange.request.bodyStream == nil || exchange.sentBytes == 0 {
+            exchange.response.isMisdirected = true
+            return false
+        }
         if response.statusCode == 206, exchange.header?.asksForRange != true {
             exchange.response.failure = failure(
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
@@ -233,7 +238,7 @@ extension URLConnection: EasyHandleOwner {
             exchange.response.dropsExpectation = exchange.isExpectationRefused && isHeadHeld
             return false
         }
-        guard RequestRules.isIdempotent(exchange.request.method) else {
+        guard RequestRules.isIdempotent(exchange.request.method) || handle.isRefused && !exchange.head.hasBegun else {
             var error = failure(
                 .networkConnectionLost,
                 "The connection was lost before the response, and a request that is not idempotent is not sent again.")
@@ -257,6 +262,14 @@ extension URLConnection: EasyHandleOwner {
         request.setValue(nil, forHTTPHeaderField: "Expect")
         finishTransaction()
         load(Exchange(.foundation(request), after: exchange.flow))
+    }
+
+    /// Sends the request again over a connection of its own.
+    private func loadOverAnotherConnection() {
+        finishTransaction()
+        var again = Exchange(again: exchange)
+        again.isAlone = true
+        load(again)
     }
 
     // MARK: The end
@@ -285,6 +298,7 @@ extension URLConnection: EasyHandleOwner {
         if let failure = exchange.response.failure { return fail(failure) }
         if exchange.response.rest?.value.isExhausted == true { return endWithoutRest() }
         if exchange.response.dropsExpectation { return loadWithoutExpectation() }
+        if exchange.response.isMisdirected { return loadOverAnotherConnection() }
         // A stream may be reset, or a connection closed, after a complete response.
         guard code == CURLE_OK || exchange.isResponseComplete else { return finish(failingWith: code, handle) }
         guard exchange.head.isWhole else {
@@ -333,7 +347,9 @@ extension URLConnection: EasyHandleOwner {
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
         if lacksDescriptor(handle) { return waitForDescriptor() }
-        fail(error(for: code, handle))
+        let error = error(for: code, handle)
+        guard handle.isRefused, !exchange.head.hasBegun else { return fail(error) }
+        fail(URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 }))
     }
 
     /// The error for a result of libcurl.

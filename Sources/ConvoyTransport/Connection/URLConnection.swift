@@ -249,7 +249,11 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         if configuration.collectsMetrics { reportRequest() }
         startTimer()
         let port = exchange.route?.proxy?.port ?? address.target.port
-        guard multi.start(handle, to: port, mayRepeat: RequestRules.isIdempotent(request.method)) == CURLM_OK else {
+        guard
+            multi.start(
+                handle, to: port, isAlone: exchange.isAlone, mayRepeat: RequestRules.isIdempotent(request.method))
+                == CURLM_OK
+        else {
             throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")
         }
     }

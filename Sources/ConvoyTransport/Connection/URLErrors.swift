@@ -9,8 +9,9 @@ extension URLError {
     /// Its code is a `CURLcode`.
     public static let libcurlErrorDomain = "libcurl"
 
-    /// A key in the `userInfo` of a `URLError` from this library. Its value is `true` if no byte of the request was
-    /// sent, so that the request can be sent again whatever its method. A missing key says nothing.
+    /// A key in the `userInfo` of a `URLError` from this library. Its value is `true` if the server has not
+    /// processed the request, so that it can be sent again whatever its method: no byte of it was sent, or HTTP/2 shows it
+    /// (RFC 9113, section 8.7). A missing key says nothing.
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
     /// A key in the `userInfo` of the error of a response that may be complete: `true` if only another request, over

@@ -82,6 +82,8 @@ final class EasyHandle {
     @exclusivity(unchecked) var use = TurnShares.Use()
     /// Whether the transfer is paused because it has used its share of a turn.
     @exclusivity(unchecked) var isResting = false
+    /// Whether the server has not processed the current request, which can be sent again; see ``RefusedStreams``.
+    @exclusivity(unchecked) var isRefused = false
     /// Whether libcurl waits for bytes of the request's body.
     @exclusivity(unchecked) var isSendingPaused = false
     private let errorText: UnsafeMutablePointer<CChar>
@@ -229,6 +231,7 @@ final class EasyHandle {
         socket = -1
         if applied.isSecure { noteTLS() }
         if let clock { noteReady(clock) }
+        defer { isRefused = false }
         return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
     }
 
@@ -324,6 +327,7 @@ final class EasyHandle {
         tlsOfConnection = nil
         socket = -1
         isSendingPaused = false
+        isRefused = false
         addresses = TriedAddresses()
         self.trace = trace
         self.clock = clock

@@ -221,11 +221,12 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - port: The port of the server or the proxy that it is sent to.
+    ///   - isAlone: Whether no existing connection may be used.
     ///   - mayRepeat: Whether the request can be sent again if its connection is dead.
-    func start(_ handle: EasyHandle, to port: Int, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
+    func start(_ handle: EasyHandle, to port: Int, isAlone: Bool, mayRepeat: @autoclosure () -> Bool) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
-        let isFresh = Self.trustsConnections && sockets.hasLostConnection(to: port) && !mayRepeat()
+        let isFresh = isAlone || Self.trustsConnections && sockets.hasLostConnection(to: port) && !mayRepeat()
         if isFresh != handle.isFresh {
             handle.isFresh = isFresh
             convoy_easy_set_long(handle.easy, CURLOPT_FRESH_CONNECT, isFresh || handle.forbidsReuse ? 1 : 0)
@@ -288,6 +289,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
         handle.tlsOfConnection = nil
         endedCount += 1
+    }
+
+    /// Notes that the server has not processed the request of a running transfer.
+    func noteRefusal(of easy: UnsafeMutableRawPointer) {
+        running.first { $0.easy == easy }?.isRefused = true
     }
 
     private func endRest(of handle: EasyHandle) {

@@ -133,8 +133,10 @@ package final class NetworkThread: Sendable {
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {
+                RefusedStreams.enter(engine.multi)
                 engine.runLoop.run()
                 engine.multi.close()
+                RefusedStreams.enter(nil)
             }
         } catch {
             engine.multi.close()

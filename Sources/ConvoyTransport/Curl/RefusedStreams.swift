@@ -1,0 +1,76 @@
+import CCurl
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// Learns from nghttp2 which HTTP/2 requests a server has not processed (RFC 9113, sections 6.8 and 8.7): those whose stream
+/// was closed with REFUSED_STREAM, by the server or because it is above the last stream of a GOAWAY, and those whose stream
+/// was reset with HTTP_1_1_REQUIRED.
+///
+/// libcurl treats these like a lost connection and reports neither. Its errors do not tell them from requests that the
+/// server may have processed, which must not be sent again. Therefore the function below has the name of one of nghttp2's:
+/// the dynamic linker binds libcurl's call to it, and it calls nghttp2's with a callback that looks at the reason first.
+///
+/// Where libcurl's call is not bound to it, as in a library that was opened by `dlopen`, nothing is learned: requests that
+/// are not idempotent then fail, and are not sent again.
+package enum RefusedStreams {
+    /// nghttp2's `nghttp2_on_stream_close_callback`.
+    package typealias Callback = @convention(c) (OpaquePointer?, Int32, UInt32, UnsafeMutableRawPointer?) -> Int32
+    fileprivate typealias Setter = @convention(c) (OpaquePointer?, Callback?) -> Void
+    private typealias UserData = @convention(c) (OpaquePointer?, Int32) -> UnsafeMutableRawPointer?
+
+    private static let refused: UInt32 = 0x7
+    private static let requiresHTTP1: UInt32 = 0xd
+
+    /// libcurl's own callback, as the bits of its address; 0 until libcurl has set it.
+    private static let original = Atomic<UInt>(0)
+
+    /// nghttp2's own function: the next of its name after this program's (`RTLD_NEXT`).
+    fileprivate static let setter: Setter? = dlsym(UnsafeMutableRawPointer(bitPattern: -1), setterName)
+        .map { unsafeBitCast($0, to: Setter.self) }
+    private static let setterName = "nghttp2_session_callbacks_set_on_stream_close_callback"
+    private static let userData: UserData? = dlsym(nil, "nghttp2_session_get_stream_user_data")
+        .map { unsafeBitCast($0, to: UserData.self) }
+
+    /// Whether refused streams are noticed in this process. Known when the first HTTP/2 connection is made.
+    static var areNoticed: Bool { original.load(ordering: .relaxed) != 0 }
+
+    /// The multi handle of the calling network thread.
+    private static let current: pthread_key_t? = {
+        var key = pthread_key_t()
+        return pthread_key_create(&key, nil) == 0 ? key : nil
+    }()
+
+    /// Makes a multi handle that of the calling thread, which must outlive its use of libcurl; nil for none.
+    static func enter(_ multi: MultiHandle?) {
+        guard let current else { return }
+        pthread_setspecific(current, multi.map { UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque()) })
+    }
+
+    /// The callback to set instead of libcurl's. Other users of nghttp2, which are not called by a network thread, keep
+    /// theirs.
+    fileprivate static func replacement(for callback: Callback?) -> Callback? {
+        guard let callback, userData != nil, let current, pthread_getspecific(current) != nil else { return callback }
+        let bits = unsafeBitCast(callback, to: UInt.self)
+        let (isFirst, earlier) = original.compareExchange(expected: 0, desired: bits, ordering: .acquiringAndReleasing)
+        return isFirst || earlier == bits ? observe : callback
+    }
+
+    private static let observe: Callback = { session, stream, code, context in
+        if code == refused || code == requiresHTTP1, let easy = userData?(session, stream) { note(easy) }
+        let original = unsafeBitCast(RefusedStreams.original.load(ordering: .relaxed), to: Callback?.self)
+        return original?(session, stream, code, context) ?? 0
+    }
+
+    /// Notes that the server has not processed the request of one of libcurl's handles, which may be another library's.
+    private static func note(_ easy: UnsafeMutableRawPointer) {
+        guard let current, let multi = pthread_getspecific(current) else { return }
+        Unmanaged<MultiHandle>.fromOpaque(multi)._withUnsafeGuaranteedRef { $0.noteRefusal(of: easy) }
+    }
+}
+
+/// Takes the place of nghttp2's function; see ``RefusedStreams``.
+@_cdecl("nghttp2_session_callbacks_set_on_stream_close_callback")
+package func setStreamCloseCallback(_ callbacks: OpaquePointer?, _ callback: RefusedStreams.Callback?) {
+    RefusedStreams.setter?(callbacks, RefusedStreams.replacement(for: callback))
+}
