@@ -54,7 +54,7 @@ extension URLConnection: EasyHandleOwner {
             }
         }
         // The server has not processed it (RFC 9110, section 15.5.20).
-        if response.statusCode == 421, !exchange.isAlone, exchange.request.bodyStream == nil || exchange.sentBytes == 0 {
+        if response.statusCode == 421, mayLoadOverAnotherConnection {
             exchange.response.isMisdirected = true
             return false
         }
@@ -264,6 +264,11 @@ extension URLConnection: EasyHandleOwner {
         load(Exchange(.foundation(request), after: exchange.flow))
     }
 
+    /// Whether the request was not sent over a connection of its own yet, and its body can be sent again.
+    private var mayLoadOverAnotherConnection: Bool {
+        !exchange.isAlone && (exchange.request.bodyStream == nil || exchange.sentBytes == 0)
+    }
+
     /// Sends the request again over a connection of its own.
     private func loadOverAnotherConnection() {
         finishTransaction()
@@ -349,6 +354,8 @@ extension URLConnection: EasyHandleOwner {
         if lacksDescriptor(handle) { return waitForDescriptor() }
         let error = error(for: code, handle)
         guard handle.isRefused, !exchange.head.hasBegun else { return fail(error) }
+        // Others may have taken the place of this request on each connection that libcurl has tried.
+        if mayLoadOverAnotherConnection { return loadOverAnotherConnection() }
         fail(URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 }))
     }
 

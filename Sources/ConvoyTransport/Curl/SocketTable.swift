@@ -142,7 +142,8 @@ final class SocketTable {
     func noteUnwanted(_ descriptor: Int32, mayBeInUse: @autoclosure () -> Bool) {
         if Int(descriptor) < entries.count, entries[Int(descriptor)].isResting { return }
         drop(descriptor)
-        guard !mayBeInUse(), Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
+        guard !mayBeInUse(), Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest,
+            entries[Int(descriptor)].isOwn
         else { return }
         if losses.count > 64 { losses = [:] }
         losses[entries[Int(descriptor)].port] = runLoop.turnTime

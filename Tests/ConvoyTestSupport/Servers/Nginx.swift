@@ -55,9 +55,11 @@ public final class Nginx: Sendable {
 
     /// Starts nginx and returns when it answers. Takes some tens of milliseconds.
     ///
-    /// - Parameter forwardedPort: The port on 127.0.0.1 of the server behind `/forward/`; without it there is none.
+    /// - Parameters:
+    ///   - forwardedPort: The port on 127.0.0.1 of the server behind `/forward/`; without it there is none.
+    ///   - connectionRequests: The number of requests after which nginx closes a connection.
     /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
-    public init(forwardingTo forwardedPort: UInt16? = nil) throws {
+    public init(forwardingTo forwardedPort: UInt16? = nil, connectionRequests: Int = 100_000_000) throws {
         guard let path = Spawn.find("nginx") else { throw ProcessError.notInstalled(Self.installHint) }
         self.path = path
         directory = try TemporaryDirectory(prefix: "convoy-nginx")
@@ -74,7 +76,7 @@ public final class Nginx: Sendable {
             let token = UUID().uuidString
             let configuration = NginxConfiguration(
                 directory: directory.url, port: ports.0, securePort: ports.1, certificates: certificates, hasDAV: hasDAV,
-                forwardedPort: forwardedPort, token: token)
+                forwardedPort: forwardedPort, connectionRequests: connectionRequests, token: token)
             try directory.write(Data(configuration.text.utf8), to: "nginx.conf")
             let error = directory.file("error.log")
             try? FileManager.default.removeItem(at: error)

@@ -9,6 +9,8 @@ struct NginxConfiguration {
     var hasDAV: Bool
     /// The port of the server behind `/forward/`.
     var forwardedPort: UInt16?
+    /// The number of requests after which nginx closes a connection.
+    var connectionRequests: Int
     /// Distinguishes our server from another one that took the port first.
     var token: String
 
@@ -43,7 +45,7 @@ struct NginxConfiguration {
                 sendfile on;
                 tcp_nodelay on;
                 keepalive_timeout 60s;
-                keepalive_requests 100000000;
+                keepalive_requests \(connectionRequests);
                 client_max_body_size 0;
                 limit_conn_zone $arg_key zone=few:1m;
                 \(temporary)
