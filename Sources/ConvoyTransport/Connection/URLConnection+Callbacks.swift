@@ -71,6 +71,7 @@ extension URLConnection: EasyHandleOwner {
         if exchange.head.isEndedByConnection, exchange.request.method != "HEAD" {
             exchange.response.closure = handle?.handshakeOfConnection
         }
+        if exchange.head.foldsClose { handle?.closeConnectionAtEnd() }
         if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
         if exchange.head.setsCookies, !takesCookies(of: response) { return true }
         return evaluate(response)

@@ -170,8 +170,10 @@ extension URLConnection {
         return result
     }
 
-    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) {
-        exchange.response.tunnelAnswer.take(line)
+    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) -> Bool {
+        guard let reason = exchange.response.tunnelAnswer.take(line) else { return true }
+        exchange.response.failure = failure(.badServerResponse, reason)
+        return false
     }
 
     /// The error of a proxy that refuses a tunnel.

@@ -44,7 +44,7 @@ final class EasyHandle {
         let owner: any EasyHandleOwner
     }
 
-    /// Whether it cannot be reused: libcurl refused one of its options, sent one of its requests twice (7.88 counts
+    /// Whether it cannot be reused: libcurl refused one of its options or keeps one, sent one of its requests twice (7.88 counts
     /// that over the life of a handle, and fails transfers after five), or it still keeps bytes that were refused.
     ///
     /// For `hasHeard` see ``FoldedLineGuard``.
@@ -131,6 +131,12 @@ final class EasyHandle {
             wasRefused = true
             return false
         }
+    }
+
+    /// Closes the connection after the current transfer. The handle is not reused, as it keeps the option.
+    func closeConnectionAtEnd() {
+        convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, 1)
+        wasRefused = true
     }
 
     // MARK: The timer
@@ -240,8 +246,7 @@ final class EasyHandle {
         hasHeard = true
         // Before the request is sent, lines belong to a proxy's answer to CONNECT.
         if sendCount == 0, applied.mayTunnel {
-            owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line))
-            return true
+            return owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line)) ?? false
         }
         if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
         // libcurl calls back inside its own functions, where no handle is given back: the owner stays.

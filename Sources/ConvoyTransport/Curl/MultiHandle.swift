@@ -7,8 +7,8 @@ import Foundation
 protocol EasyHandleOwner: AnyObject {
     /// A line of the response's head, or a trailer, with its line end. False aborts the transfer.
     func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool
-    /// A line of the head of a proxy's answer to CONNECT, with its line end.
-    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer)
+    /// A line of the head of a proxy's answer to CONNECT, with its line end. False aborts the transfer.
+    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) -> Bool
     /// Bytes of the body, with chunked framing removed but the content encoding in place.
     func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception
     /// Fills a buffer with bytes of the request's body.

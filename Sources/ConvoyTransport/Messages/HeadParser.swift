@@ -4,7 +4,7 @@ import Foundation
 /// Collects the lines of a response's head from libcurl, and checks what libcurl does not check.
 ///
 /// A value without I/O. It holds one head at a time: that of an interim response (1xx) is replaced by the next. After a
-/// complete final head, all lines that follow are trailers, whatever they look like.
+/// complete final head, all lines that follow are trailers.
 struct HeadParser {
     enum Step: Equatable {
         /// More lines of the head follow.
@@ -13,7 +13,7 @@ struct HeadParser {
         case interim
         /// The head is complete.
         case whole
-        /// A line after the head: a trailer, which is ignored.
+        /// A line after the head: a valid trailer, which is ignored.
         case trailer
         /// The head is invalid, with a reason for the user.
         case refused(String)
@@ -26,7 +26,10 @@ struct HeadParser {
     /// For all trailers together, in bytes.
     static let trailerLimit = 64 << 10
 
-    private(set) var bytes: [UInt8] = []
+    private var lines = FieldLines()
+    private var trailers = FieldLines()
+    /// The lines of the head, one for each field.
+    var bytes: [UInt8] { lines.bytes }
     private(set) var statusCode = 0
     /// The announced length of the body; nil if the body is sent in chunks (RFC 9112, section 6.3).
     var contentLength: Int64? { isChunked ? nil : announcedLength }
@@ -41,8 +44,8 @@ struct HeadParser {
     /// Whether only the end of the stream tells where the body ends (RFC 9113, section 8.1.1).
     var isEndedByStream: Bool { announcedLength == nil && statusCode != 204 && statusCode != 304 && isHTTP2 }
     var isHTTP2: Bool { bytes.starts(with: "HTTP/2".utf8) }
-    /// The values of the `Content-Encoding` fields, one for each line.
-    private(set) var contentEncodings: [String] = []
+    /// The values of the `Content-Encoding` fields, one for each field.
+    var contentEncodings: [String] { isEncoded ? lines.values(of: "content-encoding") : [] }
     /// Whether there is a `Set-Cookie`.
     private(set) var setsCookies = false
     /// Whether a final head is complete.
@@ -51,109 +54,144 @@ struct HeadParser {
     private(set) var hasBegun = false
     private var announcedLength: Int64?
     private var isChunked = false
+    private var isEncoded = false
+    /// Whether a folded field asks to close the connection, which libcurl may not see.
+    private(set) var foldsClose = false
     private var isInterim = false
     /// Whether a head must begin with the next line.
     private var awaitsStatusLine = true
-    private var isAfterStatusLine = false
-    private var earlierBytes = 0
+    /// The size of all lines of heads as received, and of all trailers. An unfolded field can be shorter than its lines.
+    private var (headBytes, trailerBytes) = (0, 0)
     private var interimCount = 0
-    private var trailerBytes = 0
 
     private mutating func forgetHead() {
         // The old array belongs to its response.
-        bytes = []
+        lines = FieldLines()
         statusCode = 0
-        announcedLength = nil
-        contentEncodings = []
-        isChunked = false
-        setsCookies = false
+        forgetFraming()
+        foldsClose = false
         isWhole = false
+    }
+
+    private mutating func forgetFraming() {
+        announcedLength = nil
+        isChunked = false
+        isEncoded = false
+        setsCookies = false
     }
 
     mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
         guard !isWhole else { return takeTrailer(line) }
-        if bytes.isEmpty || isInterim, line.begins(with: "HTTP/") {
+        if awaitsStatusLine {
+            // libcurl 7.88 takes a line like "HtTP/1.1 200" for a status line.
+            guard line.begins(with: "HTTP/") else { return .refused("The response does not begin with a status line.") }
             if isInterim {
                 interimCount += 1
                 guard interimCount <= Self.interimLimit else {
                     return .refused("More than \(Self.interimLimit) interim responses came before the final one.")
                 }
-                earlierBytes += bytes.count
             }
             hasBegun = true
-            awaitsStatusLine = false
             forgetHead()
-            bytes.reserveCapacity(512)
             guard let code = Self.statusCode(of: line) else { return .refused("The status line is malformed.") }
             guard code != 101 else { return .refused("The server switched to a protocol that was not requested.") }
             statusCode = code
             isInterim = code < 200
         }
-        // libcurl 7.88 takes a line like "HtTP/1.1 200" for a status line.
-        guard !awaitsStatusLine else { return .refused("The response does not begin with a status line.") }
-        guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
+        headBytes += line.count
+        guard headBytes <= Self.sizeLimit else {
             return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
         }
-        // RFC 9112, section 2.2. It would continue the status line.
-        if isAfterStatusLine, line.first == UInt8(ascii: " ") || line.first == UInt8(ascii: "\t") {
-            return .refused("The response's header begins with a folded line.")
+        if awaitsStatusLine {
+            awaitsStatusLine = false
+            lines.append(startOrEnd: line)
+            return .more
         }
-        // With libcurl 8.23 this is all of an empty line that had come when the connection ended.
-        if line.count == 1, line[0] == UInt8(ascii: "\r") { return .more }
-        // A line of a blank continues the last field.
-        let isEmpty = line.count <= 2 && line.allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
-        // For libcurl it would end the header, and the rest would be of the next response.
-        if line.first == UInt8(ascii: "\r"), !isEmpty {
-            return .refused("A line of the response's header begins with a bare CR.")
+        if Self.isEmpty(line) {
+            // With libcurl 8.23 this is all of an empty line that had come when the connection ended.
+            if line.count == 1, line[0] == UInt8(ascii: "\r") { return .more }
+            lines.append(startOrEnd: line)
+            return isInterim ? endInterim() : end()
         }
-        isAfterStatusLine = !isAfterStatusLine && bytes.isEmpty
-        bytes.append(contentsOf: line)
-        if isEmpty {
-            if isInterim {
-                awaitsStatusLine = true
-                return .interim
+        switch lines.append(line) {
+        case .refused(let reason): return .refused("The response's header \(reason).")
+        case .continuation: return .more
+        case .field(let nameLength):
+            guard !isInterim, Self.mayNote(nameLength) else { return .more }
+            var value = line[(nameLength + 1)...]
+            // A bare CR, which is not part of the line end, makes a length or a coding invalid (RFC 9112, section 2.2).
+            for end in "\n\r".utf8 where value.last == end { value = value.dropLast() }
+            return note(
+                UnsafeRawBufferPointer(rebasing: line[..<nameLength]),
+                UnsafeRawBufferPointer(rebasing: ASCII.trimmed(value, blank: HTTPSyntax.isOptionalWhitespace)))
+        }
+    }
+
+    /// Whether a line is empty. A line of a blank continues the last field.
+    private static func isEmpty(_ line: UnsafeRawBufferPointer) -> Bool {
+        line.count <= 2 && line.allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
+    }
+
+    private mutating func endInterim() -> Step {
+        awaitsStatusLine = true
+        return .interim
+    }
+
+    private mutating func end() -> Step {
+        isWhole = true
+        guard lines.isFolded else { return .whole }
+        // libcurl reads only the first line of a folded field (up to 8.14). So the framing must be valid without the
+        // continuations, as was checked line by line, and with them.
+        forgetFraming()
+        let bytes = lines.bytes
+        var step = Step.more
+        bytes.withUnsafeBytes { bytes in
+            FieldLines.forEachField(in: bytes) { name, value in
+                guard step == .more else { return }
+                step = note(name, value)
+                if name.isEqualIgnoringCase(to: "connection") || name.isEqualIgnoringCase(to: "proxy-connection") {
+                    foldsClose = foldsClose || Self.containsClose(value)
+                }
             }
-            isWhole = true
-            return .whole
         }
-        return isInterim ? .more : noteFraming(in: line)
+        return step == .more ? .whole : step
+    }
+
+    private static func containsClose(_ value: UnsafeRawBufferPointer) -> Bool {
+        value.split(separator: UInt8(ascii: ",")).contains { ASCII.equalIgnoringCase(ASCII.trimmed($0), "close".utf8) }
     }
 
     private mutating func takeTrailer(_ line: UnsafeRawBufferPointer) -> Step {
         trailerBytes += line.count
-        return trailerBytes <= Self.trailerLimit
-            ? .trailer : .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
+        guard trailerBytes <= Self.trailerLimit else {
+            return .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
+        }
+        guard !Self.isEmpty(line) else { return .trailer }
+        if case .refused(let reason) = trailers.append(line) { return .refused("The response's trailer section \(reason).") }
+        return .trailer
     }
 
-    /// Notes the fields that say where the body ends and how it is encoded, and whether there are cookies.
-    private mutating func noteFraming(in line: UnsafeRawBufferPointer) -> Step {
-        // Works on bytes for speed: this runs for each line of each response.
-        switch ASCII.lowercased(line[0]) {
-        case UInt8(ascii: "c"):
-            if line.beginsIgnoringCase(with: Self.lengthName) {
-                var value = line[Self.lengthName.utf8CodeUnitCount...]
-                // A CR that is not of the line's end makes the value none (RFC 9112, section 2.2).
-                for end in "\n\r".utf8 where value.last == end { value = value.dropLast() }
-                return noteLength(value)
-            }
-            if line.beginsIgnoringCase(with: Self.encodingName) {
-                contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.utf8CodeUnitCount...])))
-            }
-            return .more
-        case UInt8(ascii: "s"):
-            if !setsCookies { setsCookies = line.beginsIgnoringCase(with: Self.cookieName) }
-            return .more
-        case UInt8(ascii: "t"):
-            guard line.beginsIgnoringCase(with: Self.transferName) else { return .more }
-            return noteTransferCoding(ASCII.trimmed(Array(line)[Self.transferName.utf8CodeUnitCount...]))
-        default: return .more
+    /// Whether a name has the length of one that `note` handles. This skips most fields of each response.
+    private static func mayNote(_ length: Int) -> Bool {
+        switch length {
+        case 10, 14, 16, 17: true
+        default: false
         }
+    }
+
+    /// Notes the fields that determine where the body ends and how it is encoded, and whether there are cookies.
+    private mutating func note(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Step {
+        if name.isEqualIgnoringCase(to: "content-length") { return noteLength(value) }
+        if name.isEqualIgnoringCase(to: "transfer-encoding") { return noteTransferCoding(value) }
+        if name.isEqualIgnoringCase(to: "content-encoding") { isEncoded = true }
+        if name.isEqualIgnoringCase(to: "set-cookie") { setsCookies = true }
+        return .more
     }
 
     /// Notes a `Content-Length`. Two different lengths are a sign of request smuggling (RFC 9112, section 6.3), and an
     /// error.
-    private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
-        var rest = values
+    private mutating func noteLength(_ values: UnsafeRawBufferPointer) -> Step {
+        var rest = values[...]
         while true {
             let end = rest.firstIndex(of: UInt8(ascii: ",")) ?? rest.endIndex
             guard let length = Self.number(rest[..<end]) else {
@@ -170,19 +208,16 @@ struct HeadParser {
 
     /// Notes a `Transfer-Encoding`. Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4).
     /// libcurl would decode others without a limit, and without noticing that one ends early.
-    private mutating func noteTransferCoding(_ value: ArraySlice<UInt8>) -> Step {
+    private mutating func noteTransferCoding(_ value: UnsafeRawBufferPointer) -> Step {
         if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
-        guard ASCII.equalIgnoringCase(value, "chunked".utf8), !isChunked else {
+        guard !value.isEmpty else { return .refused("A Transfer-Encoding line has no value.") }
+        guard ASCII.equalIgnoringCase(value, "chunked".utf8) else {
             return .refused("The server uses an unsupported transfer coding: \(ASCII.text(value).prefix(100)).")
         }
+        guard !isChunked else { return .refused("The response has the transfer coding \"chunked\" twice.") }
         isChunked = true
         return .more
     }
-
-    private static var lengthName: StaticString { "content-length:" }
-    private static var encodingName: StaticString { "content-encoding:" }
-    private static var cookieName: StaticString { "set-cookie:" }
-    private static var transferName: StaticString { "transfer-encoding:" }
 
     private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
         let digits = ASCII.trimmed(text, blank: HTTPSyntax.isOptionalWhitespace)
@@ -226,30 +261,39 @@ extension UnsafeRawBufferPointer {
         return memcmp(baseAddress, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// The same, ignoring the case of letters.
-    func beginsIgnoringCase(with text: StaticString) -> Bool {
-        guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
+    /// Whether the bytes are a text, which is ASCII, ignoring the case of letters.
+    func isEqualIgnoringCase(to text: StaticString) -> Bool {
+        guard let baseAddress, count == text.utf8CodeUnitCount else { return false }
         return strncasecmp(
             baseAddress.assumingMemoryBound(to: CChar.self),
             UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self), text.utf8CodeUnitCount) == 0
     }
 }
 
-/// The relevant part of the head of a proxy's answer to CONNECT: its challenges.
+/// The relevant part of the head of a proxy's response to CONNECT: its challenges.
 struct TunnelAnswer {
-    /// The values of `Proxy-Authenticate`.
-    private(set) var challenges: [String] = []
+    private var lines = FieldLines()
     private var length = 0
 
+    /// The size of a head up to which its fields are read.
     private static let mostBytes = 16 << 10
 
-    mutating func take(_ line: UnsafeRawBufferPointer) {
-        // A negotiation has several answers; the last one counts.
-        if line.begins(with: "HTTP/") { self = TunnelAnswer() }
+    /// The values of `Proxy-Authenticate`.
+    var challenges: [String] { lines.values(of: "proxy-authenticate") }
+
+    /// Takes a line of the head. Returns why the response is malformed, or nil.
+    mutating func take(_ line: UnsafeRawBufferPointer) -> String? {
+        // A negotiation has several responses; the last one counts.
+        if line.begins(with: "HTTP/") {
+            self = TunnelAnswer()
+            length = line.count
+            lines.append(startOrEnd: line)
+            return nil
+        }
         length += line.count
-        guard length <= Self.mostBytes, let colon = line.firstIndex(of: UInt8(ascii: ":")),
-            ASCII.equalIgnoringCase(line[..<colon], "proxy-authenticate".utf8)
-        else { return }
-        challenges.append(ASCII.text(ASCII.trimmed(Array(line[(colon + 1)...])[...])))
+        guard length <= Self.mostBytes, line.first != UInt8(ascii: "\n"), !line.begins(with: "\r\n"),
+            case .refused(let reason) = lines.append(line)
+        else { return nil }
+        return "The proxy's response to CONNECT \(reason)."
     }
 }

@@ -159,39 +159,20 @@ public final class ResponseHead: Sendable {
     private func forEachLine(of name: String, _ body: (_ value: UnsafeRawBufferPointer) -> Void) {
         var name = name
         name.withUTF8 { name in
-            forEachLine { line in
-                guard line.count > name.count, line[name.count] == UInt8(ascii: ":"),
-                    ASCII.equalIgnoringCase(line[..<name.count], name)
-                else { return }
-                body(UnsafeRawBufferPointer(rebasing: ASCII.trimmed(line[(name.count + 1)...])))
+            bytes.withUnsafeBytes { bytes in
+                FieldLines.forEachLine(in: bytes) { line in
+                    guard line.count > name.count, line[name.count] == UInt8(ascii: ":"),
+                        ASCII.equalIgnoringCase(line[..<name.count], name)
+                    else { return }
+                    body(UnsafeRawBufferPointer(rebasing: ASCII.trimmed(line[(name.count + 1)...])))
+                }
             }
         }
     }
 
     /// Calls a block with each field, without the blanks around its value.
     func forEachField(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void) {
-        forEachLine { line in
-            guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return }
-            body(
-                UnsafeRawBufferPointer(rebasing: line[..<colon]),
-                UnsafeRawBufferPointer(rebasing: ASCII.trimmed(line[(colon + 1)...])))
-        }
-    }
-
-    /// Calls a block with each line behind the status line.
-    private func forEachLine(_ body: (_ line: UnsafeRawBufferPointer) -> Void) {
-        bytes.withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress else { return }
-            func endOfLine(_ position: Int) -> Int {
-                memchr(start + position, 0x0A, bytes.count - position).map { UnsafeRawPointer($0) - start } ?? bytes.count
-            }
-            var position = endOfLine(0) + 1
-            while position < bytes.count {
-                let end = endOfLine(position)
-                body(UnsafeRawBufferPointer(rebasing: bytes[position..<end]))
-                position = end + 1
-            }
-        }
+        bytes.withUnsafeBytes { FieldLines.forEachField(in: $0, body) }
     }
 }
 

@@ -82,6 +82,23 @@ final class HostileProxyTests: XCTestCase {
         }
     }
 
+    func testALineThatIsNotAFieldMakesTheProxysAnswerAnError() throws {
+        let url = try XCTUnwrap(bank)
+        for (name, fields) in [
+            ("a blank before the colon", "Via : x\r\n"), ("a blank in a name", "X A: 1\r\n"),
+            ("no name", "X: 1\r\n 2\r\n: 3\r\n"),
+            ("no colon", "X-A\r\n"), ("a fold at the beginning", " X: 1\r\n"),
+        ] {
+            for status in ["200 OK", "407 No"] {
+                let proxy = try ConnectProxy(.says("HTTP/1.1 \(status)\r\n\(fields)Content-Length: 0\r\n\r\n"))
+                defer { proxy.stop() }
+                let heard = try ask(URLRequest(url: url), through: proxy)
+                expectNothing(heard, name)
+                XCTAssertEqual(heard.error?.code, .badServerResponse, "\(name), \(status)")
+            }
+        }
+    }
+
     func testAProxysAnswerIsNeverTheOneToARange() throws {
         let evil = try TestServer()
         let url = try XCTUnwrap(bank)

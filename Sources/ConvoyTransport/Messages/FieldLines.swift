@@ -1,0 +1,149 @@
+import ConvoySupport
+import Foundation
+
+/// The start line and the field lines of a message, as they are received line by line (RFC 9112, section 5).
+///
+/// The only place that decides where a field begins and ends: for final and interim heads, trailers, and a proxy's response
+/// to CONNECT. Each obs-fold and each bare CR is replaced by a space, so ``bytes`` has exactly one line for each field, and
+/// every line behind the start line has a valid name and a colon.
+struct FieldLines {
+    /// How a line was taken.
+    enum Line: Equatable {
+        /// A field whose name has this many bytes.
+        case field(nameLength: Int)
+        /// The continuation of the last field.
+        case continuation
+        /// The line makes the message malformed. The text completes a sentence that begins with the name of the message.
+        case refused(String)
+    }
+
+    /// All lines with their line ends.
+    private(set) var bytes: [UInt8] = []
+    /// Whether any field was folded.
+    private(set) var isFolded = false
+    private var hasField = false
+
+    /// Appends the status line, or the empty line behind the fields.
+    mutating func append(startOrEnd line: UnsafeRawBufferPointer) {
+        if bytes.isEmpty { bytes.reserveCapacity(512) }
+        appendWithoutBareCR(line)
+    }
+
+    /// Appends a line of a field, which may lack its end if the connection ends there.
+    mutating func append(_ line: UnsafeRawBufferPointer) -> Line {
+        guard let first = line.first else { return .continuation }
+        // libcurl rejects it for HTTP/1.1 from 7.83 on, and nghttp2 for HTTP/2.
+        if line.contains(0, within: line.count) {
+            return .refused("contains a NUL byte")
+        }
+        if HTTPSyntax.isOptionalWhitespace(first) { return unfold(line) }
+        // For libcurl it would end the header, and the rest would be of the next response.
+        if first == UInt8(ascii: "\r") { return .refused("contains a line that begins with a bare CR") }
+        let nameLength = Self.tokenLength(line)
+        // RFC 9112, section 5.1: recipients disagree about a name with a blank behind it, and so about the framing.
+        guard nameLength > 0, nameLength < line.count, line[nameLength] == UInt8(ascii: ":") else { return refused(line) }
+        hasField = true
+        appendWithoutBareCR(line)
+        return .field(nameLength: nameLength)
+    }
+
+    /// The values of all fields with a name, which is ASCII.
+    func values(of wanted: StaticString) -> [String] {
+        var values: [String] = []
+        bytes.withUnsafeBytes { bytes in
+            Self.forEachField(in: bytes) { name, value in
+                if name.isEqualIgnoringCase(to: wanted) { values.append(ASCII.text(value)) }
+            }
+        }
+        return values
+    }
+
+    /// Calls a block with each field behind the start line of a head that was collected by `FieldLines`.
+    static func forEachField(
+        in head: UnsafeRawBufferPointer, _ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void
+    ) {
+        forEachLine(in: head) { line in
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return }
+            body(
+                UnsafeRawBufferPointer(rebasing: line[..<colon]),
+                UnsafeRawBufferPointer(rebasing: ASCII.trimmed(line[(colon + 1)...])))
+        }
+    }
+
+    /// Calls a block with each line behind the start line.
+    static func forEachLine(in head: UnsafeRawBufferPointer, _ body: (_ line: UnsafeRawBufferPointer) -> Void) {
+        guard let start = head.baseAddress else { return }
+        func endOfLine(_ position: Int) -> Int {
+            memchr(start + position, 0x0A, head.count - position).map { UnsafeRawPointer($0) - start } ?? head.count
+        }
+        var position = endOfLine(0) + 1
+        while position < head.count {
+            let end = endOfLine(position)
+            body(UnsafeRawBufferPointer(rebasing: head[position..<end]))
+            position = end + 1
+        }
+    }
+
+    // MARK: Lines
+
+    /// Replaces the line end before a continuation, and the blanks around it, by a space (RFC 9112, section 5.2).
+    private mutating func unfold(_ line: UnsafeRawBufferPointer) -> Line {
+        // RFC 9112, section 2.2. It would continue the status line.
+        guard hasField else { return .refused("begins with a folded line") }
+        isFolded = true
+        while let last = bytes.last, ASCII.isWhitespace(last) { bytes.removeLast() }
+        bytes.append(UInt8(ascii: " "))
+        let content = line.drop { HTTPSyntax.isOptionalWhitespace($0) }
+        appendWithoutBareCR(UnsafeRawBufferPointer(rebasing: content))
+        return .continuation
+    }
+
+    /// Appends a line, with each CR that does not belong to the line end replaced by a space (RFC 9112, section 2.2).
+    private mutating func appendWithoutBareCR(_ line: UnsafeRawBufferPointer) {
+        let start = bytes.count
+        bytes.append(contentsOf: line)
+        let content = line.last == UInt8(ascii: "\n") ? line.count - 2 : line.count
+        guard line.contains(UInt8(ascii: "\r"), within: content) else { return }
+        for index in start..<(start + content) where bytes[index] == UInt8(ascii: "\r") { bytes[index] = UInt8(ascii: " ") }
+    }
+
+    private func refused(_ line: UnsafeRawBufferPointer) -> Line {
+        // The line may be a secret if it does not begin with a name.
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
+            return .refused("contains a line without a colon")
+        }
+        let name = String(reflecting: ASCII.text(UnsafeRawBufferPointer(rebasing: line[..<min(colon, 100)])))
+        return .refused("contains an invalid field name: \(name)")
+    }
+
+    // MARK: Names
+
+    /// The length of the token with which a line begins.
+    private static func tokenLength(_ line: UnsafeRawBufferPointer) -> Int {
+        // Runs for each byte of each name, so without the comparisons of `isTokenByte`.
+        let (low, high) = tokenBytes
+        var length = 0
+        while length < line.count {
+            let byte = line[length]
+            guard byte < 0x80, (byte < 0x40 ? low : high) & (1 &<< UInt64(byte & 0x3F)) != 0 else { break }
+            length += 1
+        }
+        return length
+    }
+
+    /// A bit for each ASCII character that a token may contain.
+    private static let tokenBytes: (UInt64, UInt64) = {
+        func bits(_ bytes: Range<UInt8>) -> UInt64 {
+            bytes.filter(HTTPSyntax.isTokenByte).reduce(0) { $0 | 1 &<< UInt64($1 & 0x3F) }
+        }
+        return (bits(0..<0x40), bits(0x40..<0x80))
+    }()
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether a byte is among the first `length` bytes.
+    fileprivate func contains(_ byte: UInt8, within length: Int) -> Bool {
+        guard let baseAddress, length > 0 else { return false }
+        return memchr(baseAddress, Int32(byte), length) != nil
+    }
+}
