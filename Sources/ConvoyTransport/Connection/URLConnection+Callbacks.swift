@@ -385,7 +385,7 @@ extension URLConnection: EasyHandleOwner {
             return URLError(.networkConnectionLost, describedBy: error.userInfo)
         }
         // If libcurl has no specific error, and the response has begun, the response is at fault.
-        return error.code == .unknown && exchange.head.hasBegun
+        return error.code == .unknown && (exchange.head.hasBegun || exchange.response.tunnelAnswer.hasBegun)
             ? URLError(.badServerResponse, describedBy: error.userInfo) : error
     }
 

@@ -107,7 +107,7 @@ struct HeadParser {
             lines.append(startOrEnd: line)
             return .more
         }
-        if Self.isEmpty(line) {
+        if line.isLineEnd {
             // With libcurl 8.23 this is all of an empty line that had come when the connection ended.
             if line.count == 1, line[0] == UInt8(ascii: "\r") { return .more }
             lines.append(startOrEnd: line)
@@ -125,11 +125,6 @@ struct HeadParser {
                 UnsafeRawBufferPointer(rebasing: line[..<nameLength]),
                 UnsafeRawBufferPointer(rebasing: ASCII.trimmed(value, blank: HTTPSyntax.isOptionalWhitespace)))
         }
-    }
-
-    /// Whether a line is empty. A line of a blank continues the last field.
-    private static func isEmpty(_ line: UnsafeRawBufferPointer) -> Bool {
-        line.count <= 2 && line.allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
     }
 
     private mutating func endInterim() -> Step {
@@ -166,7 +161,7 @@ struct HeadParser {
         guard trailerBytes <= Self.trailerLimit else {
             return .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
         }
-        guard !Self.isEmpty(line) else { return .trailer }
+        guard !line.isLineEnd else { return .trailer }
         if case .refused(let reason) = trailers.append(line) { return .refused("The response's trailer section \(reason).") }
         return .trailer
     }
@@ -255,6 +250,11 @@ struct HeadParser {
 }
 
 extension UnsafeRawBufferPointer {
+    /// Whether a line is empty but for its end, or half of that. A line of a blank continues the last field.
+    fileprivate var isLineEnd: Bool {
+        count <= 2 && allSatisfy { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
+    }
+
     /// Whether the bytes begin with a text, which is ASCII.
     func begins(with text: StaticString) -> Bool {
         guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
@@ -273,27 +273,32 @@ extension UnsafeRawBufferPointer {
 /// The relevant part of the head of a proxy's response to CONNECT: its challenges.
 struct TunnelAnswer {
     private var lines = FieldLines()
+    private var awaitsStatusLine = true
     private var length = 0
 
     /// The size of a head up to which its fields are read.
     private static let mostBytes = 16 << 10
 
+    /// Whether any line of a head has arrived.
+    var hasBegun: Bool { length > 0 }
     /// The values of `Proxy-Authenticate`.
     var challenges: [String] { lines.values(of: "proxy-authenticate") }
 
     /// Takes a line of the head. Returns why the response is malformed, or nil.
     mutating func take(_ line: UnsafeRawBufferPointer) -> String? {
-        // A negotiation has several responses; the last one counts.
-        if line.begins(with: "HTTP/") {
+        if awaitsStatusLine, line.begins(with: "HTTP/") {
+            // A negotiation has several responses; the last one counts.
             self = TunnelAnswer()
+            awaitsStatusLine = false
             length = line.count
             lines.append(startOrEnd: line)
             return nil
         }
         length += line.count
-        guard length <= Self.mostBytes, line.first != UInt8(ascii: "\n"), !line.begins(with: "\r\n"),
-            case .refused(let reason) = lines.append(line)
-        else { return nil }
+        if line.isLineEnd { awaitsStatusLine = true }
+        guard !line.isLineEnd, length <= Self.mostBytes, case .refused(let reason) = lines.append(line) else {
+            return nil
+        }
         return "The proxy's response to CONNECT \(reason)."
     }
 }

