@@ -120,8 +120,9 @@ struct FieldLines {
 
     /// The length of the token with which a line begins.
     private static func tokenLength(_ line: UnsafeRawBufferPointer) -> Int {
-        // Runs for each byte of each name, so without the comparisons of `isTokenByte`.
-        let (low, high) = tokenBytes
+        // A bit for each ASCII character that a token may contain: this runs for each byte of each name.
+        let low: UInt64 = 0x03FF_6CFA_0000_0000
+        let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
         var length = 0
         while length < line.count {
             let byte = line[length]
@@ -130,14 +131,6 @@ struct FieldLines {
         }
         return length
     }
-
-    /// A bit for each ASCII character that a token may contain.
-    private static let tokenBytes: (UInt64, UInt64) = {
-        func bits(_ bytes: Range<UInt8>) -> UInt64 {
-            bytes.filter(HTTPSyntax.isTokenByte).reduce(0) { $0 | 1 &<< UInt64($1 & 0x3F) }
-        }
-        return (bits(0..<0x40), bits(0x40..<0x80))
-    }()
 }
 
 extension UnsafeRawBufferPointer {
