@@ -3,43 +3,6 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Receives the events of a transfer. On the network thread.
-protocol EasyHandleOwner: AnyObject {
-    /// A line of the response's head, or a trailer, with its line end. False aborts the transfer.
-    func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool
-    /// A line of the head of a proxy's answer to CONNECT, with its line end. False aborts the transfer.
-    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) -> Bool
-    /// Bytes of the body, with chunked framing removed but the content encoding in place.
-    func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception
-    /// Fills a buffer with bytes of the request's body.
-    func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply
-    /// Rewinds the request's body, which must be sent again from its first byte. False if that is impossible.
-    func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
-    /// libcurl is about to send the request again: the connection on which it was sent is lost, or a 417 refused its
-    /// `Expect`. False lets the transfer fail with `CURLE_ABORTED_BY_CALLBACK`.
-    func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool
-    /// libcurl begins a TLS handshake. nil aborts the transfer.
-    func easyHandle(_ handle: EasyHandle, beginsHandshakeWithProxy: Bool, _ tls: TLSContext) -> TLSHandshake?
-    /// The handle's timer has fired.
-    func easyHandleTimerDidFire(_ handle: EasyHandle)
-    /// The transfer has ended. The handle was removed from libcurl, but the owner can still read it.
-    func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode)
-}
-
-/// The libraries that carry the transfers, as this process has loaded them.
-package enum TransportLibraries {
-    /// The version of the libcurl that is loaded, as `0x07_58_01` for 7.88.1.
-    static let libcurl: UInt32 = convoy_version()?.pointee.version_num ?? 0
-
-    /// Names and versions on one line, for example "libcurl 7.88.1, OpenSSL 3.0.17, nghttp2 1.52.0".
-    package static var text: String {
-        guard let info = convoy_version()?.pointee else { return "libcurl" }
-        let tls = info.ssl_version.map { String(cString: $0).replacing("/", with: " ") }
-        let http2 = info.nghttp2_version.map { "nghttp2 " + String(cString: $0) }
-        return [info.version.map { "libcurl " + String(cString: $0) }, tls, http2].compactMap(\.self).joined(separator: ", ")
-    }
-}
-
 /// Drives libcurl's multi interface from a run loop: `curl_multi_socket_action(3)`.
 ///
 /// It belongs to the network thread, apart from its creation.
@@ -117,7 +80,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             curl_multi_cleanup(multi)
             throw RunLoopError(call: "curl_multi_setopt", number: ENOMEM)
         }
-        convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, Self.connectionLimit)
+        adaptConnectionLimit()
         timer = RunLoopTimer { [unowned self] in
             needsTimeoutAction = true
         }
@@ -131,13 +94,27 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// How many connections, including those in use, are kept before idle ones are closed: a quarter of the descriptors
-    /// that the process may open, from 64 to 1,024. libcurl's default, four per transfer, could take all of them.
-    private static let connectionLimit: Int = {
+    /// How many connections, including those in use, libcurl keeps before it closes idle ones.
+    @exclusivity(unchecked) private var connectionLimit = 0
+
+    /// The limit for a number of running transfers: a quarter of the descriptors that the process may open, from 64 to 1,024,
+    /// and more if so many transfers run that libcurl would close connections that the next ones need. libcurl's default,
+    /// four per transfer, could take all descriptors.
+    static func connectionLimit(running: Int, descriptors: Int) -> Int {
+        max(min(max(64, descriptors / 4), 1024), min(2 * running, descriptors / 4 * 3))
+    }
+
+    /// Raises the limit when more transfers run than it allows connections.
+    private func adaptConnectionLimit() {
+        guard running.count >= connectionLimit else { return }
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 256 }
-        return Int(min(max(64, limit.rlim_cur / 4), 1024))
-    }()
+        let isKnown = getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
+        let adapted = Self.connectionLimit(
+            running: running.count, descriptors: isKnown ? Int(clamping: min(limit.rlim_cur, 1 << 20)) : 1024)
+        guard adapted > connectionLimit else { return }
+        connectionLimit = adapted
+        convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, adapted)
+    }
 
     /// Ends every transfer and frees all handles.
     func close() {
@@ -235,6 +212,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if code == CURLM_OK {
             handle.position = running.count
             running.append(handle)
+            adaptConnectionLimit()
         }
         return code
     }
