@@ -215,7 +215,7 @@ extension FuzzSubject {
             if let address = try? HTTPAddress.reading(string) { _ = address }
             _ = IPAddress(string)
             _ = PercentEncoding.decoded(bytes[...])
-            _ = CookieHost.normalized(string)
+            _ = HostName.normalized(string)
             let normalized = CacheAddress.normalized(string)
             try expect(CacheAddress.normalized(normalized) == normalized, "the key of a key is another one")
         },
@@ -249,13 +249,14 @@ extension FuzzSubject {
                 Array("UTF-8\na\u{FEFF}é".utf8), Array("shift_jis\n".utf8) + [0x83, 0x41, 0x5C],
                 Array("utf-16\n".utf8) + [0xFE, 0xFF, 0, 0x61],
                 Array("ISO-2022-JP\n".utf8) + [0x1B, 0x24, 0x42, 0x30, 0x21],
+                Array("euc-jp\n".utf8) + [0xAD, 0xA1, 0x8E, 0xB1, 0x8F, 0xB0, 0xA1], Array("big5\n".utf8) + [0x87, 0x40],
             ]
         ) { bytes in
             // The first line is what the server calls the charset.
             let line = bytes.prefix { $0 != 0x0A }
             let body = Data(bytes.dropFirst(line.count + 1))
-            guard let charset = Charset.unicodeMark(of: body) ?? Charset(named: text(line)) else { return }
-            _ = charset.encoding
+            let charset = Charset.ofText(body, label: text(line))
+            _ = (charset.encoding, Charset.ofJSON(body, label: text(line)).text(of: body))
             guard let decoded = charset.text(of: body) else { return }
             try expect(!charset.isUTF8 || decoded.utf8.count <= body.count, "more text than there were bytes")
         },

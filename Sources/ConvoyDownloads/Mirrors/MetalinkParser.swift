@@ -21,12 +21,22 @@ struct MetalinkParser {
     /// The files that a document lists.
     static func files(in data: Data) throws(MetalinkError) -> [Metalink.File] {
         guard data.count <= Metalink.maximumLength else { throw .tooLarge(limit: Metalink.maximumLength) }
+        let data = try text(of: data)
         if let line = lineOfLongRun(in: data) { throw .malformed(reason: "A tag or a text is too long.", line: line) }
         var parser = MetalinkParser()
         parser.read(data)
         if let error = parser.error { throw error }
         guard !parser.builder.files.isEmpty else { throw .noFiles }
         return parser.builder.files
+    }
+
+    /// The document in UTF-8.
+    private static func text(of data: Data) throws(MetalinkError) -> Data {
+        do {
+            return try XMLEncoding.utf8(of: data, label: nil)
+        } catch {
+            throw .malformed(reason: error.localizedDescription, line: 1)
+        }
     }
 
     /// The line of the first place from which no `<` comes for too long. A tag can contain none, so that this bounds its

@@ -30,14 +30,14 @@ struct StorageXML {
     /// The root element of a document; nil if it is malformed, or exceeds a bound.
     init?(_ data: Data, limit: Int) {
         // A server that takes long sends space before the document.
-        let document = data.drop { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }
-        guard !document.isEmpty, document.count <= limit,
-            !XMLEvents.hasTag(in: Data(document), withMoreAttributesThan: Self.maximumAttributeCount)
+        let sent = data.drop { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }
+        guard !sent.isEmpty, sent.count <= limit, let document = try? XMLEncoding.utf8(of: Data(sent), label: nil),
+            !XMLEvents.hasTag(in: document, withMoreAttributesThan: Self.maximumAttributeCount)
         else { return nil }
         var state = Parsing()
         let isWellFormed = withUnsafeMutablePointer(to: &state) { state in
             XMLEvents.parse(
-                Data(document), Self.handler, context: state, begin: { state.pointee.parser = $0 },
+                document, Self.handler, context: state, begin: { state.pointee.parser = $0 },
                 isOver: { state.pointee.isBroken })
         }
         guard isWellFormed == true, !state.isBroken, let root = state.root else { return nil }

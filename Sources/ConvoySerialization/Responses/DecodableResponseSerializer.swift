@@ -52,7 +52,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
             }
             if let value = try? decode(data, response, by: usedDecoder) { return value }
             guard let bytes = try? http.json(data, response: response) else { return nil }
-            return try? JSONSerialization.jsonObject(with: bytes, options: .fragmentsAllowed)
+            return try? JSONFoundationObject.parse(bytes, options: .fragmentsAllowed)
         }
         return object as? Value
     }
@@ -125,7 +125,7 @@ public protocol HTTPBodyCodable: Codable, Sendable {
     /// Parses a body.
     ///
     /// - Parameters:
-    ///   - httpBody: the bytes, after decompression.
+    ///   - httpBody: the bytes, after decompression. JSON, by the media type, is in UTF-8 whatever the server sent.
     ///   - limits: how deep the body may be nested. Its size has been checked.
     /// - Throws: an error that says why the body cannot be parsed.
     init(httpBody: Data, limits: ResponseLimits) throws
@@ -158,8 +158,13 @@ public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSe
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let isAcceptable = http.validationError(response, data: data) == nil
         return try http.responseObject(for: response, data: data) { data in
-            if isAcceptable { return try Value(httpBody: data, limits: http.limits) }
-            return try? JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed)
+            if isAcceptable {
+                let isJSON = Value.mediaType.hasSuffix("json")
+                return try Value(
+                    httpBody: isJSON ? http.jsonText(data, response: response) : data, limits: http.limits)
+            }
+            guard let bytes = try? http.json(data, response: response) else { return nil }
+            return try? JSONFoundationObject.parse(bytes, options: .fragmentsAllowed)
         }
     }
 }

@@ -52,7 +52,10 @@ public final class HTTPError: NSError, @unchecked Sendable {
         as type: Value.Type = Value.self, by decoder: JSONDecoder? = nil
     ) throws -> Value {
         if let value = responseObject as? Value { return value }
-        return try (decoder ?? self.decoder ?? JSONDecoder()).decodeIndexed(type, from: data ?? Data())
+        var body = data ?? Data()
+        let charset = Charset.ofJSON(body, label: response?.textEncodingName)
+        if !charset.isUTF8, let text = charset.text(of: body) { body = Data(text.utf8) }
+        return try (decoder ?? self.decoder ?? JSONDecoder()).decodeIndexed(type, from: body)
     }
 
     /// The same error with the decoder of a manager.

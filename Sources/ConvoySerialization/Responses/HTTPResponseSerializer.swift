@@ -195,7 +195,7 @@ public struct ResponseLimits: Sendable, Hashable {
     /// limit, with its own error.
     public var maximumNestingDepth: Int
     /// Whether a repeated key in a JSON object is an error, a ``JSONSyntaxError``. False by default: the first value
-    /// counts, in a ``JSON`` as in a decoded value. If it is true, all serializers but ``JSONTreeResponseSerializer``
+    /// counts, whichever serializer parses the body. If it is true, all serializers but ``JSONTreeResponseSerializer``
     /// parse the body twice.
     public var rejectsDuplicateKeys = false
 

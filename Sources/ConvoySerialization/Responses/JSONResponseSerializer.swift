@@ -5,8 +5,10 @@ import FoundationNetworking
 /// Parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart of
 /// `AFJSONResponseSerializer`.
 ///
-/// Only a body in another encoding than UTF-8 is converted first. A comma before a closing bracket, which
-/// `JSONSerialization` accepts on Linux, is an error.
+/// A body is UTF-8, or UTF-16 or UTF-32 as its first bytes reveal, whatever charset the response names (RFC 8259,
+/// section 11). Only a body that is not valid UTF-8 is decoded in the charset of the response. A comma before a closing
+/// bracket, which `JSONSerialization` accepts on Linux, is an error. The first value of a repeated key counts, where
+/// `JSONSerialization` returns the last.
 ///
 /// On Linux `JSONSerialization` parses some numbers with large exponents with errors in their last digits.
 /// ``DecodableResponseSerializer`` parses them exactly.
@@ -33,7 +35,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
         try http.responseObject(for: response, data: data) { data in
             guard let bytes = try http.json(data, response: response) else { return nil }
             try http.checkKeys(of: bytes, response)
-            let object = try JSONSerialization.jsonObject(with: bytes, options: readingOptions)
+            let object = try JSONFoundationObject.parse(bytes, options: readingOptions)
             return removesKeysWithNullValues ? JSONResponseSerializer.withoutNulls(object) : object
         }
     }
@@ -78,11 +80,6 @@ extension HTTPResponseSerializer {
         try checkedJSON(try jsonText(data, response: response), response: response)
     }
 
-    /// The body, converted to UTF-8.
-    func jsonText(_ data: Data, response: URLResponse?) throws -> Data {
-        try fromWideText(data) ?? utf8(data, response: response)
-    }
-
     /// The bytes, if they are within the limits; nil for one space.
     func checkedJSON(_ bytes: Data, response: URLResponse?) throws -> Data? {
         if HTTPResponseSerializer.isOneSpace(bytes) { return nil }
@@ -112,25 +109,6 @@ extension HTTPResponseSerializer {
         guard limits.rejectsDuplicateKeys, let data, !data.isEmpty, !hasNoContent(response) else { return }
         try limits.checkSize(of: data, response: response)
         if let bytes = try json(data, response: response) { _ = try tree(of: bytes, response) }
-    }
-
-    /// UTF-16 or UTF-32 without a byte-order mark, converted to UTF-8; nil for anything else. JSON and XML begin with
-    /// ASCII, so that zeros among the first four bytes reveal it (RFC 4627, section 3). The parsers would detect it
-    /// too, but only after the limits were checked on the wrong encoding.
-    func fromWideText(_ data: Data) -> Data? {
-        guard data.count >= 2, data[data.startIndex] == 0 || data[data.startIndex + 1] == 0 else { return nil }
-        let head = Array(data.prefix(4))
-        guard head.count >= 2, Charset.unicodeMark(of: data) == nil else { return nil }
-        let zeros = head.map { $0 == 0 }
-        let encoding: String.Encoding? =
-            switch (zeros[0], zeros[1], zeros.count > 2 ? zeros[2] : nil) {
-            case (true, true, _): .utf32BigEndian
-            case (false, true, true): .utf32LittleEndian
-            case (true, false, _): .utf16BigEndian
-            case (false, true, _): .utf16LittleEndian
-            default: nil
-            }
-        return encoding.flatMap { String(data: data, encoding: $0) }.map { Data($0.utf8) }
     }
 }
 
@@ -171,6 +149,24 @@ enum JSONScanner {
                 index += 1
             }
             return .valid
+        }
+    }
+
+    /// The number of members of all objects of a valid JSON text: of the colons outside of strings.
+    static func memberCount(of data: Data) -> Int {
+        data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
+            var (count, index) = (0, 0)
+            while index < bytes.count {
+                if bytes[index] == UInt8(ascii: ":") { count += 1 }
+                if bytes[index] == UInt8(ascii: "\"") {
+                    index += 1
+                    while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
+                        index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
+                    }
+                }
+                index += 1
+            }
+            return count
         }
     }
 }

@@ -5,7 +5,11 @@ import FoundationNetworking
 /// Decodes the body as text, in the charset that the response names or else in `stringEncoding`.
 ///
 /// AFNetworking has no counterpart; its users decode the data of an `AFHTTPResponseSerializer`. By default any content
-/// type is acceptable. A byte-order mark decides the encoding and is not part of the text.
+/// type is acceptable. A byte-order mark takes precedence over the charset and is not part of the text.
+///
+/// The names of charsets are the labels of the WHATWG Encoding Standard, as in browsers: `ISO-8859-1` and `US-ASCII` are
+/// windows-1252, `GB2312` is GBK, and `UTF-16` without a byte-order mark is little-endian. `ISO-2022-KR`, `ISO-2022-CN`
+/// and `HZ-GB-2312` are never decoded, as the standard demands. All other names that iconv(3) knows are decoded, too.
 public struct StringResponseSerializer: HTTPResponseSerialization {
     /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer()
@@ -15,7 +19,7 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
 
     /// A `String`; nil for 204, 205 and no body at all, empty for an empty body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 for bytes that cannot be decoded; an error for
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 for bytes that are invalid in their charset; an error for
     ///   an exceeded limit.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let object = try http.responseObject(for: response, data: data) { data in
@@ -26,39 +30,26 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Finds the encoding of a body, and converts it to UTF-8 for the parsers that need that.
+/// Finds the charset of a body, and converts it to UTF-8 for the parsers that need that.
 extension HTTPResponseSerializer {
-    /// The charset that the response names; ``stringEncoding`` if it names none or an unknown one.
-    private func charset(of response: URLResponse?) -> Charset {
-        guard let name = response?.textEncodingName, !name.isEmpty else { return Charset(stringEncoding) }
-        // The most common name, without trimming and look-up.
-        if name == "utf-8" || name == "UTF-8" { return .utf8 }
-        return Charset(named: name) ?? Charset(stringEncoding)
-    }
-
     /// The text of a body, without its byte-order mark.
     func text(_ data: Data, response: URLResponse?) throws -> String {
-        guard let text = (Charset.unicodeMark(of: data) ?? charset(of: response)).text(of: data) else {
-            throw ResponseTextError.undecodable(data, response)
+        try text(data, in: .ofText(data, label: response?.textEncodingName, otherwise: Charset(stringEncoding)), response)
+    }
+
+    /// The bytes of JSON: the body itself if it is UTF-8, otherwise converted.
+    func jsonText(_ data: Data, response: URLResponse?) throws -> Data {
+        let charset = Charset.ofJSON(data, label: response?.textEncodingName, otherwise: Charset(stringEncoding))
+        if charset.isUTF8 { return data }
+        return Data(try text(data, in: charset, response).utf8)
+    }
+
+    private func text(_ data: Data, in charset: Charset, _ response: URLResponse?) throws -> String {
+        guard let text = charset.text(of: data) else {
+            throw NSError.response(
+                NSURLErrorCannotDecodeContentData, "The body cannot be decoded as \(charset.name).", response, data: data
+            ).adding("Could not decode string: \(data.count) bytes", for: NSLocalizedFailureReasonErrorKey)
         }
         return text
-    }
-
-    /// The body itself if it is UTF-8 (or ASCII), otherwise converted.
-    func utf8(_ data: Data, response: URLResponse?) throws -> Data {
-        // A byte-order mark is more reliable than a header, which may be just a server's default.
-        let charset = Charset.unicodeMark(of: data) ?? charset(of: response)
-        if charset.isUTF8 { return data }
-        return Data(try text(data, response: response).utf8)
-    }
-}
-
-enum ResponseTextError {
-    /// AFNetworking's error for text that cannot be decoded. (AFNetworking itself does not report bytes that do not fit
-    /// the encoding.)
-    static func undecodable(_ data: Data, _ response: URLResponse?) -> NSError {
-        NSError.response(
-            NSURLErrorCannotDecodeContentData, "Data failed decoding as a UTF-8 string", response, data: data
-        ).adding("Could not decode string: \(data.count) bytes", for: NSLocalizedFailureReasonErrorKey)
     }
 }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -9,6 +10,12 @@ import Testing
 
     @Test func `one rule for repeated keys holds for values, trees and decoded types`() throws {
         let body = bytes(#"{"a":1,"a":2}"#)
+        for text in [
+            #"{"a":1,"a":2}"#, #"{"a":1,"b":{"a":3,"a":4},"a":2}"#, #"{"a":1,"\u0061":2}"#,
+            #"{"b":[{"c":1,"c":{"a":9}}],"a":1,"a":"2"}"#, #"{"x:":"a:b\":","a":1,"a":2,"a":3}"#,
+        ] {
+            try expectOneReading(of: text)
+        }
         let answer = try response(200, type: "application/json")
         var (typed, tree, any) = (
             DecodableResponseSerializer(Named.self), JSONTreeResponseSerializer(), JSONResponseSerializer()
@@ -24,6 +31,22 @@ import Testing
             #expect(object != nil)
         }
         #expect(!typed.plainlyAccepts(statusCode: 200, contentType: "application/json", count: 10))
+    }
+
+    /// The first value of `a` is 1, for each serializer.
+    private func expectOneReading(of text: String) throws {
+        let answer = try response(200, type: "application/json")
+        let failing = try response(500, type: "application/json")
+        let typed = try DecodableResponseSerializer(Named.self).value(for: answer, data: bytes(text))
+        let tree = try JSONTreeResponseSerializer().responseObject(for: answer, data: bytes(text)) as? JSON
+        let object = try serializer.responseObject(for: answer, data: bytes(text)) as? [String: Any]
+        let error = failure {
+            try DecodableResponseSerializer([Int].self).responseObject(for: failing, data: bytes(text))
+        }
+        #expect(typed?.a == 1, "\(text)")
+        #expect(tree?[["a"]] == 1, "\(text)")
+        #expect(object?["a"] as? Int == 1, "\(text)")
+        #expect((error?.serializedResponseObject as? [String: Any])?["a"] as? Int == 1, "\(text)")
     }
 
     @Test(arguments: ["application/problem+json", "application/vnd.api+JSON; charset=utf-8", "text/x.y+z+json"])
@@ -154,6 +177,26 @@ import Testing
         #expect(try parse(data, type: "application/json; charset=\(charset)") as? [String] == ["é"])
         let decoded = DecodableResponseSerializer([String].self)
         #expect(try decoded.value(for: response(200, type: "text/json; charset=\(charset)"), data: data) == ["é"])
+    }
+
+    @Test(arguments: StandardCharset.all.flatMap(\.labels).map(String.init) + ["x-none", "utf-7", "utf-32"])
+    func `a label has no meaning for JSON in UTF-8, UTF-16 or UTF-32`(label: String) throws {
+        let text = "[\"é①\"]"
+        let answer = try response(200, type: "application/json; charset=\(label)")
+        let failing = try response(500, type: "application/json; charset=\(label)")
+        for encoding in [
+            String.Encoding.utf8, .utf16LittleEndian, .utf16BigEndian, .utf32LittleEndian, .utf32BigEndian,
+        ] {
+            for mark in ["", "\u{FEFF}"] {
+                let data = try #require((mark + text).data(using: encoding))
+                #expect(try serializer.responseObject(for: answer, data: data) as? [String] == ["é①"])
+                #expect(try DecodableResponseSerializer([String].self).value(for: answer, data: data) == ["é①"])
+                let tree = try JSONTreeResponseSerializer().responseObject(for: answer, data: data)
+                #expect(tree as? JSON == ["é①"])
+                let error = failure { try HTTPResponseSerializer().responseObject(for: failing, data: data) } as? HTTPError
+                #expect(try error?.decoded(as: [String].self) == ["é①"])
+            }
+        }
     }
 
     @Test func `the serializer's encoding counts where the response names none`() throws {

@@ -29,7 +29,13 @@ import Testing
         let error = failure { try read(Data([0xFF, 0x41])) }
         #expect(error?.domain == URLResponseSerializationErrorDomain)
         #expect(error?.code == -1016)
-        #expect(error?.localizedDescription == "Data failed decoding as a UTF-8 string")
+        #expect(error?.localizedDescription == "The body cannot be decoded as UTF-8.")
+        for (label, name) in [
+            ("euc-jp", "EUC-JP"), ("x-sjis", "Shift_JIS"), ("utf-16", "UTF-16LE"), ("hz-gb-2312", "hz-gb-2312"),
+        ] {
+            let error = failure { try read(Data([0xFF]), "text/plain; charset=\(label)") }
+            #expect(error?.localizedDescription == "The body cannot be decoded as \(name).")
+        }
     }
 
     @Test func `the text of an error response goes with the error`() {
