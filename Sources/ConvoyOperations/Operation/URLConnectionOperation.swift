@@ -195,25 +195,28 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// went to `outputStream`. The body of a response with an unacceptable status is here too.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
-    /// The body as text, in `responseStringEncoding` if it was set, otherwise in the charset that the response names,
-    /// or UTF-8. nil if the bytes cannot be decoded.
+    /// The body as text, in `responseStringEncoding` if it was set, otherwise as a `StringResponseSerializer` decodes it:
+    /// by its byte-order mark, the charset that the response names, or the serializer's `stringEncoding`, which is UTF-8
+    /// by default. nil if the bytes cannot be decoded.
     public final var responseString: String? {
         guard let data = responseData else { return nil }
-        if let chosen = core.withLock({ $0.common.values.responseStringEncoding }) {
-            return String(data: data, encoding: chosen)
-        }
-        return (responseCharset ?? .utf8).text(of: data)
+        return responseCharset(of: data).text(of: data)
     }
 
     /// The encoding in which `responseString` decodes the body, if it is set. Until then this is the Foundation
-    /// encoding nearest to the charset that the response names, or UTF-8 if there is none; `responseString` supports
-    /// more charsets than Foundation does.
+    /// encoding nearest to the charset of the body, or UTF-8 if there is none; `responseString` supports more charsets
+    /// than Foundation does.
     public final var responseStringEncoding: String.Encoding {
-        get { core.withLock { $0.common.values.responseStringEncoding } ?? responseCharset?.encoding ?? .utf8 }
+        get { responseCharset(of: responseData ?? Data()).encoding ?? .utf8 }
         set { change { $0.responseStringEncoding = newValue } }
     }
 
-    private var responseCharset: Charset? { response?.textEncodingName.flatMap(Charset.init(named:)) }
+    private func responseCharset(of data: Data) -> Charset {
+        let values = core.withLock { $0.common.values }
+        if let chosen = values.responseStringEncoding { return Charset(chosen) }
+        return .ofText(
+            data, label: response?.textEncodingName, otherwise: Charset(values.responseSerializer.stringEncoding))
+    }
 
     /// Why the operation failed; nil while it has not. A `URLError` for a failure of the transfer, with the URL and
     /// libcurl's message in its `userInfo`; the error that `prepare` threw; or the serializer's error.
