@@ -201,9 +201,9 @@ struct ResponsePrinter {
                 throw .disk("cannot write standard output: \(ErrorText.line(for: error))")
             }
         }
-        if let json = try? JSON(parsing: response.body) {
+        if let json = response.json {
             for line in JSONPrinter.lines(of: json, display) { display.emit(line) }
-        } else if let text = String(validating: response.body, as: UTF8.self), !text.unicodeScalars.contains("\0") {
+        } else if let text = response.text, !text.unicodeScalars.contains("\0") {
             for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
                 display.emit(Printable.line(String(line)))
             }

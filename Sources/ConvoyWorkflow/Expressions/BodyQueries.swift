@@ -1,5 +1,6 @@
 import CXML2
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// A JSON Pointer (RFC 6901) in which `*` stands for each element of a list, or each value of an object.
@@ -61,8 +62,12 @@ enum XPath {
     }
 
     /// The texts of the nodes that an expression selects, or the text of its value; nil if the document cannot be parsed.
-    static func values(of expression: String, in data: Data, isHTML: Bool) -> [String]? {
-        guard data.count <= maximumLength, let document = document(data, isHTML: isHTML) else { return nil }
+    ///
+    /// - Parameter label: the charset that the response names; nil for none.
+    static func values(of expression: String, in data: Data, label: String?, isHTML: Bool) -> [String]? {
+        guard data.count <= maximumLength, let text = utf8(data, label, isHTML: isHTML),
+            let document = document(text, isHTML: isHTML)
+        else { return nil }
         defer { xmlFreeDoc(document) }
         guard let context = xmlXPathNewContext(document) else { return nil }
         defer { xmlXPathFreeContext(context) }
@@ -93,6 +98,25 @@ enum XPath {
     /// Without a handler, libxml2 prints its errors.
     private static func silence(_ context: xmlXPathContextPtr) { context.pointee.error = { _, _ in } }
 
+    /// The document in UTF-8; nil for XML that cannot be decoded. Invalid bytes of HTML are repaired.
+    private static func utf8(_ data: Data, _ label: String?, isHTML: Bool) -> Data? {
+        guard isHTML else { return try? XMLEncoding.utf8(of: data, label: label) }
+        let guess: Charset = Charset.isUTF8(data) ? .utf8 : Charset(.windowsCP1252)
+        let charset = Charset.ofText(data, label: label, otherwise: declaredCharset(ofHTML: data) ?? guess)
+        return Data((charset.text(of: data) ?? String(decoding: data, as: UTF8.self)).utf8)
+    }
+
+    /// The charset in a `<meta>` element among the first 1,024 bytes, as browsers find it (WHATWG, HTML, section 13.2.3.2).
+    private static func declaredCharset(ofHTML data: Data) -> Charset? {
+        let head = String(decoding: data.prefix(1024), as: UTF8.self)
+        let expression = #"<meta\s[^>]*?charset\s*=\s*["']?\s*([^\s"'/>;]+)"#
+        guard let name = Pattern.firstMatch(of: "(?i)" + expression, group: 1, in: head),
+            let charset = Charset(named: name)
+        else { return nil }
+        // A document in UTF-16 could not be read as ASCII up to here.
+        return charset.name.hasPrefix("UTF-16") ? .utf8 : charset
+    }
+
     private static func document(_ data: Data, isHTML: Bool) -> xmlDocPtr? {
         data.withUnsafeBytes { bytes in
             let text = bytes.bindMemory(to: CChar.self).baseAddress
@@ -101,10 +125,10 @@ enum XPath {
                 let options =
                     HTML_PARSE_RECOVER.rawValue | HTML_PARSE_NOERROR.rawValue | HTML_PARSE_NOWARNING.rawValue
                     | HTML_PARSE_NONET.rawValue
-                return htmlReadMemory(text, length, nil, nil, Int32(options))
+                return htmlReadMemory(text, length, nil, "UTF-8", Int32(options))
             }
             let options = XML_PARSE_NONET.rawValue | XML_PARSE_NOERROR.rawValue | XML_PARSE_NOWARNING.rawValue
-            return xmlReadMemory(text, length, nil, nil, Int32(options))
+            return xmlReadMemory(text, length, nil, "UTF-8", Int32(options))
         }
     }
 }

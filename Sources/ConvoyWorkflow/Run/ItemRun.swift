@@ -187,7 +187,9 @@ final class ItemRun: Sendable {
     private func take(_ response: ReceivedResponse, into result: inout ItemResult) throws(Failure) {
         if let received = run.options.received, let status = response.status {
             received(
-                WorkflowResponse(version: response.version, status: status, fields: response.fields, body: response.data))
+                WorkflowResponse(
+                    version: response.version, status: status, fields: response.fields, body: response.data,
+                    label: response.label))
         }
         // First, so that nothing that is said of the response has a secret of it.
         let (captures, missing) = self.captures(of: response)

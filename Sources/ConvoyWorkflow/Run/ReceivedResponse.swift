@@ -17,16 +17,19 @@ final class ReceivedResponse: Sendable {
     /// From the begin of the operation to its end, in seconds.
     let seconds: Double
     private let cookies: CookieStore?
+    /// The charset of the body, as the server names it; nil if it names none.
+    let label: String?
     let version: String
     private let body: Locked<Data?>
     private let tree = Locked<JSON??>(nil)
 
     init(
         status: Int?, fields: [(name: String, value: String)], url: URL?, body: Data?, file: URL?, byteCount: Int64,
-        seconds: Double, cookies: CookieStore? = nil, version: String = "HTTP/1.1"
+        seconds: Double, cookies: CookieStore? = nil, label: String? = nil, version: String = "HTTP/1.1"
     ) {
         (self.status, self.fields, self.url, self.file) = (status, fields, url, file)
         (self.byteCount, self.seconds, self.cookies) = (byteCount, seconds, cookies)
+        self.label = label
         self.version = version
         self.body = Locked(body)
     }
@@ -45,7 +48,7 @@ final class ReceivedResponse: Sendable {
     /// The body as JSON; nil if it is not JSON.
     var json: JSON? {
         if let known = tree.withLock({ $0 }) { return known }
-        let parsed = try? JSON(parsing: data)
+        let parsed = JSON(body: data, label: label)
         tree.withLock { $0 = .some(parsed) }
         return parsed
     }
@@ -63,14 +66,10 @@ final class ReceivedResponse: Sendable {
         }
     }
 
+    /// The body as text; bytes that are invalid in its charset are repaired as UTF-8.
     var text: String {
-        let type = field("Content-Type") ?? ""
-        if let range = type.lowercased().range(of: "charset=") {
-            let name = type[range.upperBound...].prefix { $0 != ";" }.trimmingCharacters(
-                in: CharacterSet(charactersIn: " \""))
-            if name.lowercased() == "iso-8859-1", let text = String(data: data, encoding: .isoLatin1) { return text }
-        }
-        return String(decoding: data, as: UTF8.self)
+        let data = data
+        return Charset.ofText(data, label: label).text(of: data) ?? String(decoding: data, as: UTF8.self)
     }
 
     var isHTML: Bool {
@@ -91,7 +90,9 @@ final class ReceivedResponse: Sendable {
             guard let pattern else { return .string(text) }
             return Pattern.firstMatch(of: pattern, group: group, in: text).map { .string($0) }
         case .xpath(let expression):
-            guard let values = XPath.values(of: expression, in: data, isHTML: isHTML), !values.isEmpty else { return nil }
+            guard let values = XPath.values(of: expression, in: data, label: label, isHTML: isHTML), !values.isEmpty else {
+                return nil
+            }
             return .array(values.map { .string($0) })
         }
     }

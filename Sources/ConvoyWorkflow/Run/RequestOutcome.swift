@@ -1,5 +1,6 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// What has become of a request, or of one item of its `forEach`. All texts are without the secrets of the run; the URLs in
@@ -104,6 +105,27 @@ public struct WorkflowResponse: Sendable {
     public let fields: [(name: String, value: String)]
     /// The body; of an event its data.
     public let body: Data
+    /// The charset of the body, as the server names it; nil if it names none.
+    let label: String?
+
+    /// The body as JSON; nil if it is not JSON.
+    package var json: JSON? { JSON(body: body, label: label) }
+
+    /// The body as text; nil if it is not text in its charset.
+    package var text: String? { Charset.ofText(body, label: label).text(of: body) }
+}
+
+extension JSON {
+    /// The JSON of a body; nil if it is not JSON.
+    ///
+    /// - Parameter label: the charset that the response names; nil for none.
+    init?(body: Data, label: String?) {
+        let charset = Charset.ofJSON(body, label: label)
+        guard let bytes = charset.isUTF8 ? body : charset.text(of: body).map({ Data($0.utf8) }),
+            let json = try? JSON(parsing: bytes)
+        else { return nil }
+        self = json
+    }
 }
 
 /// What happens in a run.

@@ -61,7 +61,7 @@ struct RequestSender {
             status: operation.statusCode, fields: operation.responseHead?.fields ?? [],
             url: operation.response?.url ?? operation.request.url, body: hasFile ? nil : operation.responseData ?? Data(),
             file: hasFile ? file : nil, byteCount: length, seconds: seconds, cookies: operation.cookieStore,
-            version: operation.responseHead?.httpVersion ?? "HTTP/1.1")
+            label: operation.response?.textEncodingName, version: operation.responseHead?.httpVersion ?? "HTTP/1.1")
         if let file, !isDownload, isAcceptable(operation.statusCode) { try run.outputs.write(response.data, to: file) }
         return response
     }
