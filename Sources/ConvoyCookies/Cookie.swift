@@ -58,7 +58,7 @@ extension CookieStore {
             let time = CookieTime.microseconds(creation)
             self.init(
                 nameBytes: Array(name.utf8), valueBytes: Array(value.utf8),
-                domain: CookieHost.normalized(domain.hasPrefix(".") ? String(domain.dropFirst()) : domain) ?? domain,
+                domain: HostName.normalized(domain.hasPrefix(".") ? String(domain.dropFirst()) : domain) ?? domain,
                 isHostOnly: isHostOnly, path: path, isSecure: isSecure, isHTTPOnly: isHTTPOnly, sameSite: sameSite,
                 expiryTime: expires.map(CookieTime.microseconds), creationTime: time, accessTime: time)
         }

@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// The cookies of a store, as a value (RFC 6265bis, sections 5.7 and 5.8).
 ///
 /// Cookies are stored by domain, so that those of other hosts cost nothing, and counted by site, so that a server with
@@ -42,7 +44,7 @@ struct CookieJar {
         var found: [Cookie] = []
         let place = request.place
         collect(place.host, request, now, isHost: true, into: &found)
-        if !CookieHost.isAddress(place.host) {
+        if !HostName.isAddress(place.host) {
             var rest = place.host.utf8[...]
             while let dot = rest.firstIndex(of: UInt8(ascii: ".")) {
                 rest = rest[rest.index(after: dot)...]
@@ -123,7 +125,9 @@ struct CookieJar {
     private func hidesSecure(_ cookie: Cookie) -> Bool {
         guard let site = sites[PublicSuffixes.site(of: cookie.domain)] else { return false }
         for domain in site.domains.keys
-        where CookieHost.matches(domain, domain: cookie.domain) || CookieHost.matches(cookie.domain, domain: domain) {
+        where HostName.isName(domain, equalToOrBelow: cookie.domain)
+            || HostName.isName(cookie.domain, equalToOrBelow: domain)
+        {
             for entry in entries[domain] ?? [] where entry.cookie.isSecure && entry.cookie.nameBytes == cookie.nameBytes {
                 if CookiePath.matches(cookie.path, entry.cookie.path) { return true }
             }

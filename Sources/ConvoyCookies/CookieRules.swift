@@ -43,12 +43,12 @@ enum CookieRules {
         guard attribute.allSatisfy({ $0 < 0x80 }) else { throw .foreignDomain }
         let domain = String(decoding: attribute, as: UTF8.self)
         // An address has no subdomains.
-        if domain == host, CookieHost.isAddress(host) { return nil }
-        if CookieHost.normalized(domain) == domain, PublicSuffixes.contains(domain) {
+        if domain == host, HostName.isAddress(host) { return nil }
+        if HostName.normalized(domain) == domain, PublicSuffixes.contains(domain) {
             guard domain == host else { throw .publicSuffix }
             return nil
         }
-        guard CookieHost.matches(host, domain: domain) else { throw .foreignDomain }
+        guard HostName.isName(host, equalToOrBelow: domain) else { throw .foreignDomain }
         return domain
     }
 
@@ -78,10 +78,10 @@ enum CookieRules {
     ) throws(CookieRefusal) -> Cookie {
         var cookie = cookie
         try checkBytes(cookie)
-        guard let domain = CookieHost.normalized(cookie.domain) else { throw .foreignDomain }
+        guard let domain = HostName.normalized(cookie.domain) else { throw .foreignDomain }
         cookie.domain = domain
         if !cookie.isHostOnly {
-            if CookieHost.isAddress(domain) {
+            if HostName.isAddress(domain) {
                 cookie.isHostOnly = true
             } else if PublicSuffixes.contains(domain) {
                 guard place?.host == domain else { throw .publicSuffix }
@@ -90,7 +90,7 @@ enum CookieRules {
         }
         if let place {
             let isAllowed =
-                cookie.isHostOnly ? place.host == domain : CookieHost.matches(place.host, domain: domain)
+                cookie.isHostOnly ? place.host == domain : HostName.isName(place.host, equalToOrBelow: domain)
             guard isAllowed else { throw .foreignDomain }
             if cookie.isSecure, !place.isSecure { throw .secureFromInsecure }
         }
@@ -159,7 +159,7 @@ package struct CookiePlace: Sendable, Hashable {
     ///   - path: The path without the query; empty means "/".
     ///   - isSecure: Whether the scheme is https or wss.
     package init(host: String, path: String, isSecure: Bool) {
-        self.host = CookieHost.normalized(host) ?? ""
+        self.host = HostName.normalized(host) ?? ""
         self.path = path.utf8.first == UInt8(ascii: "/") ? path : "/"
         self.isSecure = isSecure
     }

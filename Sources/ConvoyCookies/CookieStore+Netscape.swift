@@ -137,7 +137,7 @@ enum NetscapeCookies {
         guard let includesSubdomains = flag(fields[1]), let isSecure = flag(fields[3]), let expires = seconds(fields[4])
         else { return .bad }
         let domain = fields[0].first == UInt8(ascii: ".") ? fields[0].dropFirst() : fields[0]
-        guard let host = CookieHost.normalized(ASCII.text(domain)) else { return .bad }
+        guard let host = HostName.normalized(ASCII.text(domain)) else { return .bad }
         return .cookie(
             Cookie(
                 nameBytes: Array(fields[5]), valueBytes: fields.count == 7 ? Array(fields[6]) : [], domain: host,

@@ -133,15 +133,15 @@ package struct NetworkTarget: Hashable, Sendable {
     /// The host, if it is a name.
     let name: String?
 
-    /// Whether the host is an address, so that the destination is certain.
+    /// Whether the host is an address or a name of this machine, so that the destination is certain.
     package let isAddress: Bool
 
     /// - Parameter host: A name or an address, as in a URL.
     package init(host: String) {
-        let address = HostAddress(host)
-        isAddress = address != nil
-        name = address == nil ? host : nil
-        addresses = address.map { [$0] } ?? AddressSource.outside
+        let known = HostAddress.known(of: host)
+        isAddress = known != nil
+        name = known == nil ? host : nil
+        addresses = known ?? AddressSource.outside
     }
 
     /// Whether the current route is over a mobile network; false if the kernel does not answer. Blocks only for a few

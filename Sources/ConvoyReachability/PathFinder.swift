@@ -172,6 +172,14 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
+    /// The addresses of a host without a lookup: those of an address, and of `localhost` and names below it, which the
+    /// transport connects to itself (RFC 6761, section 6.3). nil for other names.
+    static func known(of host: String) -> [HostAddress]? {
+        if let address = HostAddress(host) { return [address] }
+        guard HostName(host)?.isLocalhost == true else { return nil }
+        return ["127.0.0.1", "::1"].compactMap { HostAddress($0) }
+    }
+
     /// An address from a `sockaddr`; nil for another family.
     init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {

@@ -67,8 +67,8 @@ struct DomainSource: ReachabilitySource {
     var retryDelays: [TimeInterval] = [1, 3, 9, 27]
 
     func begin(_ report: @escaping @Sendable (NetworkReachabilityStatus) -> Void) throws -> @Sendable () -> Void {
-        if let address = HostAddress(name) {
-            return try AddressSource(addresses: [address], watch: watch).begin(report)
+        if let addresses = HostAddress.known(of: name) {
+            return try AddressSource(addresses: addresses, watch: watch).begin(report)
         }
         do throws(SystemError) {
             return try watch.add(DomainListener(self, report: report))

@@ -67,9 +67,9 @@ struct CookieSuiteTests {
         #expect(pairs.count == 78)
         for pair in pairs {
             guard let host = pair[0] else { continue }
-            let normal = CookieHost.normalized(host)
+            let normal = HostName.normalized(host)
             let found = normal.flatMap { PublicSuffixes.registrableDomain(of: $0) }
-            #expect(found == pair[1].flatMap { CookieHost.normalized($0) }, "\(host)")
+            #expect(found == pair[1].flatMap { HostName.normalized($0) }, "\(host)")
         }
     }
 }

@@ -84,7 +84,8 @@ struct StorageEndpoint: Sendable, Hashable {
     /// The domain of a name such as `s3.amazonaws.com`, `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1.amazonaws.com` and
     /// `s3.dualstack.eu-west-1.amazonaws.com`. Others under the domain belong to Amazon's customers.
     private static func amazonDomain(of host: String) -> String? {
-        for domain in ["amazonaws.com", "amazonaws.com.cn"] where host.hasSuffix(".\(domain)") {
+        for domain in ["amazonaws.com", "amazonaws.com.cn"]
+        where host != domain && HostName.isName(host, equalToOrBelow: domain) {
             let labels = host.dropLast(domain.utf8.count + 1).split(separator: ".", omittingEmptySubsequences: false)
             guard let first = labels.first, first == "s3" || first.hasPrefix("s3-"), labels.count <= 3,
                 labels.count < 3 || labels[1] == "dualstack", labels.dropFirst().allSatisfy({ !$0.isEmpty })

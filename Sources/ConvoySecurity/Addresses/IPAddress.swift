@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// An IPv4 or an IPv6 address.

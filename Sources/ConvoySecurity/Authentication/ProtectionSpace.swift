@@ -60,12 +60,12 @@ public struct ProtectionSpace: Sendable, Hashable {
     }
 
     static func normalized(host: String) -> String {
-        var text = Substring(host)
-        if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
+        let text = HostName.withoutBrackets(host)
+        // An IPv6 address keeps its zone, which identifies another machine.
+        guard HostName.address(host) == nil else { return String(decoding: text.utf8.map(ASCII.lowercased), as: UTF8.self) }
+        let name = HostName.spelling(of: String(text))
         // A name of one word is another host without its final dot, as resolvers then try the local domain first.
-        if text.hasSuffix("."), text.dropLast().contains(".") { text = text.dropLast() }
-        // Only ASCII letters are lowercased, as some other letters have an ASCII letter as their lowercase form.
-        return String(decoding: text.utf8.map(ASCII.lowercased), as: UTF8.self)
+        return text.utf8.last == UInt8(ascii: ".") && !name.contains(".") ? name + "." : name
     }
 }
 

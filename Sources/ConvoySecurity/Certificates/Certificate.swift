@@ -94,7 +94,7 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
     /// Whether the certificate names a host among its subject alternative names (RFC 9525): a DNS name, with a wildcard
     /// for at most the whole first label, or an IP address. The common name does not count.
     public func matches(host: String) -> Bool {
-        HostName(host)?.isNamed(by: reference.pointer) ?? false
+        HostName(host)?.isNamed(by: self) ?? false
     }
 
     private func alternativeNames(_ type: Int32) -> [Data] {

@@ -1,4 +1,5 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
 /// Builds the chain from a certificate to one of a store, and verifies it with OpenSSL (RFC 5280, section 6; RFC 9525).
@@ -69,7 +70,7 @@ struct ChainVerifier {
             X509_STORE_CTX_set0_crls(context, lists.pointer)
             X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
         }
-        if let host, !host.require(in: parameters) { return .impossible }
+        if let host, !host.require(in: parameters, of: leaf) { return .impossible }
 
         let log = ProblemLog()
         return withExtendedLifetime((log, lists)) {
@@ -109,7 +110,7 @@ struct ChainVerifier {
     /// OpenSSL compares the names in the certificate with the constraints of its authorities. A wildcard can also stand
     /// for hosts outside of these, so that the host itself is compared here.
     private func constraintProblem(in chain: [Certificate]) -> Problem? {
-        guard let leaf = chain.first, let host, host.isNamed(by: leaf.reference.pointer) else { return nil }
+        guard let leaf = chain.first, let host, host.isNamed(by: leaf) else { return nil }
         for authority in chain.dropFirst() {
             let code = NameConstraints.code(of: authority, for: host)
             if code != X509_V_OK { return Problem(code: code, depth: 0, certificate: leaf) }

@@ -1,4 +1,5 @@
 import COpenSSL
+import ConvoySupport
 import Foundation
 
 extension SecurityPolicy {
@@ -57,7 +58,7 @@ extension SecurityPolicy {
         if domain != nil, allowsInvalid, validatesDomainName, mode == .none || !hasPins {
             return TrustDecision(failure: .pinsMissing)
         }
-        let host = domain.flatMap(HostName.init)
+        let host = domain.flatMap { HostName($0) }
         if validatesName, host == nil {
             return TrustDecision(
                 failure: ServerTrustFailure(
@@ -124,7 +125,7 @@ extension SecurityPolicy {
                 return TrustDecision(failure: error, chain: result.chain)
             }
             // The pin only identifies a key; it does not say which hosts may use the key.
-            if let host = verifier.host, let leaf = chain.first, !host.isNamed(by: leaf.reference.pointer) {
+            if let host = verifier.host, let leaf = chain.first, !host.isNamed(by: leaf) {
                 return TrustDecision(
                     failure: ChainVerifier.Result.wrongHost(leaf).failure(host: domain), chain: result.chain)
             }

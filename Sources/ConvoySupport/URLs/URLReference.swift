@@ -257,6 +257,9 @@ struct URLAuthority {
         return Array(bytes.map { String($0) }.joined(separator: ".").utf8)
     }
 
+    /// A name in lower case and ASCII: one in another script is converted by UTS 46. nil for an invalid one.
+    static func asciiName(_ text: ArraySlice<UInt8>) -> [UInt8]? { registeredName(text).map { $0.map(ASCII.lowercased) } }
+
     private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         if text.allSatisfy(ByteSet.host.contains) { return Array(text) }
         // Some parsers decode a percent-encoded host and some do not, so it is decoded here.

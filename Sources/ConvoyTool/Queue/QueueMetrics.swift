@@ -80,7 +80,7 @@ enum LoopbackAddress {
     /// Whether a request was sent to a name of this machine: a page of another site, whose name leads here, may not ask.
     static func isLoopback(_ request: LoopbackServer.Request) -> Bool {
         guard let host = request.fields["host"], let target = Target("http://\(host)") else { return false }
-        return ["127.0.0.1", "localhost", "[::1]"].contains(target.host)
+        return HostName(target.host)?.isLoopback ?? false
     }
 }
 

@@ -91,7 +91,7 @@ enum EnvironmentProxies {
 /// The hosts that are reached without a proxy: the patterns of `no_proxy`, as libcurl matches them.
 ///
 /// Patterns are divided by commas or blanks. `*` alone stands for every host. A name stands for itself and for all names
-/// that end in a dot and it; a dot before or after it does not matter, nor do capitals. An address stands for itself, and
+/// that end in a dot and it; a dot before or after it does not matter, and neither does case. An address stands for itself, and
 /// with `/8` and the like for its network; 0 bits stand for the whole address. IPv6 may be in brackets. (libcurl 7.88
 /// compares IPv6 addresses only as text, and its networks not at all; here they count.)
 struct ProxyExceptions {
@@ -103,35 +103,22 @@ struct ProxyExceptions {
     func contains(_ host: String) -> Bool {
         guard !text.isEmpty, !host.isEmpty else { return false }
         if text == "*" { return true }
-        let name = Self.name(of: host)
-        let address = Self.address(in: name)
+        let address = HostName.address(host)
+        let name = HostName.spelling(of: host)
         return text.split { $0 == "," || $0 == " " || $0 == "\t" }.contains { pattern in
             if let address { return Self.matches(pattern, address) }
             return Self.matches(pattern, name: name)
         }
     }
 
-    /// Without brackets, zone and final dot.
-    private static func name(of host: String) -> String {
-        var name = Substring(host)
-        if name.first == "[", name.last == "]" { name = name.dropFirst().dropLast() }
-        if name.contains(":"), let zone = name.firstIndex(of: "%") { name = name[..<zone] }
-        if name.last == "." { name = name.dropLast() }
-        return name.lowercased()
-    }
-
     private static func matches(_ pattern: Substring, name: String) -> Bool {
-        var pattern = Substring(pattern.lowercased())
-        if pattern.last == "." { pattern = pattern.dropLast() }
-        if pattern.first == "." { pattern = pattern.dropFirst() }
-        return !pattern.isEmpty && (name == pattern || name.hasSuffix(".\(pattern)"))
+        let domain = HostName.spelling(of: String(pattern.first == "." ? pattern.dropFirst() : pattern))
+        return HostName.isName(name, equalToOrBelow: domain)
     }
 
     private static func matches(_ pattern: Substring, _ address: [UInt8]) -> Bool {
         let parts = pattern.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-        var network = parts[0]
-        if network.first == "[", network.last == "]" { network = network.dropFirst().dropLast() }
-        guard let network = Self.address(in: String(network)), network.count == address.count else { return false }
+        guard let network = HostName.address(String(parts[0])), network.count == address.count else { return false }
         // Text that is not a number counts as 0, as in C.
         var bits = parts.count == 2 ? Int(parts[1].prefix { ("0"..."9").contains($0) }) ?? 0 : 0
         if bits == 0 { bits = address.count * 8 }
@@ -143,13 +130,5 @@ struct ProxyExceptions {
             if (pair.0 ^ pair.1) & mask != 0 { return false }
         }
         return true
-    }
-
-    /// The four or sixteen bytes of an address.
-    private static func address(in text: String) -> [UInt8]? {
-        guard !text.utf8.contains(0) else { return nil }
-        var bytes = [UInt8](repeating: 0, count: 16)
-        if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
-        return inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
     }
 }

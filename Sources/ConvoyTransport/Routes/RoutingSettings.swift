@@ -129,24 +129,37 @@ enum AddressOverrides {
     ///   port. An entry with the port counts before one without, and both before one for `*`.
     /// - Throws: `URLError.badURL` for an entry that cannot be connected to.
     static func connectTo(_ target: Target, in overrides: [String: String]) throws(URLError) -> String? {
-        let host = normalized(target.host)
+        let host = HostKey(target.host)
         var found: String?, isForAll = true
         for (key, value) in overrides {
-            let key = key.lowercased()
-            if key == "\(host):\(target.port)" || key == "\(host).:\(target.port)" {
+            let (name, port) = parts(of: key)
+            if port == target.port, HostKey(name) == host {
                 found = value
                 break
             }
-            if normalized(key) == host || (key == "*" && isForAll) { (found, isForAll) = (value, key == "*") }
+            guard port == nil else { continue }
+            if HostKey(key) == host || (key == "*" && isForAll) { (found, isForAll) = (value, key == "*") }
         }
         guard let found else { return nil }
         return "::\(try checked(found))"
     }
 
-    /// In lower case, and without the dot at the end that a name may have.
-    private static func normalized(_ host: String) -> String {
-        let host = host.lowercased()
-        return host.hasSuffix(".") ? String(host.dropLast()) : host
+    /// A host as a key: an address in any of its spellings, or a name.
+    private struct HostKey: Equatable {
+        private let address: [UInt8]?
+        private let name: String
+
+        init(_ host: String) {
+            address = HostName.address(host)
+            name = address == nil ? HostName.spelling(of: host) : ""
+        }
+    }
+
+    /// The host and the port of a key. An IPv6 address with a port is in brackets.
+    private static func parts(of key: String) -> (host: String, port: Int?) {
+        guard let colon = key.lastIndex(of: ":"), let port = Int(key[key.index(after: colon)...]) else { return (key, nil) }
+        let host = key[..<colon]
+        return host.contains(":") && !host.hasSuffix("]") ? (key, nil) : (String(host), port)
     }
 
     /// A host and a port, which may be empty: `[::1]:443`, `10.0.0.1:`.

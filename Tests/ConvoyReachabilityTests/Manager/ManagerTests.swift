@@ -188,11 +188,19 @@ import Testing
         #expect(NetworkReachabilityManager(address: "") == nil)
     }
 
+    @Test(arguments: ["localhost", "app.localhost", "App.Localhost.", "127.0.0.1", "[::1]"])
+    func `operations need no network for this machine`(host: String) {
+        let target = NetworkTarget(host: host)
+        #expect(target.isAddress && target.name == nil && !target.isOutOfReach)
+        #expect(target.addresses.allSatisfy(\.isLoopback))
+        #expect(!NetworkTarget(host: "\(host).example").isAddress)
+    }
+
     @Test func `loopback is always reachable, by address and by name`() throws {
         for manager in [
             NetworkReachabilityManager(address: "127.0.0.1"), NetworkReachabilityManager(address: "::1"),
             NetworkReachabilityManager(domain: "127.0.0.1"), NetworkReachabilityManager(domain: "[::1]"),
-            NetworkReachabilityManager(domain: "localhost"),
+            NetworkReachabilityManager(domain: "localhost"), NetworkReachabilityManager(domain: "a.b.LOCALHOST."),
         ] {
             let manager = try #require(manager)
             try manager.startMonitoring()

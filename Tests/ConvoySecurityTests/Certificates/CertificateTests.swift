@@ -102,6 +102,33 @@ import Testing
         #expect(throws: DecodingError.self) { try JSONDecoder().decode([Certificate].self, from: Data(json.utf8)) }
     }
 
+    @Test(arguments: [
+        // A wildcard covers a name with an underscore as it covers any other, in one whole first label.
+        ("*.example.com", "a_b.example.com", true), ("*.example.com", "A_B.Example.com.", true),
+        ("*.example.com", "_.example.com", true), ("*.EXAMPLE.com", "a_b.example.com", true),
+        ("*.a_b.example.com", "c.a_b.example.com", true), ("a_b.example.com", "a_b.example.com", true),
+        ("*.example.com", "c.a_b.example.com", false), ("*.example.com", "a_b.c.example.com", false),
+        ("*.example.com", "example.com", false), ("*.example.com", "a_b.example.org", false),
+        ("*.example.com", "a_b.badexample.com", false), ("*.com", "a_b.com", false), ("*", "a_b", false),
+        ("a*.example.com", "a_b.example.com", false), ("*b.example.com", "a_b.example.com", false),
+        ("a_*.example.com", "a_b.example.com", false), ("**.example.com", "a_b.example.com", false),
+        ("*.*.example.com", "a_b.c.example.com", false), ("*.0.0.1", "a_b.0.0.2", false),
+        ("a-b.example.com", "a_b.example.com", false), ("*.example.com\0.evil.test", "a_b.example.com", false),
+        // The same of names without one.
+        ("*.example.com", "a-b.example.com", true), ("*.example.com", "c.a-b.example.com", false),
+        ("*.com", "a-b.com", false), ("a*.example.com", "a-b.example.com", false),
+    ])
+    func `wildcards cover names with underscores`(name: String, host: String, isNamed: Bool) throws {
+        let authority = try TestCertificate.root()
+        let made = try authority.issue(.server([name]))
+        #expect(try Certificate(made).matches(host: host) == isNamed)
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = .certificates([try Certificate(authority)])
+        let failure = policy.evaluate(try ServerTrust(made), forDomain: host).failure
+        #expect((failure == nil) == isNamed, "\(failure.map { "\($0)" } ?? "none")")
+        if !isNamed { #expect(failure?.reasons.contains(.wrongHost) == true) }
+    }
+
     @Test func `a name with a zero byte in it is not the part before`() throws {
         var profile = TestCertificate.Profile.server("api.example.com\0.evil.test")
         profile.commonName = "x"

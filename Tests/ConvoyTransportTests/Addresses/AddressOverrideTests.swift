@@ -35,6 +35,9 @@ import Testing
             ("http://api.invalid:8080/", "api.invalid:8080", "127.0.0.1:\(server.port)"),
             ("http://api.invalid:\(server.port)/", "api.invalid", "127.0.0.1"),
             ("http://[2001:db8::1]/", "[2001:db8::1]", "127.0.0.1:\(server.port)"),
+            ("http://[2001:db8::1]/", "2001:db8:0::1", "127.0.0.1:\(server.port)"),
+            ("http://[2001:db8::1]:8080/", "[2001:DB8::0:1]:8080", "127.0.0.1:\(server.port)"),
+            ("http://xn--bcher-kva.invalid/", "Bücher.invalid", "127.0.0.1:\(server.port)"),
         ] {
             #expect(try get(url, [key: value]).text == "here", "\(url)")
             let host = try #require(URLComponents(string: url)?.encodedHost)

@@ -1,0 +1,82 @@
+import ConvoySupport
+
+/// A pattern of hosts: `api.example.com`, `*.example.com` with any one label in place of the star, or `**.example.com`
+/// for the domain and everything below it.
+///
+/// It is coded as its text.
+public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
+    /// The pattern in its normal form, in lower case, without a final dot or brackets: patterns of the same hosts have
+    /// the same text.
+    public let description: String
+    private let kind: Kind
+    private let host: HostName.Kind
+
+    private enum Kind: Hashable { case exact, label, domain }
+
+    /// A pattern from its text.
+    ///
+    /// - Throws: `SecurityTextError` for a text that is not a host, or has a star elsewhere.
+    public init(_ text: String) throws(SecurityTextError) {
+        let (kind, rest): (Kind, Substring) =
+            if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
+                (.label, text.dropFirst(2))
+            } else { (.exact, text[...]) }
+        guard let host = HostName(String(rest)) else { throw SecurityTextError.notAHostPattern(text) }
+        switch (host.kind, kind) {
+        case (.name(let name), .exact): description = name
+        case (.name(let name), .label): description = "*.\(name)"
+        case (.name(let name), .domain): description = "**.\(name)"
+        case (.address(let bytes), .exact): description = HostName.text(ofAddress: bytes)
+        case (.address, _): throw SecurityTextError.notAHostPattern(text)
+        }
+        self.host = host.kind
+        self.kind = kind
+    }
+
+    /// Whether the pattern covers a host, in the form that it has in a URL.
+    public func covers(_ host: String) -> Bool {
+        // A host that no certificate can name, such as one with a space, is compared too, so that it cannot evade a policy.
+        let other = HostName(host)?.kind ?? .name(HostName.spelling(of: host))
+        guard kind != .exact, case .name(let name) = self.host, case .name(let below) = other else {
+            return self.host == other
+        }
+        guard HostName.isName(below, equalToOrBelow: name) else { return false }
+        if kind == .domain { return true }
+        let rest = below.utf8.dropLast(name.utf8.count)
+        return rest.count > 1 && !rest.dropLast().contains(UInt8(ascii: "."))
+    }
+
+    /// The length of the domain.
+    private var length: Int {
+        if case .name(let name) = host { name.utf8.count } else { 0 }
+    }
+
+    /// Whether the left pattern is more specific: a whole name comes before patterns, a longer domain before a shorter
+    /// one, and one label before all below.
+    static func isMoreSpecific(_ left: HostPattern, than right: HostPattern) -> Bool {
+        let ranks: [Kind: Int] = [.exact: 0, .label: 1, .domain: 2]
+        let (first, second) = (ranks[left.kind] ?? 0, ranks[right.kind] ?? 0)
+        guard left.kind != .exact, right.kind != .exact, left.length != right.length else { return first < second }
+        return left.length > right.length
+    }
+}
+
+extension HostPattern: Codable {
+    /// Decodes a pattern from its text.
+    ///
+    /// - Throws: `DecodingError.dataCorrupted` for a text that is not a pattern.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        do {
+            try self.init(container.decode(String.self))
+        } catch let error as SecurityTextError {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
+        }
+    }
+
+    /// Encodes the text.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}
