@@ -387,6 +387,14 @@ let package = Package(
             name: "ConvoyRoundTripTests",
             dependencies: ["ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport"],
             swiftSettings: swiftSettings),
+        // The executor of the caller after each public async function.
+        .testTarget(
+            name: "ExecutorTests",
+            dependencies: [
+                "Convoy", "ConvoyImage", "ConvoyObjectStorage", "ConvoySharedQueue", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport", "ConvoyWorkflow",
+            ],
+            swiftSettings: swiftSettings),
         // Recorded responses with faults.
         .testTarget(
             name: "NetworkFaultTests",

@@ -106,8 +106,7 @@ extension HTTPManager {
     package nonisolated(nonsending) func finish<Finished: HTTPRequestOperation>(
         _ operation: Finished, as kind: HTTPRequestKind
     ) async throws -> Finished {
-        beginAwaited(operation, as: kind)
-        try await operation.finished()
+        try await result(of: operation, as: kind) { try await operation.finished() }
         return operation
     }
 
@@ -115,15 +114,26 @@ extension HTTPManager {
     nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         of operation: HTTPRequestOperation, as kind: HTTPRequestKind
     ) async throws -> Value {
-        beginAwaited(operation, as: kind)
-        return try await operation.decodedValue(as: Value.self)
+        try await result(of: operation, as: kind) { try await operation.decodedValue(as: Value.self) }
     }
 
-    /// Begins the request of a new operation, unless the awaiting task has been cancelled.
-    private func beginAwaited(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
+    /// Begins the request of a new operation, unless the awaiting task has been cancelled, and awaits its result. Every
+    /// async function of a manager passes through here, and none awaits a concurrent function elsewhere.
+    private nonisolated(nonsending) func result<Result: Sendable>(
+        of operation: HTTPRequestOperation, as kind: HTTPRequestKind,
+        _ body: @concurrent @Sendable () async throws -> Result
+    ) async throws -> Result {
         let operation = adopted(operation, as: kind)
         if Task.isCancelled { operation.cancel() }
         begin(operation, success: nil, failure: nil)
+        // A function that is `nonisolated(nonsending)` and passes on the error of a concurrent one does not return to
+        // its caller's executor with the compilers up to Swift 6.3.1 (swiftlang/swift#88259). Catching the error first
+        // makes it return. Without that defect, `return try await body()` is the same.
+        do {
+            return try await body()
+        } catch {
+            throw error
+        }
     }
 }
 

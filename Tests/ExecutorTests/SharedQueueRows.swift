@@ -1,0 +1,134 @@
+import ConvoyOperations
+import ConvoySharedQueue
+import ConvoySupport
+import Foundation
+
+/// The queue that processes share.
+enum SharedQueueRows {
+    static let all = entries + worker
+
+    private static let entries = [
+        row("SharedQueue.cancel(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().cancel(SharedQueue.Filter())
+        },
+        row("SharedQueue.counts(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().counts()
+        },
+        row("SharedQueue.countsByHost()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().countsByHost()
+        },
+        row("SharedQueue.dependencies(of:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            let queue = try attempt.queue()
+            let id = try await attempt.entry(in: queue)
+            _ = try await queue.dependencies(of: id)
+        },
+        row("SharedQueue.enqueue(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().enqueue(attempt.shared())
+        },
+        row("SharedQueue.enqueue(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().enqueue([attempt.shared()])
+        },
+        row("SharedQueue.enqueue(_:group:completion:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().enqueue([attempt.shared()], group: "group")
+        },
+        row("SharedQueue.entries(_:behind:newestFirst:limit:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().entries()
+        },
+        row("SharedQueue.entry(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            let queue = try attempt.queue()
+            let id = try await attempt.entry(in: queue)
+            _ = try await queue.entry(id)
+        },
+        row("SharedQueue.hosts()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().hosts()
+        },
+        row("SharedQueue.isPaused()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().isPaused()
+        },
+        row("SharedQueue.openGate(host:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().openGate(host: "127.0.0.1")
+        },
+        row("SharedQueue.pause()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().pause()
+        },
+        row("SharedQueue.pause(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().pause(SharedQueue.Filter())
+        },
+        row("SharedQueue.purge(_:olderThan:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().purge(SharedQueue.Filter())
+        },
+        row("SharedQueue.result(of:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            let queue = try attempt.queue()
+            let id = try await attempt.entry(in: queue)
+            _ = try await queue.result(of: id)
+        },
+        row("SharedQueue.resume()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().resume()
+        },
+        row("SharedQueue.resume(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().resume(SharedQueue.Filter())
+        },
+        row("SharedQueue.retry(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().retry(SharedQueue.Filter())
+        },
+        row("SharedQueue.setLimits(_:host:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            try await attempt.queue().setLimits(HostLimits(maximumConcurrentRequests: 1))
+        },
+        row("SharedQueue.workers()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().workers()
+        },
+    ]
+
+    private static let worker = [
+        row("SharedQueue.waitForGroup(_:)", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            _ = try await attempt.queue().waitForGroup("group")
+        },
+        row("SharedQueueWorker.run()", isCancelledFirst: true) { actor, attempt in
+            defer { attempt.check(actor) }
+            let queue = try attempt.queue()
+            if attempt.ending == .success { try await queue.enqueue(attempt.shared()) }
+            // The worker is stopped by its first request.
+            let stop = Locked<(@Sendable () -> Void)?>(nil)
+            let worker = SharedQueueWorker(queue: queue, manager: attempt.manager) { _, _ in stop.withLock { $0 }?() }
+            stop.withLock { $0 = { [weak worker] in worker?.stop() } }
+            try await worker.run()
+        },
+    ]
+}
+
+extension Attempt {
+    /// A queue in a database, which is none where the call must fail.
+    fileprivate func queue() throws -> SharedQueue {
+        if ending == .error { try Data(repeating: 1, count: 10_000).write(to: file("queue.sqlite")) }
+        return SharedQueue(store: .sqlite(file("queue.sqlite")))
+    }
+
+    fileprivate func shared() -> SharedRequest { SharedRequest(request()) }
+
+    /// An entry of the queue. Of a queue that fails, there is none.
+    fileprivate func entry(in queue: SharedQueue) async throws -> UUID {
+        ending == .error ? UUID() : try await queue.enqueue(shared())
+    }
+}
