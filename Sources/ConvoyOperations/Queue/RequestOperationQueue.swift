@@ -352,7 +352,8 @@ public enum RequestOperationQueueError: Error, Hashable, Sendable {
     case refused(maximumLength: Int)
     /// The queue was full when another operation was added, and this one was the oldest that had not been started.
     case dropped(maximumLength: Int)
-    /// The operation is one of so many that wait for each other in a circle, by their dependencies.
+    /// The operation is one of so many that wait for each other in a circle, by their dependencies. With a count of 1, it
+    /// depends on itself.
     case dependencyCycle(count: Int)
 }
 
@@ -362,6 +363,7 @@ extension RequestOperationQueueError: SelfDescribingError {
         switch self {
         case .refused(let length): "The queue is full: it holds \(length) operations."
         case .dropped(let length): "A newer operation has taken its place in the queue, which holds \(length)."
+        case .dependencyCycle(count: 1): "The operation depends on itself."
         case .dependencyCycle(let count): "\(count) operations wait for each other in a circle of dependencies."
         }
     }

@@ -114,11 +114,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// does not wait for it when it continues.
     ///
     /// Operations that wait for each other in a circle, and are all in a ``RequestOperationQueue``, are cancelled: their
-    /// ``cancellationReason`` is a ``RequestOperationQueueError/dependencyCycle(count:)``.
-    ///
-    /// - Precondition: an operation does not depend on itself.
+    /// ``cancellationReason`` is a ``RequestOperationQueueError/dependencyCycle(count:)``. An operation that is made to
+    /// wait for itself is cancelled at once, with a count of 1, and does not list itself.
     override open func addDependency(_ operation: Operation) {
-        precondition(operation !== self, "an operation cannot depend on itself")
+        guard operation !== self else { return cancel(because: RequestOperationQueueError.dependencyCycle(count: 1)) }
         guard !has(Mark.over) else { return }
         let connections = madeConnections
         guard let (position, wasReady) = connections.add(operation) else { return }

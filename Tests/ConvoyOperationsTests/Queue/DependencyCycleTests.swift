@@ -34,6 +34,16 @@ import Testing
         #expect(queue.queuedOperationCount == 0)
     }
 
+    @Test(arguments: [nil, RequestOperationQueue(), OperationQueue()])
+    func `an operation that depends on itself is cancelled, and says why`(queue: OperationQueue?) {
+        let operation = ScheduledBlockOperation {}
+        operation.addDependency(operation)
+        #expect(operation.isCancelled && operation.dependencies.isEmpty)
+        if let queue { queue.addOperation(operation) } else { operation.start() }
+        expectCycle([operation])
+        #expect("\(RequestOperationQueueError.dependencyCycle(count: 1))" == "The operation depends on itself.")
+    }
+
     @Test func `a circle that a late dependency closes is found`() {
         let members = blocks(3), gate = ScheduledBlockOperation {}
         members[0].addDependency(gate)
