@@ -137,10 +137,18 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         if let plain = PlainReference(string, under: base)?.address(appending: ""), let url = URL(string: plain.text) {
             return url
         }
-        guard let url = URLReference.url(string, relativeTo: baseURL) else {
-            let reason = baseURL == nil ? "is not a URL, or a relative one without a base URL." : "is not a URL."
-            let shown = Redaction.url(string, connectionConfiguration.secrets).debugDescription
-            throw URLError(.badURL, url: nil, "\(shown) \(reason)")
+        let isUsable = baseURL.map { $0.absoluteURL.scheme != nil && $0.absoluteURL.host != nil } ?? true
+        guard let url = URLReference.url(string, relativeTo: isUsable ? baseURL : nil) else {
+            let (baseURL, secrets) = (baseURL, connectionConfiguration.secrets)
+            let shown = Redaction.url(string, secrets).debugDescription
+            guard let baseURL else {
+                let advice = "Use an absolute URL, or a base URL that begins with \"http://\" or \"https://\"."
+                throw URLError(.badURL, url: nil, "\(shown) is not an absolute URL, and there is no base URL. \(advice)")
+            }
+            guard !isUsable else { throw URLError(.badURL, url: nil, "\(shown) is not a URL.") }
+            let base = Redaction.url(baseURL.absoluteString, secrets).debugDescription
+            throw URLError(
+                .badURL, url: baseURL, "The base URL \(base) does not begin with \"http://\" or \"https://\" and a host.")
         }
         return url
     }

@@ -34,6 +34,20 @@ import Testing
         #expect(try manager.url(for: "x").absoluteString == server.url("/dir/x").absoluteString)
     }
 
+    @Test(arguments: [
+        "localhost:18103", "example.com/api", "example.com:80/a", "//example.com/", "http:a", "127.0.0.1:80/a",
+    ])
+    func `a base URL without a scheme or a host is named as the cause, unless none is needed`(text: String) throws {
+        let base = URL(string: text)
+        let manager = HTTPRequestOperationManager(baseURL: base)
+        let error = #expect(throws: URLError.self) { try manager.url(for: "get") }
+        let message = try #require(error).localizedDescription
+        // Foundation makes no URL of an address of numbers with a port.
+        let cause = base == nil ? "there is no base URL" : "The base URL \"\(text)"
+        #expect(error?.code == .badURL && message.contains(cause) && message.contains("\"http://\""), "\(message)")
+        #expect(try manager.url(for: "http://example.com/a").absoluteString == "http://example.com/a")
+    }
+
     @Test(arguments: ["x", "/x", "?x=@", "x@y"])
     func `a base URL with a password is refused with each request`(path: String) async throws {
         let base = try #require(URL(string: "http://ada:s3cret@127.0.0.1:\(server.port)/dir/"))
