@@ -10,8 +10,9 @@ extension URLConnectionOperation {
     /// Called with each decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Called when a failed attempt is retried or given up, with the reason, and when the operation waits at the closed
-    /// gate of its host. Called on `completionQueue`, or on one of the library's queues if that is nil.
+    /// Called once for each failed attempt, when it is retried or given up, with the reason. An operation that waits at
+    /// the closed gate of its host has not failed: an ``EventMonitor`` and `RequestOperationQueue.closedGates` report
+    /// that wait. Called on `completionQueue`, or on one of the library's queues if that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
         set { setHandler(\.retry, newValue) }
@@ -228,11 +229,12 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Reports to the retry handler that the gate of the host is closed.
+    /// Reports to the monitors that the gate of the host is closed.
     func tellOfClosedGate(until deadline: UInt64) {
-        guard retryHandler != nil || eventLogReference.isSet, let host = waitingHost?.name else { return }
-        let date = retryClock.date(of: deadline)
-        tell(RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: .waitAtGate(until: date)))
+        guard let eventLog, let host = waitingHost?.name else { return }
+        let decision = RetryEvent.Decision.waitAtGate(until: retryClock.date(of: deadline))
+        let event = RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: decision)
+        eventLog.note(.event(.retryDecided(event.naming(request.url))))
     }
 
     /// The host for whose slot the operation waits: that of its request, or the one that it was redirected to.

@@ -11,9 +11,9 @@ import FoundationNetworking
 /// it stopped, under the rules of `resume()`.
 ///
 /// After a 429 or 503, or a refused connection, the queue closes the gate of that host until the time is over, but for
-/// no longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry, and
-/// their `retryHandler` is called. Operations without a policy pass. After refused connections, the gate then lets one
-/// operation through at a time, until the host has answered.
+/// no longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry.
+/// Operations without a policy pass. After refused connections, the gate then lets one operation through at a time,
+/// until the host has answered.
 ///
 /// If the transport proves that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
 /// needed: the request is sent again at once, at most three times in a row, whatever its method. Such retries count
@@ -196,7 +196,8 @@ public final class RetryBudget: Sendable {
     }
 }
 
-/// A decision about a failed attempt, with its reason; or a wait because another operation's request has failed.
+/// A decision about a failed attempt, with its reason. An `EventMonitor` also receives one for each wait because another
+/// operation's request has failed; a `retryHandler` does not.
 public struct RetryEvent: Sendable {
     /// What happened.
     public enum Reason: Sendable {

@@ -71,7 +71,7 @@ import Testing
         #expect(queue.closedGates.isEmpty)
     }
 
-    @Test func `one that waits at the gate of the other host is notified, and holds no slot of a host`() throws {
+    @Test func `a wait at the gate of the other host is reported to a monitor, and holds no slot of a host`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
         let events = RetryEvents()
@@ -79,10 +79,7 @@ import Testing
         let probe = Probe(first.url("/to/quick"))
         probe.operation.change { $0.holder.clock = clock }
         probe.operation.retryPolicy = policy()
-        probe.operation.retryHandler = { _, event in
-            events.add(event)
-            heard.fire()
-        }
+        probe.operation.eventMonitors = [events.monitor(heard)]
         queue.addOperation(probe.operation)
         #expect(heard.wait())
         guard case .closedGate(let host)? = events.all.first?.reason else {

@@ -58,17 +58,18 @@ import Testing
         #expect(busy.outcome() == Probe.succeeded)
     }
 
-    @Test func `the handler learns that the operation waits at the gate and until when`() throws {
+    @Test func `a monitor learns that the operation waits at the gate and until when, and the retry handler is not called`()
+        throws
+    {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let events = RetryEvents()
         let other = Probe(server.url("/quick"))
         other.operation.change { $0.holder.clock = clock }
         other.operation.retryPolicy = policy()
         let heard = Signal()
-        other.operation.retryHandler = { _, event in
-            events.add(event)
-            heard.fire()
-        }
+        other.operation.eventMonitors = [events.monitor(heard)]
+        let calls = RetryEvents()
+        other.operation.retryHandler = { calls.add($1) }
         queue.addOperation(other.operation)
         #expect(heard.wait())
         let event = try #require(events.all.first)
@@ -81,7 +82,7 @@ import Testing
         #expect(abs(until.timeIntervalSinceNow - 60) < 60 && abs(gate.opensAt.timeIntervalSince(until)) < 60)
         #expect(queue.openGate(forHost: host))
         #expect(other.outcome() == Probe.succeeded)
-        #expect(events.all.count == 1)
+        #expect(events.all.count == 1 && calls.all.isEmpty)
         queue.cancelAllOperations()
     }
 

@@ -2,11 +2,20 @@ import ConvoySupport
 
 @testable import ConvoyOperations
 
-/// The events that a `retryHandler` received, in order.
+/// The events that a `retryHandler` or a monitor received, in order.
 final class RetryEvents: Sendable {
     private let events = Locked<[RetryEvent]>([])
     func add(_ event: RetryEvent) { events.withLock { $0.append(event) } }
     var all: [RetryEvent] { events.withLock { $0 } }
+    /// A monitor that adds the decisions about retries, and then calls `heard`.
+    func monitor(_ heard: Signal) -> EventMonitor {
+        EventMonitor(interval: 0) { events in
+            for case .retryDecided(let event) in events.map(\.kind) {
+                self.add(event)
+                heard.fire()
+            }
+        }
+    }
     var decisions: [RetryEvent.Decision] { all.map(\.decision) }
     /// How many retries there had been each time.
     var counts: [Int] { all.map(\.retryCount) }
