@@ -57,6 +57,8 @@ struct OperationCore: ~Copyable {
         var upload: URLConnectionOperation.ProgressHandler?
         var redirect: URLConnectionOperation.RedirectHandler?
         var retry: URLConnectionOperation.RetryHandler?
+        /// Called when the operation waits at the closed gate of its host.
+        var closedGate: (@Sendable () -> Void)?
         var prepare: URLConnectionOperation.Preparation?
         /// The inputs from dependencies, in the order in which they were added.
         var inputs: [DependencyInput] = []
@@ -75,6 +77,7 @@ struct OperationCore: ~Copyable {
             (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
             (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
             (copy.cache, copy.traceContext, copy.inputs) = (cache, traceContext, inputs)
+            copy.closedGate = closedGate
             return copy
         }
     }

@@ -18,6 +18,12 @@ extension URLConnectionOperation {
         set { setHandler(\.retry, newValue) }
     }
 
+    /// Called when the operation waits at the closed gate of its host, on the queue of the `retryHandler`.
+    package final var closedGateHandler: (@Sendable () -> Void)? {
+        get { core.withLock { $0.rareHandlers?.closedGate } }
+        set { setHandler(\.closedGate, newValue) }
+    }
+
     /// How often the request has been retried.
     public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
 
@@ -229,8 +235,9 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Reports to the monitors that the gate of the host is closed.
+    /// Reports that the gate of the host is closed: not to the `retryHandler`, as no attempt has failed.
     func tellOfClosedGate(until deadline: UInt64) {
+        if let handler = closedGateHandler { (completionQueue ?? OperationQueues.processing).submit(handler) }
         guard let eventLog, let host = waitingHost?.name else { return }
         let decision = RetryEvent.Decision.waitAtGate(until: retryClock.date(of: deadline))
         let event = RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: decision)

@@ -128,6 +128,7 @@ final class TransferRun: Sendable {
         } else {
             bar?.setProgressWithDownloadProgress(of: operation, on: operation.completionQueue ?? .main)
         }
+        operation.closedGateHandler = { hooks.setBack(transfer) }
         operation.retryHandler = { [display] _, event in
             hooks.setBack(transfer)
             guard let text = RetryText.line(event) else { return }
