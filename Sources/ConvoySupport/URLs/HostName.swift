@@ -3,7 +3,8 @@ import Foundation
 /// The host of a URL, of a certificate or of a setting: a DNS name or an IP address, in its normal form.
 ///
 /// All comparisons of hosts use this type, so that trust, HSTS, cookies, proxies, reachability and settings have the same
-/// rules: case, brackets, and one final dot make no difference; names in other scripts are converted to ASCII (UTS 46).
+/// rules: case, brackets, and one final dot make no difference. Trust and credentials take names in ASCII only, as they are in
+/// URLs: a conversion would make different texts equal. Cookies, proxies and overrides convert other scripts (UTS 46).
 package struct HostName: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         /// In lower case, without a final dot.
@@ -15,9 +16,9 @@ package struct HostName: Sendable, Hashable {
 
     /// A host as in a URL: IPv6 with or without brackets, with a zone or without. nil if DNS and certificates cannot name
     /// it: if it is empty, has an empty label, or characters that no host name has. An underscore is allowed, as it is
-    /// common.
+    /// common. (Names in other scripts must be in their ASCII form.)
     package init?(_ host: String) {
-        let normal = Self.normalized(host)
+        let normal = host.utf8.allSatisfy { $0 < 0x80 } ? Self.normalized(host) : nil
         // A final dot does not make an address a name.
         if let address = Self.address(normal ?? host) {
             kind = .address(address)
@@ -93,10 +94,8 @@ extension HostName {
         return isNormal(text) ? text : nil
     }
 
-    /// A host in the form of ``normalized(_:)`` where it has one, otherwise with only ASCII letters in lower case and
-    /// without a final dot, for rules that an invalid host must not evade.
+    /// Any host with ASCII letters in lower case and without a final dot, for rules that an invalid host must not evade.
     package static func spelling(of host: String) -> String {
-        if let normal = normalized(host) { return normal }
         // `lowercased()` would turn some other letters into ASCII ones.
         let bytes = host.utf8.map(ASCII.lowercased)
         return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)

@@ -104,7 +104,7 @@ struct ProxyExceptions {
         guard !text.isEmpty, !host.isEmpty else { return false }
         if text == "*" { return true }
         let address = HostName.address(host)
-        let name = HostName.spelling(of: host)
+        let name = HostName.normalized(host) ?? HostName.spelling(of: host)
         return text.split { $0 == "," || $0 == " " || $0 == "\t" }.contains { pattern in
             if let address { return Self.matches(pattern, address) }
             return Self.matches(pattern, name: name)
@@ -112,7 +112,8 @@ struct ProxyExceptions {
     }
 
     private static func matches(_ pattern: Substring, name: String) -> Bool {
-        let domain = HostName.spelling(of: String(pattern.first == "." ? pattern.dropFirst() : pattern))
+        let pattern = String(pattern.first == "." ? pattern.dropFirst() : pattern)
+        let domain = HostName.normalized(pattern) ?? HostName.spelling(of: pattern)
         return HostName.isName(name, equalToOrBelow: domain)
     }
 

@@ -151,7 +151,7 @@ enum AddressOverrides {
 
         init(_ host: String) {
             address = HostName.address(host)
-            name = address == nil ? HostName.spelling(of: host) : ""
+            name = address == nil ? HostName.normalized(host) ?? HostName.spelling(of: host) : ""
         }
     }
 
