@@ -88,9 +88,26 @@ import Testing
         // The turn's events are handled before the block that counts the turn, so two shares may meet in one count.
         let most = try mostInTurn(url, size: size, configuration)
         #expect(most <= 2 * (TurnShares.share + configuration.receiveBufferSize), "\(most) bytes")
+        // The streams of an HTTP/2 connection share what one read of it brings.
+        guard !isSecure else { return }
         let together = try mostInTurn(url, size: size, configuration, transfers: 6)
         #expect(
             together <= 2 * (TurnShares.total + 6 * (TurnShares.smallShare + configuration.receiveBufferSize)),
             "\(together) bytes")
+    }
+
+    @Test(arguments: [false, true])
+    func `a transfer that rests at its last bytes ends`(isSecure: Bool) throws {
+        let nginx = try Nginx()
+        let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        for size in stride(from: 100_000, through: 600_000, by: isSecure ? 39_973 : 9_973) {
+            let name = "\(size)"
+            try nginx.add(PatternBytes.data(count: size), as: name)
+            // Nothing else wakes the loop: no turns are counted.
+            var request = URLRequest(url: isSecure ? nginx.secureURL(name) : nginx.url(name))
+            request.timeoutInterval = 10
+            let heard = try #require(load(request, configuration: configuration, thread: NetworkThread()))
+            #expect(heard.isFinished && heard.body.count == size, "\(size): \(heard.ends)")
+        }
     }
 }

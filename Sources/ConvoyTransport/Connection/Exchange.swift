@@ -35,6 +35,8 @@ struct Exchange: ~Copyable {
     var lostReplays = 0
     /// Whether the request needs a connection of its own.
     var isAlone = false
+    /// Whether the server requires HTTP/1.1 for the request.
+    var needsHTTP1 = false
 
     /// The thread's count of descriptor shortages when the request was passed to libcurl.
     var earlierShortages = 0
@@ -88,6 +90,8 @@ struct Exchange: ~Copyable {
     init(again earlier: borrowing Exchange) {
         self.init(earlier.request, after: earlier.flow)
         lostReplays = earlier.lostReplays
+        isAlone = earlier.isAlone
+        needsHTTP1 = earlier.needsHTTP1
         waitsSince = earlier.waitsSince
         start = earlier.start
         isReported = earlier.isReported

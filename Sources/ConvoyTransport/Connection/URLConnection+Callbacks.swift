@@ -239,7 +239,14 @@ extension URLConnection: EasyHandleOwner {
             exchange.response.dropsExpectation = exchange.isExpectationRefused && isHeadHeld
             return false
         }
-        guard RequestRules.isIdempotent(exchange.request.method) || handle.isRefused && !exchange.head.hasBegun else {
+        let refusal = exchange.head.hasBegun ? nil : handle.refusal
+        // libcurl 8.14 does not rewind the body before it sends the request over HTTP/1.1.
+        if refusal == .requiresHTTP1, mayLoadOverAnotherConnection {
+            exchange.response.isMisdirected = true
+            exchange.needsHTTP1 = true
+            return false
+        }
+        guard RequestRules.isIdempotent(exchange.request.method) || refusal != nil else {
             var error = failure(
                 .networkConnectionLost,
                 "The connection was lost before the response, and a request that is not idempotent is not sent again.")
@@ -354,7 +361,8 @@ extension URLConnection: EasyHandleOwner {
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
         if lacksDescriptor(handle) { return waitForDescriptor() }
         let error = error(for: code, handle)
-        guard handle.isRefused, !exchange.head.hasBegun else { return fail(error) }
+        guard let refusal = handle.refusal, !exchange.head.hasBegun else { return fail(error) }
+        exchange.needsHTTP1 = refusal == .requiresHTTP1
         // Others may have taken the place of this request on each connection that libcurl has tried.
         if mayLoadOverAnotherConnection { return loadOverAnotherConnection() }
         fail(URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 }))

@@ -215,7 +215,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         var options = EasyHandle.Options()
         options.method = request.method
         if let body = exchange.body { options.body = .upload(length: body.length) }
-        options.usesHTTP2 = configuration.usesHTTP2
+        options.usesHTTP2 = configuration.usesHTTP2 && !exchange.needsHTTP1
         options.isSecure = address.target.isSecure
         if let route = exchange.route {
             options.route = route

@@ -82,8 +82,8 @@ final class EasyHandle {
     @exclusivity(unchecked) var use = TurnShares.Use()
     /// Whether the transfer is paused because it has used its share of a turn.
     @exclusivity(unchecked) var isResting = false
-    /// Whether the server has not processed the current request, which can be sent again; see ``RefusedStreams``.
-    @exclusivity(unchecked) var isRefused = false
+    /// Why the server has not processed the current request, which can be sent again; nil if it may have.
+    @exclusivity(unchecked) var refusal: RefusedStreams.Reason?
     /// Whether libcurl waits for bytes of the request's body.
     @exclusivity(unchecked) var isSendingPaused = false
     private let errorText: UnsafeMutablePointer<CChar>
@@ -237,7 +237,7 @@ final class EasyHandle {
         socket = -1
         if applied.isSecure { noteTLS() }
         if let clock { noteReady(clock) }
-        defer { isRefused = false }
+        defer { refusal = nil }
         return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
     }
 
@@ -332,7 +332,7 @@ final class EasyHandle {
         tlsOfConnection = nil
         socket = -1
         isSendingPaused = false
-        isRefused = false
+        refusal = nil
         addresses = TriedAddresses()
         self.trace = trace
         self.clock = clock

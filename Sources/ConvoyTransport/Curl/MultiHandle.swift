@@ -29,7 +29,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
-    private let shares = TurnShares()
+    private let shares: TurnShares
     @exclusivity(unchecked) private var endedCount = 0
     /// Transfers that wait for a descriptor.
     var descriptorQueue: DescriptorQueue {
@@ -54,6 +54,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         self.runLoop = runLoop
         self.multi = multi
         sockets = SocketTable(runLoop: runLoop)
+        shares = TurnShares(runLoop: runLoop)
         let context = Unmanaged.passUnretained(self).toOpaque()
         var codes = [
             convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context),
@@ -124,7 +125,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         for handle in running { curl_multi_remove_handle(multi, handle.easy) }
         for handle in idle + running { handle.cancelTimer(on: runLoop) }
         madeQueue?.removeAll()
-        shares.cancel(on: runLoop)
+        shares.cancel()
         running = []
         idle = []
         curl_multi_cleanup(multi)
@@ -270,8 +271,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     }
 
     /// Notes that the server has not processed the request of a running transfer.
-    func noteRefusal(of easy: UnsafeMutableRawPointer) {
-        running.first { $0.easy == easy }?.isRefused = true
+    func noteRefusal(of easy: UnsafeMutableRawPointer, _ reason: RefusedStreams.Reason) {
+        running.first { $0.easy == easy }?.refusal = reason
     }
 
     private func endRest(of handle: EasyHandle) {
@@ -369,7 +370,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     private func endTurn() {
         var calls = 0
-        for handle in shares.endTurn(on: runLoop) where handle.isResting {
+        for handle in shares.endTurn() where handle.isResting {
             setPaused(handle, receiving: false, sending: handle.isSendingPaused)
         }
         while true {

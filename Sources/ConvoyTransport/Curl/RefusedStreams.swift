@@ -19,8 +19,12 @@ package enum RefusedStreams {
     fileprivate typealias Setter = @convention(c) (OpaquePointer?, Callback?) -> Void
     private typealias UserData = @convention(c) (OpaquePointer?, Int32) -> UnsafeMutableRawPointer?
 
-    private static let refused: UInt32 = 0x7
-    private static let requiresHTTP1: UInt32 = 0xd
+    /// Why a request was not processed, as the error code of HTTP/2.
+    enum Reason: UInt32 {
+        case refused = 0x7
+        /// HTTP_1_1_REQUIRED.
+        case requiresHTTP1 = 0xd
+    }
 
     /// libcurl's own callback, as the bits of its address; 0 until libcurl has set it.
     private static let original = Atomic<UInt>(0)
@@ -57,15 +61,15 @@ package enum RefusedStreams {
     }
 
     private static let observe: Callback = { session, stream, code, context in
-        if code == refused || code == requiresHTTP1, let easy = userData?(session, stream) { note(easy) }
+        if let reason = Reason(rawValue: code), let easy = userData?(session, stream) { note(easy, reason) }
         let original = unsafeBitCast(RefusedStreams.original.load(ordering: .relaxed), to: Callback?.self)
         return original?(session, stream, code, context) ?? 0
     }
 
     /// Notes that the server has not processed the request of one of libcurl's handles, which may be another library's.
-    private static func note(_ easy: UnsafeMutableRawPointer) {
+    private static func note(_ easy: UnsafeMutableRawPointer, _ reason: Reason) {
         guard let current, let multi = pthread_getspecific(current) else { return }
-        Unmanaged<MultiHandle>.fromOpaque(multi)._withUnsafeGuaranteedRef { $0.noteRefusal(of: easy) }
+        Unmanaged<MultiHandle>.fromOpaque(multi)._withUnsafeGuaranteedRef { $0.noteRefusal(of: easy, reason) }
     }
 }
 

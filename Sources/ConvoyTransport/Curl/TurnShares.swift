@@ -20,12 +20,15 @@ final class TurnShares {
         fileprivate var bytes = 0
     }
 
+    private let runLoop: NetworkRunLoop
     private var turn: UInt32 = 1
     private var bytes = 0
     /// Transfers that were paused in this turn or the previous one.
     private var resting: [EasyHandle] = []
     /// Keeps the run loop from sleeping while transfers rest.
     private let timer = RunLoopTimer {}
+
+    init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
     /// Counts received bytes, from within libcurl's callback.
     func charge(_ count: Int, to handle: EasyHandle) {
@@ -34,11 +37,14 @@ final class TurnShares {
         handle.use.bytes += count
         guard handle.use.bytes >= (bytes < Self.total ? Self.share : Self.smallShare) else { return }
         // A transfer that ends with this turn receives nothing more.
-        if !handle.isResting, !handle.endsAfterTurn, handle.rest() { resting.append(handle) }
+        guard !handle.isResting, !handle.endsAfterTurn, handle.rest() else { return }
+        resting.append(handle)
+        // The turn may be over but for this call, and nothing else may wake the loop.
+        keepAwake()
     }
 
     /// Takes the transfers to resume, and begins another turn. Those that were paused in this turn stay paused.
-    func endTurn(on runLoop: NetworkRunLoop) -> [EasyHandle] {
+    func endTurn() -> [EasyHandle] {
         defer {
             turn &+= 1
             bytes = 0
@@ -46,11 +52,15 @@ final class TurnShares {
         guard !resting.isEmpty else { return [] }
         let due = resting.filter { $0.isResting && $0.use.turn != turn }
         resting.removeAll { !$0.isResting || $0.use.turn != turn }
-        if !resting.isEmpty { runLoop.schedule(timer, at: NetworkRunLoop.now) }
+        if !resting.isEmpty { keepAwake() }
         return due
     }
 
-    func cancel(on runLoop: NetworkRunLoop) {
+    private func keepAwake() {
+        if !timer.isScheduled { runLoop.schedule(timer, at: NetworkRunLoop.now) }
+    }
+
+    func cancel() {
         resting = []
         runLoop.cancel(timer)
     }
