@@ -4,7 +4,7 @@ import Foundation
 /// The start line and the field lines of a message, as they are received line by line (RFC 9112, section 5).
 ///
 /// The only place that decides where a field begins and ends: for final and interim heads, trailers, and a proxy's response
-/// to CONNECT. Each obs-fold and each bare CR is replaced by a space, so ``bytes`` has exactly one line for each field, and
+/// to CONNECT. Each obs-fold is replaced by a space, so ``bytes`` has exactly one line for each field, and
 /// every line behind the start line has a valid name and a colon.
 struct FieldLines {
     /// How a line was taken.
@@ -26,7 +26,7 @@ struct FieldLines {
     /// Appends the status line, or the empty line behind the fields.
     mutating func append(startOrEnd line: UnsafeRawBufferPointer) {
         if bytes.isEmpty { bytes.reserveCapacity(512) }
-        appendWithoutBareCR(line)
+        bytes.append(contentsOf: line)
     }
 
     /// Appends a line of a field, which may lack its end if the connection ends there.
@@ -43,7 +43,7 @@ struct FieldLines {
         // RFC 9112, section 5.1: recipients disagree about a name with a blank behind it, and so about the framing.
         guard nameLength > 0, nameLength < line.count, line[nameLength] == UInt8(ascii: ":") else { return refused(line) }
         hasField = true
-        appendWithoutBareCR(line)
+        bytes.append(contentsOf: line)
         return .field(nameLength: nameLength)
     }
 
@@ -94,17 +94,8 @@ struct FieldLines {
         while let last = bytes.last, ASCII.isWhitespace(last) { bytes.removeLast() }
         bytes.append(UInt8(ascii: " "))
         let content = line.drop { HTTPSyntax.isOptionalWhitespace($0) }
-        appendWithoutBareCR(UnsafeRawBufferPointer(rebasing: content))
+        bytes.append(contentsOf: content)
         return .continuation
-    }
-
-    /// Appends a line, with each CR that does not belong to the line end replaced by a space (RFC 9112, section 2.2).
-    private mutating func appendWithoutBareCR(_ line: UnsafeRawBufferPointer) {
-        let start = bytes.count
-        bytes.append(contentsOf: line)
-        let content = line.last == UInt8(ascii: "\n") ? line.count - 2 : line.count
-        guard line.contains(UInt8(ascii: "\r"), within: content) else { return }
-        for index in start..<(start + content) where bytes[index] == UInt8(ascii: "\r") { bytes[index] = UInt8(ascii: " ") }
     }
 
     private func refused(_ line: UnsafeRawBufferPointer) -> Line {

@@ -10,4 +10,6 @@ public enum Libcurl {
     public static let tellsOfByte = version < 0x08_00_00
     /// From 8.20 on, the hexadecimal digits of escapes are sent in upper case.
     public static let raisesEscapes = version >= 0x08_14_00
+    /// Since 8.21, a line of a head has no carriage return but that of its end.
+    public static let refusesCarriageReturns = version >= 0x08_15_00
 }

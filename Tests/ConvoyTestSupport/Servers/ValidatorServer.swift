@@ -103,16 +103,16 @@ public final class ValidatorServer: Sendable {
         return head + Array("Connection: close\r\n\r\n".utf8)
     }
 
-    /// Tags with a byte in their middle that a line can have: any but the line feed, NUL, which libcurl refuses, and the
-    /// carriage return, which is replaced by a space. Every day all control characters, what is next to them, and some of the
-    /// others; with a larger budget each byte.
+    /// Tags with a byte in their middle that a line can have: any but the line feed, and NUL, which libcurl refuses, as a
+    /// newer one does a carriage return. Every day all control characters, what is next to them, and some of the others;
+    /// with a larger budget each byte.
     public static let tags: [(byte: UInt8, tag: [UInt8], isSendable: Bool)] = (UInt8(1)...255).filter(isTried).map { byte in
         let tag: [UInt8] = [UInt8(ascii: "\""), UInt8(ascii: "v"), byte, UInt8(ascii: "w"), UInt8(ascii: "\"")]
         return (byte, tag, byte == 0x09 || byte >= 0x20 && byte != 0x7F)
     }
 
     private static func isTried(_ byte: UInt8) -> Bool {
-        guard byte != 0x0A, byte != 0x0D else { return false }
+        guard byte != 0x0A, byte != 0x0D || !Libcurl.refusesCarriageReturns else { return false }
         return PropertyBudget.factor > 1 || byte <= 0x22 || (0x7E...0x81).contains(byte) || byte % 12 == 0 || byte == 0xFF
     }
 }

@@ -119,15 +119,6 @@ import Testing
         }
     }
 
-    @Test(arguments: [FieldPlace.final, .interim, .stored])
-    func `a bare CR in a value is a space`(place: FieldPlace) throws {
-        for (line, value) in [
-            ("X-A: a\rb", "X-A: a b"), ("X-A: a\r\r", "X-A: a"), ("X-A:\ra", "X-A: a"), ("X-A: a\r\n \rb", "X-A: a  b"),
-        ] {
-            #expect(try place.read(line + "\r\n") == .fields([value]), "\(line.debugDescription)")
-        }
-    }
-
     @Test func `blank continuations count towards the limits`() {
         let fold = String(repeating: " ", count: 1000) + "\r\n"
         var parser = HeadParser()

@@ -73,7 +73,7 @@ import Testing
     private static func head(_ random: inout SplitMix64) -> [UInt8] {
         func pick(_ texts: [String]) -> String { texts.randomElement(using: &random) ?? "" }
         func chance(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }
-        func fold() -> String { pick(["\r\n ", "\n\t", " \r\n  ", "\t\n \r\n\t", "\r\n \r\r\n "]) }
+        func fold() -> String { pick(["\r\n ", "\n\t", " \r\n  ", "\t\n \r\n\t"]) }
         var head = "HTTP/1.1 200 OK" + pick(["\r\n", "\n"])
         if chance(40) { head += " X: folded\r\n" }
         for _ in 0..<Int.random(in: 0...6, using: &random) {
@@ -89,7 +89,7 @@ import Testing
                 "é",
             ])
             .components(separatedBy: " ")
-            if chance(60) { parts.append(pick(["\u{0}", "a\rb", "\r", "\u{8}", "8"])) }
+            if chance(60) { parts.append(pick(["\u{0}", "\u{8}", "8"])) }
             var value = parts.removeFirst()
             if chance(12) { value = fold() + value }
             for part in parts { value += (chance(4) ? fold() : " ") + part }
