@@ -77,7 +77,7 @@ struct Case: Sendable {
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .resumableUpload,
         .operations, .waiting,
         .transfers, .pause, .secureGet, .handshake, .idleStores, .cachedGet, .downloadOperation, .downloadSegments,
-        .downloadMany, .downloadLossy, .beside, .events,
+        .downloadMany, .downloadLossy, .events,
     ]
 
     /// The trial of a name.
