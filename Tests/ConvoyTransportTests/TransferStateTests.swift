@@ -37,7 +37,10 @@ import Testing
         mutating func carryOut(_ action: State.Action) {
             switch action {
             case .nothing: break
-            case .run(let receiving, _): if receiving { isPaused = false }
+            case .run(let receiving, _):
+                if receiving { isPaused = false }
+                // Kept bytes come before those of the source.
+                if state.hasKept { handle(.kept) }
             case .drain:
                 // There may be another hold since: then the bytes stay.
                 guard state.isFree, kept > 0 else { return }
@@ -74,6 +77,7 @@ import Testing
         mutating func put(_ hold: TransferHolds) {
             guard owned.isDisjoint(with: hold), !state.isOver else { return }
             owned.formUnion(hold)
+            if hold == .pause { isPaused = !hasEnded }
             handle(.hold(hold))
         }
 
@@ -84,7 +88,7 @@ import Testing
         }
     }
 
-    private static let holders: [TransferHolds] = [.sink, .reader, .delegate, .decision, .cookies, .rate]
+    private static let holders: [TransferHolds] = [.sink, .reader, .delegate, .decision, .cookies, .rate, .pause]
 
     private func expectPromises(_ world: World, _ total: Int) {
         #expect(world.state.holds == world.owned, "somebody's hold was lifted by another: \(world)")
@@ -119,7 +123,10 @@ import Testing
 
     @Test func `every order of a source and two holders ends once, with all bytes, however late its actions`() {
         let total = 3
-        for (one, other) in [(TransferHolds.sink, TransferHolds.delegate), (.decision, .cookies), (.rate, .reader)] {
+        for (one, other) in [
+            (TransferHolds.sink, TransferHolds.delegate), (.decision, .cookies), (.rate, .reader), (.pause, .delegate),
+            (.pause, .sink),
+        ] {
             var seen: Set<World> = []
             var frontier = [World(blocks: total)]
             while !frontier.isEmpty {
@@ -196,7 +203,7 @@ import Testing
     }
 
     @Test func `a stop waits for no hold, and is the last`() {
-        for bits in 0..<UInt8(1 << 6) {
+        for bits in 0..<UInt8(1 << 7) {
             var state = State()
             _ = state.handle(.hold(TransferHolds(rawValue: bits)))
             _ = state.handle(.refused)
@@ -230,13 +237,36 @@ import Testing
         #expect(state.handle(.fed) == .run(receiving: true, sending: true))
     }
 
-    @Test func `the hold of the delegate outlives an exchange, and no other does`() {
+    @Test func `a pause stops both directions, and sending continues after it whatever holds up receiving`() {
+        for hold in Self.holders where hold != .pause {
+            for isStarved in [false, true] {
+                var state = State()
+                if isStarved { _ = state.handle(.starved) }
+                #expect(state.handle(.hold(.pause)) == .run(receiving: false, sending: false))
+                #expect(state.handle(.hold(hold)) == .nothing && state.handle(.kept) == .nothing)
+                #expect(state.handle(.lift(.pause)) == .run(receiving: false, sending: !isStarved))
+                #expect(state.handle(.kept) == .nothing)
+                #expect(state.handle(.lift(hold)) == .drain)
+                #expect(state.handle(.drained) == .run(receiving: true, sending: !isStarved))
+            }
+        }
+    }
+
+    @Test func `what can be sent during a pause is sent after it`() {
+        var state = State()
+        _ = state.handle(.starved)
+        _ = state.handle(.hold(.pause))
+        #expect(state.handle(.fed) == .run(receiving: false, sending: false))
+        #expect(state.handle(.lift(.pause)) == .run(receiving: true, sending: true))
+    }
+
+    @Test func `the holds of the delegate and of a pause outlive an exchange, and no other does`() {
         var state = State()
         for hold in Self.holders { _ = state.handle(.hold(hold)) }
         _ = state.handle(.starved)
-        #expect(state.next.holds == .delegate && !state.next.isStarved && !state.next.isHeldBack)
+        #expect(state.next.holds == [.delegate, .pause] && !state.next.isStarved && !state.next.isHeldBack)
         _ = state.handle(.stop)
-        _ = state.handle(.lift(.delegate))
+        _ = state.handle(.lift([.delegate, .pause]))
         #expect(state.next.holds == [])
     }
 }

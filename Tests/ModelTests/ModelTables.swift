@@ -74,13 +74,13 @@ extension ModelTable {
         @Sendable (_ old: Lifecycle, _ event: Lifecycle.Event, inout Lifecycle, inout Lifecycle.Action) -> Void
 
     private static let plainEvents: [(String, Lifecycle.Event)] = [
-        ("START", .start), ("PAUSE", .pause), ("RESUME", .resume), ("CANCEL", .cancel), ("EXPIRE", .expire),
+        ("START", .start), ("PAUSE", .pause), ("HOLD", .hold), ("RESUME", .resume), ("CANCEL", .cancel),
+        ("EXPIRE", .expire),
     ]
     private static let numberedEvents: [(String, @Sendable (Lifecycle.AttemptNumber) -> Lifecycle.Event)] = [
         ("WORK_STOPPED", { .workStopped($0) }), ("WORK_CAN_COMMIT", { .workCanCommit($0) }),
         ("WORK_COMPLETED", { .workCompleted($0) }), ("COMMIT_TAKES_TOO_LONG", { .commitTakesTooLong($0) }),
-        ("WORK_MUST_REPEAT", { .workMustRepeat($0) }), ("WORK_WILL_RETRY", { .workWillRetry($0) }),
-        ("RETRY_DUE", { .retryDue($0) }),
+        ("WORK_WILL_RETRY", { .workWillRetry($0) }), ("RETRY_DUE", { .retryDue($0) }),
     ]
 
     /// - Parameter maximumAttempts: more than the callers of the model can bring about.
@@ -107,7 +107,7 @@ extension ModelTable {
         for work in Lifecycle.Work.allCases { table.define("WORK_\("\(work)".uppercased())", Int(work.rawValue)) }
         let names = [
             "NOTHING", "BEGIN", "STOP", "FINISH", "READINESS", "RESTART", "SLOT_FREED", "STOP_AND_FREE_SLOT", "AWAIT_RETRY",
-            "COMMIT", "AWAIT_COMMIT",
+            "COMMIT", "AWAIT_COMMIT", "HOLD_AND_FREE_SLOT", "RELEASE",
         ]
         for (index, name) in names.enumerated() { table.define("KIND_\(name)", index) }
         table.define("ACTION_NOTHING", 0)
@@ -142,6 +142,8 @@ extension ModelTable {
         case .awaitRetry(let number): (8, Int(number))
         case .commit(let number): (9, Int(number))
         case .awaitCommit(let number): (10, Int(number))
+        case .holdAndFreeSlot(let number): (11, Int(number))
+        case .release(let number): (12, Int(number))
         }
     }
 }
@@ -155,7 +157,9 @@ extension ModelTable {
 
     private static let transferEvents: [(String, TransferState.Event)] = [
         ("HOLD_SINK", .hold(.sink)), ("HOLD_READER", .hold(.reader)), ("HOLD_DECISION", .hold(.decision)),
+        ("HOLD_PAUSE", .hold(.pause)),
         ("LIFT_SINK", .lift(.sink)), ("LIFT_READER", .lift(.reader)), ("LIFT_DECISION", .lift(.decision)),
+        ("LIFT_PAUSE", .lift(.pause)),
         ("REFUSED", .refused), ("KEPT", .kept), ("DRAINED", .drained), ("STARVED", .starved), ("FED", .fed), ("END", .end),
         ("STOP", .stop),
     ]
@@ -180,6 +184,7 @@ extension ModelTable {
         table.add("transfer_free", states.map { $0.isFree ? 1 : 0 })
         table.add("transfer_kept", states.map { $0.hasKept ? 1 : 0 })
         table.add("transfer_over", states.map { $0.isOver ? 1 : 0 })
+        table.add("transfer_paused", states.map { $0.isPaused ? 1 : 0 })
         table.add("action_kind", kinds.map { kind(of: $0) })
         table.add("action_receives", kinds.map { if case .run(let receiving, _) = $0 { receiving ? 1 : 0 } else { 0 } })
         table.add("action_sends", kinds.map { if case .run(_, let sending) = $0 { sending ? 1 : 0 } else { 0 } })

@@ -36,14 +36,15 @@ struct ModelTests {
         }
     }
 
-    @Test(arguments: [0, 1]) func `an operation keeps its promises in every interleaving`(_ queued: Int) throws {
-        let defines = ["QUEUED": queued, "STEPS": Self.isWhole ? 3 : 2, "RETRIES": 1]
+    @Test(arguments: [0, 1], [0, 1])
+    func `an operation keeps its promises in every interleaving`(_ queued: Int, _ held: Int) throws {
+        let defines = ["QUEUED": queued, "STEPS": Self.isWhole ? 3 : 2, "RETRIES": 1, "HELD": held]
         let claims = Self.isWhole ? Self.lifecycleClaims : ["ends", "cancels", "slots"]
         #expect(try violations("lifecycle", .lifecycle(), claims, defines) == [])
     }
 
-    @Test func `a transfer ends in every interleaving and loses nothing`() throws {
-        let defines = ["BYTES": 2, "HOLDS": Self.isWhole ? 2 : 1]
+    @Test(arguments: [0, 1]) func `a transfer ends in every interleaving and loses nothing`(_ pauses: Int) throws {
+        let defines = ["BYTES": 2, "HOLDS": Self.isWhole ? 2 : 1, "PAUSES": pauses]
         #expect(try violations("transfer", .transfer(), Self.transferClaims, defines) == [])
     }
 
@@ -56,37 +57,41 @@ struct ModelTests {
 
     // MARK: Promises that are broken on purpose
 
-    private static let lifecycleBreaks: [(name: String, change: ModelTable.LifecycleBreak)] = [
-        ("a stop is lost", { _, _, _, action in if case .stop = action { action = .nothing } }),
+    private static let lifecycleBreaks: [(name: String, isHeld: Bool, change: ModelTable.LifecycleBreak)] = [
         (
-            "what has finished finishes again",
+            "a held attempt is not released", true,
+            { _, _, _, action in if case .release = action { action = .nothing } }
+        ),
+        ("a stop is lost", false, { _, _, _, action in if case .stop = action { action = .nothing } }),
+        (
+            "what has finished finishes again", false,
             { old, event, _, action in if old.state == .finished, event == .cancel { action = .finish } }
         ),
         (
-            "a stopped attempt is not followed by the next one",
+            "a stopped attempt is not followed by the next one", false,
             { _, event, _, action in
                 if case .workStopped = event, case .begin = action { action = .nothing }
             }
         ),
         (
-            "the retry is forgotten",
+            "the retry is forgotten", false,
             { old, event, new, action in
                 if case .retryDue = event, action == .restart { (new, action) = (old, .nothing) }
             }
         ),
         (
-            "a paused operation keeps its slot",
+            "a paused operation keeps its slot", false,
             { _, _, _, action in if case .stopAndFreeSlot(let number) = action { action = .stop(number) } }
         ),
         (
-            "a late outcome counts",
+            "a late outcome counts", false,
             { old, event, new, action in
                 guard case .workStopped = event, old.state == .executing, old.work == .stopping, old.isEnding else { return }
                 (new, action) = (old, .nothing)
             }
         ),
         (
-            "an attempt begins before the last one has stopped",
+            "an attempt begins before the last one has stopped", false,
             { old, event, new, action in
                 guard event == .start, old.state == .ready, old.work == .stopping, !old.isEnding, !old.isBackingOff else {
                     return
@@ -100,10 +105,10 @@ struct ModelTests {
 
     @Test(.enabled(if: isWhole, "CONVOY_MODELS=all breaks promises on purpose"), arguments: lifecycleBreaks.indices)
     func `a broken promise of an operation is found`(_ index: Int) throws {
-        let (name, change) = Self.lifecycleBreaks[index]
+        let (name, isHeld, change) = Self.lifecycleBreaks[index]
         let found = try violations(
-            "lifecycle", .lifecycle(breaking: change), Self.lifecycleClaims, ["QUEUED": 1, "STEPS": 2, "RETRIES": 1],
-            showsTrail: false)
+            "lifecycle", .lifecycle(breaking: change), Self.lifecycleClaims,
+            ["QUEUED": 1, "STEPS": 2, "RETRIES": 1, "HELD": isHeld ? 1 : 0], showsTrail: false)
         #expect(!found.isEmpty, "\(name)")
         print("\(name): \(found)")
     }

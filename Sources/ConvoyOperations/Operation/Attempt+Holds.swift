@@ -29,6 +29,22 @@ extension Attempt {
     /// Whether holds can still be removed. On the network thread.
     private var isLive: Bool { !flow.isOver }
 
+    // MARK: Pauses
+
+    /// Holds the transfer, which must not be sent twice, or ends it if nothing of it was sent. On the network thread.
+    func hold(_ connection: any Connection) {
+        guard afterCancel == nil, !hasConnectionEnded else { return }
+        // The end is reported before `pause` returns.
+        afterCancel = .sendLater
+        if connection.pause() { afterCancel = nil }
+    }
+
+    /// Lets a transfer go on that was held. On the network thread.
+    func release(_ connection: any Connection, of operation: URLConnectionOperation) {
+        connection.resume()
+        operation.waitAgainAfterRedirect(of: self)
+    }
+
     // MARK: Decisions about a response
 
     /// Holds the transfer up until a delegate has decided about the response.

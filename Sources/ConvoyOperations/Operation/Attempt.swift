@@ -21,6 +21,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var settlement: Settlement?
     /// The wait before the next attempt.
     @exclusivity(unchecked) var wait: AttemptWait?
+    /// The redirect that waits for a slot, or the last one that did.
+    @exclusivity(unchecked) var unansweredRedirect: UnansweredRedirect?
     /// The transport of all attempts. Chosen before the connection is opened.
     @exclusivity(unchecked) var transport: (any Transport)?
 
@@ -36,7 +38,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var isAuthorized = false
     @exclusivity(unchecked) private var memoryLimit = Int64.max
     /// Whether the connection has reported its end, or there is none.
-    @exclusivity(unchecked) private var hasConnectionEnded = false
+    @exclusivity(unchecked) private(set) var hasConnectionEnded = false
     /// What to do after the attempt itself cancelled the connection, rather than the operation.
     @exclusivity(unchecked) var afterCancel: AfterCancel?
     /// Whether the response is given up where its body does not end, or is too long.
@@ -102,6 +104,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
 
     enum AfterCancel {
         case askForWhole
+        /// Nothing of the request was sent: the next attempt sends it, after the pause.
+        case sendLater
         case succeed
         case fail(URLError)
         /// The response without the rest of its body.
@@ -425,6 +429,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         case (.askForWhole, _):
             body.requestWhole()
             end(with: .unusable)
+        case (.sendLater, _): end(with: .unusable)
         }
     }
 

@@ -26,6 +26,11 @@ enum AttemptPhase {
         case ended(BlockingCall?)
     }
 
+    /// Whether it has no connection yet, and nothing else that does its work.
+    var isPreparing: Bool {
+        if case .preparing = self { true } else { false }
+    }
+
     /// Whether it has neither ended nor reached its serializer.
     var isUnderWay: Bool {
         switch self {

@@ -156,7 +156,7 @@ extension RetryPolicy {
             statusCode: failure == nil ? operation.statusCode : nil, error: failure, retryCount: retryCount,
             countedRetries: retryCount, elapsed: elapsed, retryAfter: failure == nil ? retryAfter : nil, timeLeft: nil,
             canSendBodyAgain: true,
-            nothingWasSent: operation.redirects.isEmpty && failure?.provesThatNothingWasSent(of: request) ?? false)
+            nothingWasSent: operation.wasCertainlyNotSent)
         return evaluate(facts, random: random)
     }
 }

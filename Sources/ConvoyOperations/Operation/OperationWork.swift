@@ -44,6 +44,9 @@ package struct OperationWork: Sendable {
     /// the next attempt may begin before the answer returns.
     package func begin(stop: @escaping @Sendable () -> Void) -> Bool { operation.advance(attempt, to: .working(stop: stop)) }
 
+    /// Whether the operation has been cancelled or has expired, so that no other attempt will follow.
+    package var isEnding: Bool { operation.lifecycle.value.isEnding }
+
     /// Reports that the work was stopped, and can continue in another attempt.
     package func didStop() { operation.end(attempt, with: .stopped) }
 

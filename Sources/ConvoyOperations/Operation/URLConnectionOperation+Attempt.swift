@@ -37,6 +37,11 @@ extension URLConnectionOperation {
         case .stopAndFreeSlot(let number):
             stop(number)
             slotDidFree()
+        // Both read what is right by now: the later one leaves the attempt as the lifecycle wants it.
+        case .holdAndFreeSlot(let number):
+            holdOrRelease(number)
+            slotDidFree()
+        case .release(let number): holdOrRelease(number)
         case .awaitRetry(let number):
             slotDidFree()
             // If the next attempt has begun, or the operation has finished, there is nothing to wait for.
@@ -60,17 +65,23 @@ extension URLConnectionOperation {
     /// The attempt with a number of the lifecycle; nil if it has not begun, or is no longer the last one.
     private func attempt(_ number: Lifecycle.AttemptNumber) -> Attempt? { core.withLock { $0.attempt(number) } }
 
-    /// Whether the lifecycle lets the attempt continue.
-    func isRunning(_ attempt: Attempt) -> Bool { work(of: attempt) == .running }
-
-    private func work(of attempt: Attempt) -> Lifecycle.Work {
+    /// Whether the lifecycle lets the attempt continue: it need not stop, and is not held.
+    func isRunning(_ attempt: Attempt) -> Bool {
         let life = lifecycle.value
-        return life.attemptNumber == attempt.number ? life.work : .none
+        return life.isUnderWay(attempt.number) && life.work == .running && life.state == .executing
+    }
+
+    /// Whether an attempt must stop instead of taking its next step: it was asked to, or the operation is paused, and there
+    /// is no connection to hold. Under the operation's lock.
+    private func mustStop(_ attempt: Attempt) -> Bool {
+        let life = lifecycle.value
+        guard life.isUnderWay(attempt.number) else { return false }
+        return life.work == .stopping || life.work == .running && life.state != .executing && attempt.phase.isPreparing
     }
 
     /// Takes the next step of an attempt. False if it must stop, or has ended.
     func advance(_ attempt: Attempt, to next: AttemptPhase) -> Bool {
-        core.withLock { _ in attempt.phase.advance(to: next, unless: work(of: attempt) == .stopping) }
+        core.withLock { _ in attempt.phase.advance(to: next, unless: mustStop(attempt)) }
     }
 
     private func stop(_ number: Lifecycle.AttemptNumber) {
@@ -91,6 +102,21 @@ extension URLConnectionOperation {
         }
     }
 
+    /// Holds the connection of an attempt while the operation is paused, and else releases it.
+    private func holdOrRelease(_ number: Lifecycle.AttemptNumber) {
+        let (attempt, phase, transport) = core.withLock { core in
+            let attempt = core.attempt(number)
+            return (attempt, attempt?.phase, attempt?.transport)
+        }
+        // Without a connection the next step finds the pause.
+        guard let attempt, case .connected(let connection) = phase else { return }
+        transport?.perform { [self] in
+            let life = lifecycle.value
+            guard life.isUnderWay(number), life.work == .running else { return }
+            if life.state == .executing { attempt.release(connection, of: self) } else { attempt.hold(connection) }
+        }
+    }
+
     // MARK: Beginning
 
     /// Begins an attempt: prepares the request if needed, and then connects or lets a worker do the work.
@@ -98,7 +124,7 @@ extension URLConnectionOperation {
         let beginning = core.withLock { core in
             core.enterCompletionGroup()
             defer { core.hasBegun = true }
-            return Beginning(number, &core) { work(of: $0) == .stopping }
+            return Beginning(number, &core) { mustStop($0) }
         }
         let (attempt, settings, rare) = (beginning.attempt, beginning.settings, beginning.rare)
         rare?.wait?.end()
@@ -244,7 +270,7 @@ extension URLConnectionOperation {
             attempt.settings = core.common.prepared
             if !hasToken, attempt.settings.hasAuthenticator { return .token }
             // Before anything is opened, so that a stopped attempt leaves the output unchanged.
-            guard attempt.phase.advance(to: .preparing(nil), unless: self.work(of: attempt) == .stopping) else {
+            guard attempt.phase.advance(to: .preparing(nil), unless: self.mustStop(attempt)) else {
                 return .none
             }
             let transport = core.openTransport(for: attempt)

@@ -30,7 +30,7 @@ extension URLConnectionOperation {
     /// an answer; otherwise the outcome is the operation's. Any thread.
     func end(_ attempt: Attempt, with outcome: AttemptOutcome) {
         switch outcome {
-        case .stopped where isRunning(attempt):
+        case .stopped where isRunning(attempt) && !core.withLock({ _ in attempt.phase.isPreparing }):
             // The operation has not asked for this, so nothing would begin the work again.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")

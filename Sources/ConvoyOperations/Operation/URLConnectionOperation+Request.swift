@@ -244,7 +244,21 @@ extension URLConnectionOperation {
         guard let request, let scheduler = scheduler.object, let host = hostKey(of: request.url) else {
             return then(request)
         }
-        scheduler.redirect(self, to: host, if: { [self] in isRunning(attempt) }) { then(request) }
+        let redirect = UnansweredRedirect(to: host, then: { then(request) })
+        core.withLock { _ in attempt.unansweredRedirect = redirect }
+        wait(for: redirect, scheduler, attempt)
+    }
+
+    private func wait(for redirect: UnansweredRedirect, _ scheduler: Scheduler, _ attempt: Attempt) {
+        scheduler.redirect(self, to: redirect.host, if: { [self] in isRunning(attempt) }) { redirect.answer() }
+    }
+
+    /// Waits again for the slot of a redirect: a pause has given that up, and the transfer was held.
+    func waitAgainAfterRedirect(of attempt: Attempt) {
+        guard let scheduler = scheduler.object, let redirect = core.withLock({ _ in attempt.unansweredRedirect }),
+            !redirect.isAnswered
+        else { return }
+        wait(for: redirect, scheduler, attempt)
     }
 
     /// Counts a redirected request for the retry budget of its host, unless it is a retry.
@@ -255,4 +269,20 @@ extension URLConnectionOperation {
         else { return }
         budget.deposit(forHost: host.name)
     }
+}
+
+/// A redirect that waits for a slot of its host.
+final class UnansweredRedirect: Sendable {
+    let host: HostKey
+    private let follow: Locked<(@Sendable () -> Void)?>
+
+    init(to host: HostKey, then follow: @escaping @Sendable () -> Void) {
+        self.host = host
+        self.follow = Locked(follow)
+    }
+
+    var isAnswered: Bool { follow.withLock { $0 == nil } }
+
+    /// Lets the transfer follow it. Only the first call counts.
+    func answer() { follow.withLock { $0.take() }?() }
 }

@@ -67,7 +67,7 @@ extension URLConnectionOperation {
     func repeatAtOnce(after attempt: Attempt) {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
-        else { return handle(.workMustRepeat(attempt.number)) }
+        else { return handle(.workStopped(attempt.number)) }
         proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
     }
 
@@ -90,6 +90,11 @@ extension URLConnectionOperation {
         let now = retryClock.now
         core.withLock { $0.retryRecord.began = now }
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
+    }
+
+    /// Whether the operation has failed, and the server certainly has not seen any of its request.
+    package final var wasCertainlyNotSent: Bool {
+        redirects.isEmpty && (error as? URLError)?.provesThatNothingWasSent(of: request) ?? false
     }
 
     /// The next attempt after one that has ended; nil for none.

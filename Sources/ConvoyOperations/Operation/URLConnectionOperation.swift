@@ -145,12 +145,21 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// Stops the transfer and keeps what has arrived. The operation gives back its slot in a `RequestOperationQueue`.
     ///
+    /// A request that is not idempotent (RFC 9110, section 9.2.2), such as a POST, and of which some may have been sent,
+    /// is not sent again. Its transfer stays on its connection, which is held until `resume()`, without time limits
+    /// except for `totalTimeout`. If the connection is lost during the pause, the operation fails after `resume()` with
+    /// `URLError.networkConnectionLost`: the server may have processed the request. Until then the operation is retained.
+    ///
     /// An operation that has not begun is held back until `resume()`. Does nothing if the operation has finished or is
     /// cancelled.
-    open func pause() { handle(.pause) }
+    open func pause() {
+        let mayRepeat = core.withLock { $0.worker != nil || RequestRules.isIdempotent($0.request.method) }
+        handle(mayRepeat ? .pause : .hold)
+    }
 
     /// Continues after `pause()`. A GET continues where it stopped if the server supports that and the resource is
-    /// provably the same; otherwise it starts over, and the bytes of the first attempt are dropped.
+    /// provably the same; otherwise it starts over, and the bytes of the first attempt are dropped. A request that must
+    /// not be sent twice continues its transfer.
     open func resume() { handle(.resume) }
 
     /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
@@ -160,8 +169,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// second, the operation was not cancelled, and succeeds or fails; otherwise the operation finishes as cancelled, and
     /// the file may appear later.
     ///
-    /// An operation that was started finishes as soon as its transfer has stopped; one that is paused, or waits for a
-    /// retry, at once. One that was never started is only marked as cancelled, like Foundation's operations, and
+    /// An operation that was started finishes as soon as its transfer has stopped; one that is paused without a transfer,
+    /// or waits for a retry, at once. One that was never started is only marked as cancelled, like Foundation's operations, and
     /// finishes without doing its work when it is started. A `RequestOperationQueue` starts it at once, regardless of
     /// limits; Foundation's `OperationQueue` when its turn comes, without waiting for its dependencies or a resume. It
     /// can still be added to a queue. In no queue, it finishes when it is started by hand or awaited by `finished()`.

@@ -61,6 +61,9 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
 /// So each attempt at the request has a number, and every call that begins, stops or ends work names its attempt. A
 /// call that comes too late or too early is recognized by the number, and does no harm.
 ///
+/// `pause` stops the work, and the next attempt does it again. `hold` is the pause of work that must not be done twice: it
+/// is running while the operation is paused, and goes on when the operation is started again.
+///
 /// While the output stream is committed, a cancellation or an expiry is only noted: the result of the commit is the
 /// operation's, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
 package struct Lifecycle: Hashable, Sendable {
@@ -71,7 +74,7 @@ package struct Lifecycle: Hashable, Sendable {
     package enum Work: UInt8, Sendable, CaseIterable {
         /// Not begun, or stopped.
         case none
-        /// In progress. It ends with `workCompleted`.
+        /// In progress. It ends with `workCompleted`. It is held while the operation is not executing.
         case running
         /// In progress, and asked to stop. It ends with `workStopped`, or with `workCompleted` if that comes first.
         case stopping
@@ -88,11 +91,13 @@ package struct Lifecycle: Hashable, Sendable {
         /// The queue, or a caller, starts the operation: for the first time, or again after a pause.
         case start
         case pause
+        /// A pause that holds the work instead of stopping it.
+        case hold
         case resume
         case cancel
         /// The time limit for the whole operation has passed.
         case expire
-        /// The work has stopped as requested, without an outcome.
+        /// The work has ended without an outcome: it was asked to stop, or must be done again.
         case workStopped(AttemptNumber)
         /// The work has a response, and its output stream can commit it.
         case workCanCommit(AttemptNumber)
@@ -100,8 +105,6 @@ package struct Lifecycle: Hashable, Sendable {
         case workCompleted(AttemptNumber)
         /// The wait for a commit is over.
         case commitTakesTooLong(AttemptNumber)
-        /// The work has ended without an outcome, and must be repeated at once.
-        case workMustRepeat(AttemptNumber)
         /// The work has failed, and will be tried again later.
         case workWillRetry(AttemptNumber)
         /// The delay before the retry that follows that attempt is over.
@@ -125,6 +128,10 @@ package struct Lifecycle: Hashable, Sendable {
         case slotFreed
         /// A running operation was paused: ask the work of that attempt to stop, and give the slot back.
         case stopAndFreeSlot(AttemptNumber)
+        /// A running operation was paused: hold the work of that attempt, and give the slot back.
+        case holdAndFreeSlot(AttemptNumber)
+        /// Let the work of that attempt go on, which is held.
+        case release(AttemptNumber)
         /// Give the slot back, and send `retryDue` when the delay is over.
         case awaitRetry(AttemptNumber)
         /// Let the output stream of that attempt commit, then send `workCompleted`.
@@ -168,7 +175,8 @@ package struct Lifecycle: Hashable, Sendable {
         guard state != .finished else { return .nothing }
         switch event {
         case .start: return start()
-        case .pause: return pause()
+        case .pause: return pause(holdsWork: false)
+        case .hold: return pause(holdsWork: true)
         case .resume: return resume()
         case .cancel: return cancel()
         case .expire: return expire()
@@ -176,7 +184,6 @@ package struct Lifecycle: Hashable, Sendable {
         case .workCanCommit(let number): return isUnderWay(number) ? workCanCommit() : .nothing
         case .commitTakesTooLong(let number): return number == attemptNumber ? commitTakesTooLong() : .nothing
         case .workCompleted(let number): return isUnderWay(number) ? workCompleted() : .nothing
-        case .workMustRepeat(let number): return isUnderWay(number) ? workMustRepeat() : .nothing
         case .workWillRetry(let number): return isUnderWay(number) ? workWillRetry() : .nothing
         case .retryDue(let number): return number == attemptNumber ? retryDue() : .nothing
         }
@@ -209,13 +216,14 @@ package struct Lifecycle: Hashable, Sendable {
             switch work {
             case .none: return begin()
             case .complete: return finish()
+            case .running: return .release(attemptNumber)
             // Resumed before the work had stopped or committed: the next step follows that.
-            case .running, .stopping, .committing: return .nothing
+            case .stopping, .committing: return .nothing
             }
         }
     }
 
-    private mutating func pause() -> Action {
+    private mutating func pause(holdsWork: Bool) -> Action {
         guard !wantsEnd else { return .nothing }
         switch state {
         case .ready:
@@ -224,7 +232,9 @@ package struct Lifecycle: Hashable, Sendable {
             return .readinessChanged
         case .executing:
             state = .paused
-            if work == .running { work = .stopping }
+            guard work == .running else { return .stopAndFreeSlot(attemptNumber) }
+            if holdsWork { return .holdAndFreeSlot(attemptNumber) }
+            work = .stopping
             return .stopAndFreeSlot(attemptNumber)
         case .paused, .finished: return .nothing
         }
@@ -256,7 +266,7 @@ package struct Lifecycle: Hashable, Sendable {
         case .finished: return .nothing
         case .executing: return stopWork()
         case .ready, .paused:
-            if wasStarted { return work == .stopping ? stopWork() : finish() }
+            if wasStarted { return work.isUnderWay ? stopWork() : finish() }
             // It finishes when it is started: a queue will start it, as it is ready now.
             state = .ready
             return .readinessChanged
@@ -264,13 +274,13 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     private mutating func stopWork() -> Action {
-        guard isUnderWay(attemptNumber) else { return .nothing }
+        guard work.isUnderWay else { return .nothing }
         work = .stopping
         return .stop(attemptNumber)
     }
 
     private mutating func workStopped() -> Action {
-        guard work == .stopping else { return .nothing }
+        guard work != .committing else { return .nothing }
         work = .none
         if isEnding { return finish() }
         return state == .executing ? begin() : .nothing
@@ -299,10 +309,6 @@ package struct Lifecycle: Hashable, Sendable {
         }
         work = .complete
         return isEnding || state == .executing ? finish() : .nothing
-    }
-
-    private mutating func workMustRepeat() -> Action {
-        work == .running ? begin() : workStopped()
     }
 
     private mutating func workWillRetry() -> Action {

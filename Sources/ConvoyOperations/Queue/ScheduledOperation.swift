@@ -288,7 +288,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         case .readinessChanged: readinessDidChange()
         case .restart: if lifecycle.value.wasStarted, !isScheduled { advance(by: .start) } else { readinessDidChange() }
         case .finish: executionDidFinish()
-        case .nothing, .stopAndFreeSlot, .awaitRetry, .commit, .awaitCommit: break
+        case .nothing, .stopAndFreeSlot, .holdAndFreeSlot, .release, .awaitRetry, .commit, .awaitCommit: break
         }
     }
 

@@ -32,7 +32,8 @@ package struct TransferState: Hashable, Sendable {
         case nothing
         /// Pass on the kept bytes; then report `drained`, unless there is another hold.
         case drain
-        /// Resume receiving, sending, or both. A direction that is false stays paused.
+        /// Resume receiving, sending, or both. A direction that is false stays paused, or is paused now. If there are
+        /// kept bytes, report `kept` again afterwards.
         case run(receiving: Bool, sending: Bool)
         /// The transfer ends as its source did. The last action.
         case end
@@ -54,15 +55,18 @@ package struct TransferState: Hashable, Sendable {
 
     package init() {}
 
-    /// The state for the next exchange: the delegate's hold stays, as exchanges are invisible to it.
+    /// The state for the next exchange: the delegate's hold and a pause stay, as exchanges are invisible to them.
     package var next: TransferState {
         var next = TransferState()
-        next.holds = holds.intersection(.delegate)
+        next.holds = holds.intersection([.delegate, .pause])
         return next
     }
 
     /// Whether bytes may flow.
     package var isFree: Bool { holds.isEmpty }
+
+    /// Whether a pause holds up both directions.
+    package var isPaused: Bool { holds.contains(.pause) }
 
     /// Whether this side holds up bytes of the source or the receiver.
     package var isHeldBack: Bool { hasRefused || hasKept }
@@ -71,12 +75,17 @@ package struct TransferState: Hashable, Sendable {
         switch event {
         // Holds are counted even after the end: the delegate's hold also applies to the next exchange.
         case .hold(let holds):
+            let stopsSending = holds.contains(.pause) && !isPaused
             self.holds.formUnion(holds)
-            return .nothing
+            guard stopsSending, !isEnding, !isOver else { return .nothing }
+            hasRefused = true
+            return run(receiving: false)
         case .lift(let lifted):
             guard !holds.isDisjoint(with: lifted) else { return .nothing }
+            let resumesSending = lifted.contains(.pause) && isPaused
             holds.subtract(lifted)
-            return isOver ? .nothing : goOn()
+            guard !isOver else { return .nothing }
+            return resumesSending && !isEnding ? run(receiving: isFree && !hasKept) : goOn()
         case _ where isOver: return .nothing
         case .refused:
             hasRefused = true
@@ -117,7 +126,7 @@ package struct TransferState: Hashable, Sendable {
 
     private mutating func run(receiving: Bool) -> Action {
         if receiving { hasRefused = false }
-        return .run(receiving: receiving || !hasRefused, sending: !isStarved)
+        return .run(receiving: receiving || !hasRefused, sending: !isStarved && !isPaused)
     }
 
     private mutating func end() -> Action {
@@ -143,6 +152,8 @@ package struct TransferHolds: OptionSet, Hashable, Sendable {
     package static let cookies = TransferHolds(rawValue: 1 << 4)
     /// A rate limit allows no bytes now.
     package static let rate = TransferHolds(rawValue: 1 << 5)
+    /// The operation is paused. The only hold that also delays sending.
+    package static let pause = TransferHolds(rawValue: 1 << 6)
 
     /// The holds that delay the end of the source. The others only delay bytes, of which none are left after the last
     /// one.

@@ -159,7 +159,7 @@ extension URLConnection: EasyHandleOwner {
             }
             deliver(with: decoder) { try $0.decode(bytes, into: $1) }
             return exchange.response.failure == nil ? .taken : .abort
-        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return .abort
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .held, .storing, .ended: return .abort
         }
     }
 
@@ -178,6 +178,7 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {
         guard let body = exchange.body, !isCancelled else { return .abort }
+        if exchange.flow.isPaused { return .notNow }
         guard let allowance = sendingAllowance(atMost: buffer.count) else { return starve(handle) }
         switch body.fill(UnsafeMutableRawBufferPointer(rebasing: buffer[..<allowance])) {
         case .failed(let error):
@@ -289,7 +290,7 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode) {
         switch phase {
-        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .held, .storing, .ended: return
         case .loading where code != CURLE_OK || exchange.response.failure != nil || isCancelled: end(with: code, handle)
         case .loading, .deciding, .askingAboutCookies, .following, .replacing:
             exchange.heldResult = code

@@ -100,7 +100,8 @@ extension URLConnection {
     private var couldMove: Bool {
         switch phase {
         case .loading, .following, .replacing: break
-        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
+        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .held, .storing,
+            .ended:
             return false
         }
         guard exchange.replay == nil, !exchange.flow.isHeldBack, exchange.flow.isFree else { return false }
@@ -158,6 +159,7 @@ extension URLConnection {
     /// Notes that a byte of a body has moved.
     func noteActivity() { exchange.times.lastActivity = thread.turnTime ?? exchange.times.lastActivity }
 
+    /// Notes that a byte of the request's body has moved, or that a pause has prevented it.
     func noteSending() {
         noteActivity()
         exchange.times.lastSent = exchange.times.lastActivity
@@ -186,6 +188,7 @@ extension URLConnection {
         // Time in which this side holds the transfer back does not count against the server.
         if exchange.flow.isHeldBack || exchange.flow.isStarved && !mayEndWithoutBody { exchange.times.lastActivity = now }
         if exchange.flow.isStarved { exchange.times.lastSent = now }
+        if exchange.flow.isPaused { noteSending() }
         switch phase {
         case .deciding, .askingAboutCookies, .storing: exchange.times.lastActivity = now
         default: break
@@ -281,7 +284,7 @@ extension URLConnection {
     private var isWithLibcurl: Bool {
         switch phase {
         case .loading, .deciding, .following, .askingAboutCookies, .replacing: true
-        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: false
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .held, .storing, .ended: false
         }
     }
 

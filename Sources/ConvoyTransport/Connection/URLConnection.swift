@@ -42,6 +42,8 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         case askingAboutCookies(ResponseHead)
         /// The rest of the network's response is discarded, for a limited time; then a stored one is delivered instead.
         case replacing(any ServableResponse)
+        /// The transfer is paused before its next request, after a redirect; sent when it is resumed.
+        case held(HTTPAddress)
         /// The response is complete, and is being stored.
         case storing
         case ended
@@ -63,6 +65,8 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
     @exclusivity(unchecked) var sendThrottle: TransferThrottle?
     @exclusivity(unchecked) var isCancelled = false
+    /// Whether the transfer was ever held by ``pause()``.
+    @exclusivity(unchecked) var wasPaused = false
     /// Whether a stored response must be validated even if it is fresh.
     @exclusivity(unchecked) var revalidates = false
     /// The number of the transfer in its trace; 0 until it has one.
@@ -197,6 +201,10 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
 
     /// Passes the request, which is complete, to libcurl.
     func send(to address: HTTPAddress) throws(URLError) {
+        guard !exchange.flow.isPaused else {
+            phase = .held(address)
+            return
+        }
         guard let multi = thread.multi, let header = exchange.header else {
             throw failure(.cannotLoadFromNetwork, "There is no network thread.")
         }
@@ -239,10 +247,9 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }
         // The stored response's time is that of the lookup, which usually was just now.
-        if exchange.waitsSince != 0 {
-            exchange.cache?.willSend()
-        } else if case .consulting = phase {
-            exchange.cache?.willSend()
+        switch phase {
+        case .consulting, .held: exchange.cache?.willSend()
+        default: if exchange.waitsSince != 0 { exchange.cache?.willSend() }
         }
         phase = .loading
         exchange.earlierShortages = multi.descriptorShortages
@@ -271,14 +278,14 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         return method != "GET" && ["POST", "PUT", "PATCH"].contains(method) ? DataBody(Data()) : nil
     }
 
-    private func stop() {
+    func stop() {
         isCancelled = true
         switch phase {
         case .initial, .ended: return  // `start` will report it, or the end was reported
         case .waitingForDescriptor:
             thread.multi?.descriptorQueue.remove(self)
             end { $0.connectionDidCancel(self) }
-        case .preparingTLS, .consulting: end { $0.connectionDidCancel(self) }
+        case .preparingTLS, .consulting, .held: end { $0.connectionDidCancel(self) }
         case .loading, .deciding, .following, .askingAboutCookies, .replacing, .storing:
             let closing = configuration.closesWhenStopped && exchange.head.isWhole
             if let handle { thread.multi?.stop(handle, closing: closing) }
@@ -311,7 +318,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     func fail(_ error: URLError) {
         finishTransaction(Redaction.text(error.localizedDescription))
         if servesStale(insteadOf: error) { return }
-        let error = error.hiding(configuration.secrets)
+        let error = afterPause(error).hiding(configuration.secrets)
         traceFailure(error)
         end { $0.connection(self, didFailWith: error) }
     }

@@ -21,6 +21,16 @@ package protocol Connection: AnyObject, Sendable {
     /// Continues after `suspendReceiving`. Can be called from any thread.
     func resumeReceiving()
 
+    /// Holds the transfer in both directions until ``resume()``, without time limits, if its request must not be sent
+    /// twice: it is not idempotent (RFC 9110, section 9.2.2), and some of it may have been sent. Any other transfer ends
+    /// as after `cancel()`, before this returns. Only on the network thread, and not in a method of the delegate.
+    ///
+    /// - Returns: false if the transfer has ended, or will end when it is started.
+    func pause() -> Bool
+
+    /// Continues after `pause()`. Only on the network thread, and not in a method of the delegate.
+    func resume()
+
     /// Limits the rest of the response whose head has arrived, for a body that only explains an error: to 1 MiB as
     /// sent, and to a second, which is extended up to nine times if 1 KiB has arrived in each. Beyond that the transfer
     /// fails with `URLError.timedOut`, and its connection is closed. Only for the delegate's `didReceive response`.
@@ -28,6 +38,12 @@ package protocol Connection: AnyObject, Sendable {
 }
 
 extension Connection {
+    /// Does nothing: the transfer continues, and its outcome waits.
+    package func pause() -> Bool { true }
+
+    /// Does nothing.
+    package func resume() {}
+
     /// Sets no limit.
     package func limitBodyOfError() {}
 }

@@ -22,7 +22,9 @@ final class EasyHandle {
     @exclusivity(unchecked) var socket: curl_socket_t = -1
     /// Whether the request has been sent on an unknown socket, which libcurl never asked to watch, because the transfer
     /// was paused before it had to wait for anything.
-    var usesUnknownSocket: Bool { socket < 0 && sendCount > 0 }
+    var usesUnknownSocket: Bool { socket < 0 && mayHaveBeenSent }
+    /// Whether libcurl has a connection for the request, and may have sent some of it.
+    var mayHaveBeenSent: Bool { sendCount > 0 }
     /// Whether the current transfer is sent in plain text, so that its connection carries no other at the same time.
     var isPlain: Bool { !applied.isSecure }
     /// TLS of the connection on which the request was sent; nil for plain text.

@@ -293,14 +293,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// How often a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }
 
-    /// Resumes a transfer that a callback has paused, or keeps one of its directions paused. May call back.
+    /// Resumes a transfer that a callback has paused, or keeps or makes a direction paused. May call back.
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         let heldBytes = handle.holdsBytes
-        // The callback sets it again if it refuses bytes again.
-        if !receiving {
-            handle.holdsBytes = false
-            if handle.isResting { endRest(of: handle) }
-        }
+        // The callback sets it again if it refuses bytes again. A paused transfer may have bytes that no callback has
+        // seen.
+        handle.holdsBytes = receiving
+        if handle.isResting { endRest(of: handle) }
         handle.isSendingPaused = sending
         noteEvent()
         depth += 1

@@ -224,7 +224,7 @@ package enum RequestRules {
     }
 
     /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).
-    static func isIdempotent(_ method: String) -> Bool {
+    package static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
     }
 

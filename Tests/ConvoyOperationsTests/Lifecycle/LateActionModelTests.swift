@@ -19,7 +19,7 @@ import Testing
 
     /// The events that may happen to the try in the slot.
     private enum Work: Hashable {
-        case none, preparing, calling, connected, cancelled, processing, committing
+        case none, preparing, calling, connected, held, cancelled, processing, committing
     }
 
     private struct World: Hashable {
@@ -27,6 +27,12 @@ import Testing
         var slot = Slot()
         var work = Work.none
         var number: Lifecycle.AttemptNumber = 0
+        /// Whether its request must not be sent twice, so that a pause holds it.
+        var isHeldByPauses = false
+        /// Whether the request of the attempt was sent.
+        var isSent = false
+        /// How often the request was sent, if it must not be sent twice.
+        var sendings = 0
         /// Actions that have not been carried out.
         var pending: [Lifecycle.Action] = []
         var finishes = 0
@@ -80,6 +86,15 @@ import Testing
                 world.work = .none
                 handle(.workStopped(number), &world)
             }
+        case .holdAndFreeSlot(let number), .release(let number):
+            guard number == world.number, case .connected = world.slot.phase, [.connected, .held].contains(world.work),
+                world.life.isUnderWay(number), world.life.work == .running
+            else { return }
+            guard world.life.state != .executing else { return world.work = .connected }
+            world.work = .held
+            guard !world.isSent, world.slot.phase.end() != nil else { return }
+            world.work = .none
+            handle(.workStopped(number), &world)
         case .restart: handle(.start, &world)
         case .finish: world.finishes += 1
         case .commit(let number):
@@ -92,8 +107,10 @@ import Testing
 
     /// Makes the next step of the attempt, if it is not to stop.
     private func advance(_ world: inout World, to phase: AttemptPhase) -> Bool {
-        let isStopping = world.life.attemptNumber == world.number && world.life.work == .stopping
-        return world.slot.phase.advance(to: phase, unless: isStopping)
+        let life = world.life
+        let isHeld = life.work == .running && life.state != .executing && world.slot.phase.isPreparing
+        let isStopping = life.work == .stopping || isHeld
+        return world.slot.phase.advance(to: phase, unless: life.attemptNumber == world.number && isStopping)
     }
 
     /// All that can happen next.
@@ -117,6 +134,7 @@ import Testing
             add { next in
                 if advance(&next, to: .connected(Self.connection)) {
                     next.work = .connected
+                    next.isSent = false
                 } else {
                     next.work = .none
                     if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
@@ -145,6 +163,13 @@ import Testing
                     if next.slot.phase.didProcess() { handle(.workCompleted(number), &next) }
                 }
             }
+        case .held: break
+        case .connected where world.isHeldByPauses && !world.isSent:
+            add { next in
+                next.isSent = true
+                next.sendings += 1
+                #expect(next.sendings == 1, "it is sent twice: \(world)")
+            }
         case .connected:
             add { next in
                 guard next.slot.phase.end() != nil else { return }
@@ -156,6 +181,7 @@ import Testing
                 next.work = .processing
             }
             for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number), .workCanCommit(number)] {
+                if world.isHeldByPauses, event == .workWillRetry(number) { continue }
                 add { next in
                     next.work = .none
                     if next.slot.phase.end() != nil { handle(event, &next) }
@@ -174,13 +200,15 @@ import Testing
         }
         if world.life.isBackingOff { add { handle(.retryDue(world.life.attemptNumber), &$0) } }
         guard mayBother else { return all }
-        for event in [Lifecycle.Event.start, .pause, .resume, .cancel, .expire] { add { handle(event, &$0) } }
+        let pause = world.isHeldByPauses ? Lifecycle.Event.hold : .pause
+        for event in [Lifecycle.Event.start, pause, .resume, .cancel, .expire] { add { handle(event, &$0) } }
         return all
     }
 
-    @Test func `no stop is lost and none hits another attempt however late its action`() {
+    @Test(arguments: [false, true])
+    func `no stop is lost and none hits another attempt however late its action`(isHeldByPauses: Bool) {
         var seen: Set<World> = []
-        var frontier: [World] = [World()]
+        var frontier: [World] = [World(isHeldByPauses: isHeldByPauses)]
         for _ in 0..<12 {
             var next: [World] = []
             for world in frontier {

@@ -16,11 +16,11 @@ import Testing
         /// Every event, with the try that is under way and with the one before.
         var events: [Lifecycle.Event] {
             let numbers = [life.attemptNumber, life.attemptNumber &- 1]
-            return [.start, .pause, .resume, .cancel, .expire]
+            return [.start, .pause, .hold, .resume, .cancel, .expire]
                 + numbers.flatMap { number -> [Lifecycle.Event] in
                     [
-                        .workStopped(number), .workCompleted(number), .workMustRepeat(number),
-                        .workWillRetry(number), .retryDue(number), .workCanCommit(number), .commitTakesTooLong(number),
+                        .workStopped(number), .workCompleted(number), .workWillRetry(number), .retryDue(number),
+                        .workCanCommit(number), .commitTakesTooLong(number),
                     ]
                 }
         }
@@ -36,10 +36,9 @@ import Testing
     /// The try that an event of the work names.
     private func number(of event: Lifecycle.Event) -> Lifecycle.AttemptNumber? {
         switch event {
-        case .start, .pause, .resume, .cancel, .expire: nil
-        case .workStopped(let number), .workCompleted(let number), .workMustRepeat(let number),
-            .workWillRetry(let number), .retryDue(let number), .workCanCommit(let number),
-            .commitTakesTooLong(let number):
+        case .start, .pause, .hold, .resume, .cancel, .expire: nil
+        case .workStopped(let number), .workCompleted(let number), .workWillRetry(let number), .retryDue(let number),
+            .workCanCommit(let number), .commitTakesTooLong(let number):
             number
         }
     }
@@ -74,6 +73,10 @@ import Testing
         switch action {
         case .stop(let number), .stopAndFreeSlot(let number), .awaitRetry(let number), .awaitCommit(let number):
             #expect(number == old.attemptNumber, "\(old) \(event)")
+        case .holdAndFreeSlot(let number):
+            #expect(number == old.attemptNumber && event == .hold && new.work == .running, "\(old) \(event)")
+        case .release(let number):
+            #expect(number == old.attemptNumber && new.state == .executing && new.work == .running, "\(old) \(event)")
         case .commit(let number):
             #expect(number == old.attemptNumber && old.work != .committing && !old.isEnding, "\(old) \(event)")
         default: break
@@ -85,6 +88,9 @@ import Testing
             #expect(new.hasOutcome != isAbandoned && new.isEnding == isAbandoned, "\(old) \(event)")
         }
         #expect(new.work != .committing || !new.isEnding, "it is told as ended, and commits: \(old) \(event)")
+        if new.work == .running, new.state != .executing, old.state == .executing {
+            #expect(action == .holdAndFreeSlot(old.attemptNumber), "work goes on that nothing holds: \(old) \(event)")
+        }
         #expect(next.works >= 0 && next.works <= 1, "two works at once: \(old) \(event)")
         #expect(next.finishes <= 1)
         #expect(new.state != .finished || new.wasStarted, "finished before anybody started it: \(old) \(event)")
@@ -134,6 +140,8 @@ import Testing
             (.executing, [.start]),
             (.paused, [.start, .pause]),
             (.paused, [.pause]),
+            (.paused, [.start, .hold]),
+            (.paused, [.hold]),
         ] as [(OperationState, [Lifecycle.Event])], [Lifecycle.Event.cancel, .expire])
     func `cancel and expire lead to finished from every state`(
         point: (state: OperationState, before: [Lifecycle.Event]), event: Lifecycle.Event
@@ -181,6 +189,38 @@ import Testing
                 #expect(life.handle(event) == .stop(1))
                 #expect(life.handle(.workStopped(1)) == .finish)
             }
+        }
+    }
+
+    @Test func `held work goes on when the operation is started again`() {
+        var life = Lifecycle()
+        _ = life.handle(.start)
+        for _ in 0..<2 {
+            #expect(life.handle(.hold) == .holdAndFreeSlot(1))
+            #expect(life.handle(.resume) == .restart)
+            #expect(life.handle(.start) == .release(1))
+            #expect(life.state == .executing && life.work == .running && life.attemptNumber == 1)
+        }
+        #expect(life.handle(.workCompleted(1)) == .finish)
+    }
+
+    @Test(arguments: [Lifecycle.Event.cancel, .expire])
+    func `held work is stopped when the operation ends`(event: Lifecycle.Event) {
+        for before in [[], [Lifecycle.Event.resume], [.resume, .hold], [.resume, .start]] {
+            var life = Lifecycle()
+            for event in [Lifecycle.Event.start, .hold] + before { _ = life.handle(event) }
+            #expect(life.handle(event) == .stop(1))
+            #expect(life.handle(.workStopped(1)) == .finish)
+        }
+    }
+
+    @Test func `held work that must be done again waits for the resume`() {
+        for event in [Lifecycle.Event.workStopped(1), .workWillRetry(1)] {
+            var life = Lifecycle()
+            for event in [Lifecycle.Event.start, .hold] { _ = life.handle(event) }
+            #expect(life.handle(event) == .nothing)
+            #expect(life.handle(.resume) == .restart)
+            #expect(life.handle(.start) == .begin(2))
         }
     }
 
@@ -250,7 +290,7 @@ import Testing
         var life = Lifecycle()
         var last = life.attemptNumber
         for _ in 0..<70_000 {
-            guard case .begin(let number) = life.handle(life.work == .none ? .start : .workMustRepeat(life.attemptNumber))
+            guard case .begin(let number) = life.handle(life.work == .none ? .start : .workStopped(life.attemptNumber))
             else {
                 Issue.record("no try began")
                 return

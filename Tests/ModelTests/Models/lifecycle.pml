@@ -4,6 +4,7 @@
  *   QUEUED   1: a queue starts the operation when it has a slot for it; 0: callers start it themselves
  *   STEPS    how often each of the two callers does something
  *   RETRIES  how often the work fails and may be tried again
+ *   HELD     1: a pause holds what was sent instead of ending it, as it must not be sent twice
  */
 #include "lifecycle.h"
 c_decl { \#include "tables.h" }
@@ -17,6 +18,9 @@ c_decl { \#include "tables.h" }
 #ifndef RETRIES
 #define RETRIES 1
 #endif
+#ifndef HELD
+#define HELD 0
+#endif
 
 /* What the attempt in the slot is doing. */
 #define NONE 0
@@ -26,6 +30,7 @@ c_decl { \#include "tables.h" }
 #define CANCELLED 4
 #define PROCESSING 5
 #define COMMITTING 6
+#define HOLDING 7
 
 /* Its phase, as the operation sees it. */
 #define ENDED 0
@@ -40,7 +45,7 @@ byte state = STATE_READY, ending, outcome, attempt, lifeWork, startable, backing
 /* How often each action is still to be carried out. */
 byte pending[ACTION_COUNT], pendingCount;
 byte work, phase, number, slot, callers = 2, retries, called;
-byte finishes, entered = 1, left, stored;
+byte finishes, entered = 1, left, stored, isSent, sent;
 /* Whether code of the user's never returns. */
 byte hangs;
 bool wasCancelled;
@@ -84,7 +89,8 @@ proctype Caller() {
         atomic {
             step++;
             if
-            :: handle(EVENT_PAUSE)
+            :: !HELD -> handle(EVENT_PAUSE)
+            :: HELD -> handle(EVENT_HOLD)
             :: handle(EVENT_RESUME)
             :: handle(EVENT_CANCEL); wasCancelled = true
             :: handle(EVENT_EXPIRE)
@@ -111,6 +117,9 @@ active proctype Queue() {
     :: atomic { QUEUED && startable && state == STATE_READY && slot == 0 -> slot = 1; handle(EVENT_START) }
     od
 }
+
+#define isGoingOn (attempt == number && lifeWork == WORK_RUNNING)
+#define isStopping (attempt == number && lifeWork == WORK_STOPPING || isGoingOn && state != STATE_EXECUTING)
 
 /* Carries out one of the actions that are due, in any order. */
 active proctype Performer() {
@@ -160,6 +169,20 @@ end:
                 handle(EVENT_WORK_STOPPED + number)
             :: else
             fi
+        :: kind == KIND_HOLD_AND_FREE_SLOT || kind == KIND_RELEASE ->
+            if
+            :: kind == KIND_HOLD_AND_FREE_SLOT -> slot = 0
+            :: else
+            fi;
+            if
+            :: attemptOfAction == number && (work == CONNECTED || work == HOLDING) && isGoingOn ->
+                if
+                :: state == STATE_EXECUTING -> work = CONNECTED
+                :: state != STATE_EXECUTING && isSent -> work = HOLDING
+                :: state != STATE_EXECUTING && !isSent -> phase = ENDED; work = NONE; handle(EVENT_WORK_STOPPED + number)
+                fi
+            :: else
+            fi
         :: kind == KIND_RESTART ->
             if
             :: !QUEUED -> handle(EVENT_START)
@@ -189,13 +212,18 @@ end:
     od
 }
 
-#define isStopping (attempt == number && lifeWork == WORK_STOPPING)
-
 /* The attempt: its preparation, its transfer, its serializer. */
 active proctype Attempt() {
 end:
     do
-    :: atomic { work == PREPARING && !isStopping -> phase = TRANSFERS; work = CONNECTED }
+    :: atomic { work == PREPARING && !isStopping -> phase = TRANSFERS; work = CONNECTED; isSent = 0 }
+    :: atomic {
+        HELD && work == CONNECTED && !isSent ->
+        isSent = 1;
+        sent++;
+        /* Promise 5: only a retry sends it again. */
+        assert(sent <= 1 + retries)
+    }
     :: atomic { work == PREPARING && !isStopping && !called -> called = 1; work = CALLING }
     :: atomic { work == PREPARING && isStopping -> phase = ENDED; work = NONE; handle(EVENT_WORK_STOPPED + number) }
     :: atomic { work == CALLING && !hangs -> work = PREPARING }
@@ -215,9 +243,11 @@ end:
         work = NONE;
         if
         :: handle(EVENT_WORK_WILL_RETRY + number)
-        :: handle(EVENT_WORK_MUST_REPEAT + number)
+        :: handle(EVENT_WORK_STOPPED + number)
         fi
     }
+    /* The connection is lost while it is held. */
+    :: atomic { work == HOLDING -> phase = ENDED; work = NONE; stored = 1; handle(EVENT_WORK_COMPLETED + number) }
     :: atomic { work == CANCELLED -> phase = ENDED; work = NONE; handle(EVENT_WORK_STOPPED + number) }
     :: atomic { work == PROCESSING && !hangs -> phase = ENDED; work = NONE; stored = 1; handle(EVENT_WORK_COMPLETED + number) }
     :: atomic { work == COMMITTING && !hangs -> work = NONE; stored = 1; handle(EVENT_WORK_COMPLETED + number) }

@@ -10,10 +10,14 @@ c_decl { \#include "tables.h" }
 #ifndef HOLDS
 #define HOLDS 2
 #endif
+/* 1: a pause and one other hold; 0: three holds. */
+#ifndef PAUSES
+#define PAUSES 0
+#endif
 
 short transfer = 0;
 byte event, action, kind, receives, sends;
-byte free = 1, hasKept, over;
+byte free = 1, hasKept, over, paused;
 byte pending[ACTION_COUNT], pendingCount;
 /* The source: bytes that have not come yet, and its two directions. */
 byte left = BYTES, sent, isReceivingPaused, isSendingPaused, hasEnded;
@@ -30,6 +34,7 @@ inline handle(e) {
             now.free = transfer_free[now.transfer];
             now.hasKept = transfer_kept[now.transfer];
             now.over = transfer_over[now.transfer];
+            now.paused = transfer_paused[now.transfer];
         };
         if
         :: action != 0 ->
@@ -62,8 +67,9 @@ end:
         fi
     }
     :: atomic { left == 0 && !hasEnded && sent == 2 && !over -> hasEnded = 1; handle(EVENT_END) }
-    :: atomic { sent == 0 && !isSendingPaused && !over -> sent = 1; isSendingPaused = 1; handle(EVENT_STARVED) }
-    :: atomic { sent == 1 && !isSendingPaused && !over -> sent = 2 }
+    :: atomic { sent < 2 && !isSendingPaused && !over && paused -> isSendingPaused = 1 }
+    :: atomic { sent == 0 && !isSendingPaused && !over && !paused -> sent = 1; isSendingPaused = 1; handle(EVENT_STARVED) }
+    :: atomic { sent == 1 && !isSendingPaused && !over && !paused -> sent = 2 }
     od
 }
 
@@ -89,6 +95,22 @@ proctype Holder(byte which) {
         count++
     :: count >= HOLDS -> break
     od
+}
+
+/* A pause, which stops both directions of the source. */
+proctype Pauser() {
+    atomic {
+        handle(EVENT_HOLD_PAUSE);
+        isReceivingPaused = 1;
+        isSendingPaused = 1
+    }
+    atomic {
+        handle(EVENT_LIFT_PAUSE);
+        if
+        :: hasKept -> handle(EVENT_KEPT)
+        :: else
+        fi
+    }
 }
 
 active proctype Stopper() {
@@ -154,9 +176,14 @@ end:
 
 init {
     atomic {
+#if PAUSES
+        run Pauser();
+        run Holder(1)
+#else
         run Holder(0);
         run Holder(1);
         run Holder(2)
+#endif
     }
 }
 

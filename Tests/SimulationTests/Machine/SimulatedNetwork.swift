@@ -62,6 +62,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     private var isDeciding = false
     private var suspensions = 0
     private var isSuspended = false
+    private var isPaused = false
     private var followed = 0
 
     init(
@@ -95,6 +96,17 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
         network.perform { if self.suspensions == count { self.isSuspended = false } }
     }
 
+    func pause() -> Bool {
+        guard originalRequest.httpMethod == "POST", isStarted else {
+            stop()
+            return false
+        }
+        isPaused = true
+        return true
+    }
+
+    func resume() { isPaused = false }
+
     private func begin() {
         guard !isStarted, !isEnded else { return }
         isStarted = true
@@ -122,7 +134,7 @@ final class SimulatedConnection: Connection, StepSource, @unchecked Sendable {
     var thread: Machine.Thread { network.thread }
     var isOver: Bool { isEnded }
     var canStep: Bool {
-        guard !isEnded, !isDeciding, let next = events.first else { return false }
+        guard !isEnded, !isDeciding, !isPaused, let next = events.first else { return false }
         if isSuspended, case .data = next { return false }
         if isSuspended, case .finish = next { return false }
         return true

@@ -75,9 +75,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
             operation?.start()
             // Otherwise it waits for others, and was not started.
             if operation?.lifecycle.value.wasStarted == true { witness.isStartedByHand = true }
-        case .pause:
-            if operation?.state != .finished { witness.wasPaused = true }
-            operation?.pause()
+        case .pause: operation?.pause()
         case .resume: operation?.resume()
         case .cancel:
             witness.wasCancelled = true
@@ -106,11 +104,7 @@ final class OperationWorld: World, OperationSupervisor, @unchecked Sendable {
             for witness in witnesses where witness.isInQueue { witness.wasCancelled = true }
             if batch?.isInQueue == true { batch?.wasCancelled = true }
             queue.cancelAllOperations()
-        case .pauseAll:
-            for witness in witnesses where witness.isInQueue && witness.operation?.isFinished == false {
-                witness.wasPaused = true
-            }
-            queue.pauseAll()
+        case .pauseAll: queue.pauseAll()
         case .resumeAll: queue.resumeAll()
         case .addBatch: batch?.add(to: queue)
         case .cancelBatch: batch?.cancel()

@@ -21,7 +21,6 @@ final class Witness: @unchecked Sendable {
     var arrivals = 0
     var isInQueue = false
     var isStartedByHand = false
-    var wasPaused = false
     var wasCancelled = false
     private var finishCount = 0
     private var outcome: Outcome?
@@ -227,8 +226,8 @@ final class Witness: @unchecked Sendable {
         if let connection, connection.startCount > 1 {
             world.report("one attempt at a time", "\(text) starts a connection twice")
         }
-        // Only a user's pause, and what was provably not sent, may send it again.
-        if request.method == "POST", arrivals > 1, !wasPaused,
+        // Only a request that was provably not sent may be sent again.
+        if request.method == "POST", arrivals > 1,
             request.answers.allSatisfy({ ![.moved, .asks, .busy].contains($0) })
         {
             world.report("sent once", "\(text) has arrived \(arrivals) times")

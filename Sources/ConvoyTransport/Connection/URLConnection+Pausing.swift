@@ -1,0 +1,55 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Pausing a transfer whose request must not be sent twice. All on the network thread, outside of libcurl's callbacks.
+extension URLConnection {
+    package func pause() -> Bool {
+        guard !RequestRules.isIdempotent(firstRequest.method), mayHaveBeenSent else {
+            stop()
+            return false
+        }
+        wasPaused = true
+        carryOut(updateFlow(.hold(.pause)))
+        return true
+    }
+
+    package func resume() {
+        guard exchange.flow.isPaused else { return }
+        // The pause does not count.
+        noteSending()
+        carryOut(updateFlow(.lift(.pause)))
+        if case .held(let address) = phase { return sendAfterPause(to: address) }
+        if exchange.flow.hasKept { carryOut(updateFlow(.kept)) }
+    }
+
+    private func sendAfterPause(to address: HTTPAddress) {
+        do throws(URLError) {
+            try send(to: address)
+        } catch {
+            fail(error)
+        }
+    }
+
+    /// Whether a server may have received some of the request, or of one that it has redirected.
+    private var mayHaveBeenSent: Bool {
+        if followedRedirects > configuration.continuation?.followed ?? 0 { return true }
+        return switch phase {
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting: false
+        case .loading, .deciding, .following, .askingAboutCookies, .replacing: handle?.mayHaveBeenSent ?? true
+        case .held, .storing, .ended: true
+        }
+    }
+
+    /// The error of a transfer that was paused: it says why a request whose connection was lost is not sent again.
+    func afterPause(_ error: URLError) -> URLError {
+        guard wasPaused, error.code == .networkConnectionLost, error.userInfo[URLError.nothingWasSentKey] == nil else {
+            return error
+        }
+        return failure(
+            error.code,
+            "The connection was lost during or after a pause. The server may have processed the request, which is not sent "
+                + "again.",
+            underlying: error.userInfo[NSUnderlyingErrorKey] as? any Error)
+    }
+}
