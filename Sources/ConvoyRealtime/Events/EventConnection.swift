@@ -66,6 +66,8 @@ struct ConnectionEnd {
 
     /// Whether a response with events has arrived.
     var wasOpen = false
+    /// Whether the connection has ended while it was held, which is handled after the pause.
+    var cameDuringPause = false
     var hadEvents = false
     /// The parser's error for a line or event that is too long, if the source reconnects after it.
     var excess: EventSourceError?
@@ -77,7 +79,21 @@ struct ConnectionEnd {
     /// The errors before a response after which another connection may succeed.
     private static let temporary = RetryPolicy.temporaryErrorCodes.union([.secureConnectionFailed])
 
-    func outcome(of connection: HTTPRequestOperation?, reconnectsAfterServerErrors: Bool) -> Outcome {
+    /// - Parameters:
+    ///   - connection: the operation of the connection, which has finished.
+    ///   - mayRepeat: whether the request may be sent again although some of it was sent.
+    ///   - reconnectsAfterServerErrors: see ``EventSource/reconnectsAfterServerErrors``.
+    func outcome(
+        of connection: HTTPRequestOperation?, mayRepeat: Bool, reconnectsAfterServerErrors: Bool
+    ) -> Outcome {
+        let outcome = outcome(of: connection, reconnectsAfterServerErrors: reconnectsAfterServerErrors)
+        guard case .reconnect(let error, _) = outcome, !mayRepeat, connection?.wasCertainlyNotSent != true else {
+            return outcome
+        }
+        return error.map { .fail($0) } ?? .succeed
+    }
+
+    private func outcome(of connection: HTTPRequestOperation?, reconnectsAfterServerErrors: Bool) -> Outcome {
         if let fatal { return .fail(fatal) }
         guard let connection else { return .fail(URLError(.unknown)) }
         let error = connection.error

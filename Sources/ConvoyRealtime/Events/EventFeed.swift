@@ -16,6 +16,8 @@ final class EventFeed: @unchecked Sendable {
         case idle
         /// The source has a connection, or is making one.
         case connected
+        /// The source is paused with its connection, as the request must not be sent again.
+        case held
         /// The source is waiting to reconnect.
         case waiting
         /// The source ends once the handlers have received everything.
@@ -58,58 +60,10 @@ final class EventFeed: @unchecked Sendable {
     let states = EventSourceStates()
     let state = Locked(State())
 
-    // MARK: Starting and stopping
-
-    /// Starts an attempt of the operation: at its start, or after a pause. Any thread.
-    func begin(_ work: OperationWork) {
-        state.withLock { ($0.work, $0.isStopping) = (work, false) }
-        guard work.begin(stop: { [weak self] in self?.stop() }) else {
-            // Before reporting the end, because the next attempt may start then.
-            state.withLock { $0.work = nil }
-            return work.didStop()
-        }
-        // Closed while it was paused.
-        let isClosing = state.withLock { state in
-            if state.isClosing { state.work = nil }
-            return state.isClosing
-        }
-        if isClosing { work.succeed(with: nil) } else { connect() }
-    }
-
-    /// Stops the attempt, when the operation is paused or cancelled. Any thread.
-    private func stop() {
-        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OperationWork?, Wait) in
-            state.isStopping = true
-            return (state.connection, state.takeWaitingWork(), state.takeWait())
-        }
-        wait.end()
-        connection?.cancel()
-        work?.didStop()
-    }
-
-    /// Ends the source with success. Any thread.
-    ///
-    /// - Returns: Whether it had started.
-    func close() -> Bool {
-        let (hasBegun, connection, work, wait) = state.withLock {
-            state -> (Bool, HTTPRequestOperation?, OperationWork?, Wait) in
-            guard state.number > 0 || state.work != nil else { return (false, nil, nil, Wait()) }
-            state.isClosing = true
-            return (true, state.connection, state.takeWaitingWork(), state.takeWait())
-        }
-        guard hasBegun else { return false }
-        wait.end()
-        states.change(to: .closed)
-        delivery.drop()
-        connection?.cancel()
-        work?.succeed(with: nil)
-        return true
-    }
-
     // MARK: Connecting
 
     /// Makes the next connection. Any thread.
-    private func connect() {
+    func connect() {
         guard let source else { return }
         let (number, lastEventID, settings) = (
             state.withLock { state -> Int in
@@ -174,14 +128,16 @@ final class EventFeed: @unchecked Sendable {
             connection?.cancel()
             return false
         }
-        let (work, connection) = state.withLock { state -> (OperationWork?, HTTPRequestOperation?) in
-            guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else { return (nil, nil) }
+        let (isOpen, work, connection) = state.withLock { state -> (Bool, OperationWork?, HTTPRequestOperation?) in
+            guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else {
+                return (false, nil, nil)
+            }
             state.end.wasOpen = true
-            return (state.work, state.connection)
+            if state.phase != .held { states.change(to: .open) }
+            return (true, state.work, state.connection)
         }
-        guard let source, let work else { return true }
-        work.note(head, redirects: connection?.redirects ?? [])
-        states.change(to: .open)
+        guard isOpen, let source else { return true }
+        work?.note(head, redirects: connection?.redirects ?? [])
         source.milestone.reach()
         delivery.add(.opened, of: source)
         return true
@@ -233,6 +189,7 @@ final class EventFeed: @unchecked Sendable {
     /// Ends the connection or the wait, and connects again at once.
     func restart() {
         let (number, connection) = state.withLock { state -> (Int, HTTPRequestOperation?) in
+            guard state.phase != .held else { return (state.number, nil) }
             if state.connection != nil { state.end.isRestart = true }
             return (state.number, state.connection)
         }
@@ -241,9 +198,11 @@ final class EventFeed: @unchecked Sendable {
 
     // MARK: The end of a connection
 
-    private func conclude(_ number: Int, _ connection: HTTPRequestOperation?) {
-        let reconnects = settings.withLock { $0.reconnectsAfterServerErrors }
+    func conclude(_ number: Int, _ connection: HTTPRequestOperation?) {
+        let reconnectsAfterServerErrors = settings.withLock { $0.reconnectsAfterServerErrors }
+        let mayRepeat = reconnects
         let (outcome, work) = state.withLock { state -> (ConnectionEnd.Outcome?, OperationWork?) in
+            if state.number == number, state.phase == .held { state.end.cameDuringPause = true }
             guard state.number == number, state.phase == .connected else { return (nil, nil) }
             state.connection = nil
             if state.isClosing {
@@ -255,7 +214,8 @@ final class EventFeed: @unchecked Sendable {
                 return (.stop, state.work.take())
             }
             if state.end.isRestart, state.end.fatal == nil { return (.restart, nil) }
-            let outcome = state.end.outcome(of: connection, reconnectsAfterServerErrors: reconnects)
+            let outcome = state.end.outcome(
+                of: connection, mayRepeat: mayRepeat, reconnectsAfterServerErrors: reconnectsAfterServerErrors)
             if case .reconnect = outcome {
                 state.failures = state.end.hadEvents ? 0 : state.failures + 1
                 state.phase = .waiting
@@ -348,6 +308,13 @@ final class EventFeed: @unchecked Sendable {
         connect()
     }
 
+    /// See ``EventSource/reconnects``.
+    var reconnects: Bool {
+        if let reconnects = settings.withLock({ $0.reconnects }) { return reconnects }
+        let method = source?.request.httpMethod ?? "GET"
+        return RequestRules.isIdempotent(method) || method == HTTPMethod.subscribe.rawValue
+    }
+
     /// The interval in seconds, set by the server or else by the user.
     var retryInterval: TimeInterval {
         state.withLock { $0.retryInterval } ?? ReconnectDelay.bounded(settings.withLock { $0.retryInterval })
@@ -361,9 +328,9 @@ final class EventFeed: @unchecked Sendable {
         let error = source.error
         source.milestone.end(because: error)
         delivery.finish(error.map { .failure($0) } ?? .success(()))
-        let (wait, connection) = state.withLock { ($0.takeWait(), $0.connection.take()) }
-        withExtendedLifetime(connection) {}
+        let wait = state.withLock { $0.takeWait() }
         wait.end()
+        dropConnection()
     }
 }
 
@@ -379,7 +346,7 @@ extension EventFeed.State {
     }
 
     /// Takes the attempt if it is only waiting, because nothing else would end it.
-    fileprivate mutating func takeWaitingWork() -> OperationWork? {
+    mutating func takeWaitingWork() -> OperationWork? {
         guard phase == .waiting else { return nil }
         phase = .idle
         return work.take()

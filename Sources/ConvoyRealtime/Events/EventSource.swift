@@ -21,7 +21,8 @@ import FoundationNetworking
 /// has another one, even if the next connection brings events without any. As in the standard, a permanent redirect is
 /// followed again for each connection.
 ///
-/// **Reconnecting.** After the end of a connection, the source reconnects after ``retryInterval``, and, while
+/// **Reconnecting.** If ``reconnects`` is set, which it is by default for a GET but not for a POST, the source reconnects
+/// after the end of a connection: after ``retryInterval``, and, while
 /// connections bring no events, after growing delays of up to ``maximumRetryInterval``. Without a network it waits, and
 /// reconnects as soon as the network returns. The source ends for good with a status other than 200 or another content
 /// type (the server ends it with success by 204), with an error that another connection cannot fix, and, unless
@@ -32,7 +33,8 @@ import FoundationNetworking
 /// of starts; an `OperationQueue` counts it like any other. ``close()`` ends it with success, `cancel()` with
 /// `URLError.cancelled`. A started source is retained until its end.
 ///
-/// **A pause** closes the connection and holds back undelivered events; `resume()` continues with both.
+/// **A pause** closes the connection and holds back undelivered events; `resume()` continues with both. Unless
+/// ``reconnects`` is set, the connection stays open, but nothing is received until `resume()`.
 ///
 /// **Handlers** run one at a time, in the order of the events, on `completionQueue`, or on the main queue if that is
 /// nil (when the first handler is called); none starts after `cancel()` or `close()`. While they have a backlog of 128
@@ -53,7 +55,10 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     /// Makes a source that requests a URL with GET.
     public convenience init(url: URL) { self.init(request: URLRequest(url: url)) }
 
-    deinit { milestone.cancel() }
+    deinit {
+        milestone.cancel()
+        feed.dropConnection()
+    }
 
     // MARK: State
 
@@ -111,6 +116,18 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     public final var readTimeout: TimeInterval? {
         get { feed.settings.withLock { $0.readTimeout } }
         set { feed.settings.withLock { $0.readTimeout = newValue } }
+    }
+
+    /// Whether it sends its request again: to reconnect after the end of a connection, and to continue after a pause.
+    ///
+    /// True by default for a request that can be repeated: with an idempotent method (RFC 9110, section 9.2.2) or
+    /// SUBSCRIBE. For another one, such as a POST, it is false: each connection could have an effect. Then the source
+    /// finishes with its stream: successfully if the server ends its response, otherwise with the error of the
+    /// connection. Only while nothing of the request was sent, for example because no connection could be made, it
+    /// tries again.
+    public final var reconnects: Bool {
+        get { feed.reconnects }
+        set { feed.settings.withLock { $0.reconnects = newValue } }
     }
 
     /// Whether it reconnects after a status that is likely to be temporary: 408, 429, 500, 502, 503 or 504, no sooner

@@ -8,6 +8,8 @@ struct EventSourceSettings: Sendable {
     var retryInterval: TimeInterval = 3
     var maximumRetryInterval: TimeInterval = 60
     var readTimeout: TimeInterval?
+    /// Nil for the default of the request's method.
+    var reconnects: Bool?
     var reconnectsAfterServerErrors = false
     var reconnectsAfterExcess = false
     var maximumLineLength: Int?

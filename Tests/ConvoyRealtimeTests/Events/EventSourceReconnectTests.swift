@@ -176,6 +176,7 @@ import Testing
         let source = manager.eventSource(
             "", method: .post, body: ["ask": "me"], headers: ["X-Own": "1", "Cache-Control": "no-cache"])
         source.retryInterval = 0.01
+        source.reconnects = true
         try await source.finished()
         #expect(server.requests.map(\.text) == Array(repeating: #"{"ask":"me"}"#, count: 3))
         #expect(server.requests.allSatisfy { $0.headers["X-Own"] == "1" && $0.headers["Cache-Control"] == "no-cache" })
@@ -188,6 +189,7 @@ import Testing
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(data: Data("once".utf8))
         let source = EventSource(request: request)
+        source.reconnects = true
         source.completionQueue = DispatchQueue(label: "handlers")
         source.retryInterval = 0.01
         await #expect(throws: EventSourceError.bodyCannotBeSentAgain) { try await source.finished() }

@@ -1,0 +1,112 @@
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// The attempts of the operation. A pause ends one, and the next one connects again. If the request must not be sent again,
+/// its connection is paused instead, and the next attempt continues with it.
+extension EventFeed {
+    /// Starts an attempt of the operation: at its start, or after a pause. Any thread.
+    func begin(_ work: OperationWork) {
+        state.withLock { ($0.work, $0.isStopping) = (work, false) }
+        guard work.begin(stop: { [weak self] in self?.stop() }) else {
+            // Before reporting the end, because the next attempt may start then.
+            state.withLock { $0.work = nil }
+            return work.didStop()
+        }
+        // Closed while it was paused.
+        let (isClosing, isHeld) = state.withLock { state in
+            if state.isClosing { state.work = nil }
+            return (state.isClosing, state.phase == .held)
+        }
+        if isClosing {
+            work.succeed(with: nil)
+        } else if isHeld {
+            release(work)
+        } else {
+            connect()
+        }
+    }
+
+    /// Stops the attempt, when the operation is paused or cancelled. Any thread.
+    private func stop() {
+        let mayRepeat = reconnects
+        let (work, stopped) = state.withLock {
+            state -> (held: OperationWork?, (HTTPRequestOperation?, OperationWork?, Wait)) in
+            if !mayRepeat, let work = state.hold() {
+                // In the same order as the change to `open`.
+                states.change(to: .connecting)
+                return (work, (nil, nil, Wait()))
+            }
+            state.isStopping = true
+            // A connection that is still held from an earlier pause stays so; the attempt ends where it would continue.
+            let connection = state.phase == .held ? nil : state.connection
+            return (nil, (connection, state.takeWaitingWork(), state.takeWait()))
+        }
+        if let work {
+            pauseOrResumeConnection(work)
+            return work.didStop()
+        }
+        let (connection, waitingWork, wait) = stopped
+        wait.end()
+        connection?.cancel()
+        waitingWork?.didStop()
+    }
+
+    /// Ends the source with success. Any thread.
+    ///
+    /// - Returns: Whether it had started.
+    func close() -> Bool {
+        let (hasBegun, connection, work, wait) = state.withLock {
+            state -> (Bool, HTTPRequestOperation?, OperationWork?, Wait) in
+            guard state.number > 0 || state.work != nil else { return (false, nil, nil, Wait()) }
+            state.isClosing = true
+            return (true, state.connection, state.takeWaitingWork(), state.takeWait())
+        }
+        guard hasBegun else { return false }
+        wait.end()
+        states.change(to: .closed)
+        delivery.drop()
+        connection?.cancel()
+        work?.succeed(with: nil)
+        return true
+    }
+
+    /// Continues with the connection that was held.
+    private func release(_ work: OperationWork) {
+        let held = state.withLock { state -> (number: Int, connection: HTTPRequestOperation, hasEnded: Bool)? in
+            // Otherwise the source was paused or cancelled in the meantime.
+            guard let connection = state.connection, !state.isStopping else {
+                state.work = nil
+                return nil
+            }
+            state.phase = .connected
+            if state.end.wasOpen { states.change(to: .open) }
+            return (state.number, connection, state.end.cameDuringPause)
+        }
+        guard let held else { return work.didStop() }
+        if let head = held.connection.responseHead { work.note(head, redirects: held.connection.redirects) }
+        if held.hasEnded { conclude(held.number, held.connection) } else { pauseOrResumeConnection(work) }
+    }
+
+    /// Pauses the connection while it is held, or else resumes it: on one thread, so that the last change counts.
+    private func pauseOrResumeConnection(_ work: OperationWork) {
+        work.perform { [self] in
+            let (connection, isHeld) = state.withLock { ($0.connection, $0.phase == .held) }
+            if isHeld { connection?.pause() } else { connection?.resume() }
+        }
+    }
+
+    /// Ends a connection that is still held, and releases it. Any thread.
+    func dropConnection() { state.withLock { $0.connection.take() }?.cancel() }
+}
+
+extension EventFeed.State {
+    /// Keeps the connection for the next attempt, and returns the current one, which ends. Nil if there is no connection to
+    /// keep, or no other attempt will follow.
+    mutating func hold() -> OperationWork? {
+        guard phase == .connected, connection != nil, let work, !work.isEnding else { return nil }
+        (phase, self.work) = (.held, nil)
+        return work
+    }
+}
