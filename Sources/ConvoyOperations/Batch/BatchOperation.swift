@@ -121,7 +121,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     // MARK: Members
 
     private var queueForHandlers: DispatchQueue {
-        if isOnMainQueue { StuckWait.mainQueue.probe(queue) }
+        if isOnMainQueue { UsageWarning.mainQueue.probe(queue) }
         return queue
     }
 

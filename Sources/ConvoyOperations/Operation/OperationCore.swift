@@ -294,7 +294,8 @@ extension OperationCore {
 }
 
 extension URLConnectionOperation: RequestConfigurable {
-    /// The settings. Those of connections are read when an attempt begins, those of handlers when they are called.
+    /// The settings. Those of connections are read when an attempt begins, those of handlers when they are called. A debug
+    /// build reports once on standard error if a change comes too late for the attempt in progress.
     public final var settings: RequestSettings {
         get { core.withLock { $0.common } }
         set {
@@ -311,7 +312,9 @@ extension URLConnectionOperation: RequestConfigurable {
     /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         let result = try RequestSettings.update(update, read: { settings }) { old, new in
-            core.withLock { $0.common.replace(old, by: new) }
+            guard core.withLock({ $0.common.replace(old, by: new) }) else { return false }
+            reportLateChange(of: new.values.lateChange(from: old.values))
+            return true
         }
         beginToTell(settings)
         return result

@@ -9,7 +9,8 @@ import FoundationNetworking
 /// Has settings of requests: managers, sessions and operations. Nearly all settings are properties of each of them.
 public protocol RequestConfigurable: AnyObject, Sendable {
     /// The settings. A manager's or a session's are those of the operations that it makes from now on; an operation's
-    /// are read when an attempt begins, those of handlers when they are called. Any thread.
+    /// are read when an attempt begins, those of handlers when they are called. A debug build reports once on standard
+    /// error if an operation's setting is changed too late for the attempt in progress. Any thread.
     ///
     /// Of two threads that change a setting in place at once, the last one wins; ``updateSettings(_:)`` loses no
     /// change.

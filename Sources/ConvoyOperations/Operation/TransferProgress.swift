@@ -66,7 +66,7 @@ extension URLConnectionOperation {
             end()
         }
         if isUnclaimed {
-            StuckWait.unstarted.watch { [weak self] in self?.isUnclaimed == true && !isOver.withLock { $0 } }
+            UsageWarning.unstarted.watch { [weak self] in self?.isUnclaimed == true && !isOver.withLock { $0 } }
         }
         return stream
     }

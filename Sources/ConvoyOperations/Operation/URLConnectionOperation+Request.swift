@@ -120,6 +120,7 @@ extension OperationCore.RareHandlers {
 extension URLConnectionOperation {
     /// Adds dependencies whose values are written into the request. Has no effect once the operation has begun.
     final func add(_ input: DependencyInput) {
+        reportLateChange(of: "depend(on:)")
         core.withLock { core in
             // It would never be called or released.
             guard !core.areHandlersDone, !core.hasBegun else { return }
@@ -163,7 +164,10 @@ extension URLConnectionOperation {
     /// Operations with a provider share no transfers.
     public final var traceContextProvider: TraceContextProvider? {
         get { core.withLock { $0.rareHandlers?.traceContext } }
-        set { setHandler(\.traceContext, newValue) }
+        set {
+            if newValue != nil { reportLateChange(of: "traceContextProvider") }
+            setHandler(\.traceContext, newValue)
+        }
     }
 
     /// The trace context of the latest attempt; nil for none.

@@ -11,10 +11,14 @@ import Synchronization
 extension URLConnectionOperation {
     /// Completes the request with the results of the dependencies. Called once, when they have finished and the
     /// operation begins, on one of the library's threads, which it may block. An error that it throws becomes the
-    /// operation's error.
+    /// operation's error. Set it before the operation starts: a debug build reports once on standard error that the attempt
+    /// in progress does not call it.
     public final var prepare: Preparation? {
         get { core.withLock { $0.rareHandlers?.prepare } }
-        set { setHandler(\.prepare, newValue) }
+        set {
+            if newValue != nil { reportLateChange(of: "prepare") }
+            setHandler(\.prepare, newValue)
+        }
     }
 
     /// Limits how many bytes of the response arrive in a second; nil, the default, for none. It applies besides
@@ -38,6 +42,7 @@ extension URLConnectionOperation {
     public final var inputStream: InputStream? {
         get { request.httpBodyStream }
         set {
+            if newValue != nil { reportLateChange(of: "inputStream") }
             struct Input: @unchecked Sendable { let stream: InputStream? }
             let input = Input(stream: newValue)
             let old = core.withLock { core in
@@ -60,9 +65,14 @@ extension URLConnectionOperation {
     /// The stream is opened, written, rewound and closed on one of the library's threads, so it may block; only a
     /// `FileOutputStream` to a file on a local disk is written on the network thread. Unlike in AFNetworking, only the
     /// return value of `write` counts; `hasSpaceAvailable` is not used.
+    ///
+    /// Set it before the operation starts. Later it has no effect, which a debug build reports once on standard error.
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.place }?.stream }
-        set { set(newValue.map { BodyPlace($0) }) { swap(&$0.place, &$1) } }
+        set {
+            if newValue != nil { reportLateChange(of: "outputStream") }
+            set(newValue.map { BodyPlace($0) }) { swap(&$0.place, &$1) }
+        }
     }
 
     /// Called with the bytes that have arrived, on `completionQueue`. Calls are combined if the queue cannot keep up.
@@ -146,7 +156,10 @@ extension URLConnectionOperation {
     /// An operation with this handler does not share its transfer (`coalescesIdenticalRequests`).
     public final var cacheResponseHandler: CacheResponseHandler? {
         get { core.withLock { $0.rareHandlers?.cache } }
-        set { setHandler(\.cache, newValue) }
+        set {
+            if newValue != nil { reportLateChange(of: "cacheResponseHandler") }
+            setHandler(\.cache, newValue)
+        }
     }
 
     /// Why the response was served by the cache; nil for a response from the network, and before there is one.

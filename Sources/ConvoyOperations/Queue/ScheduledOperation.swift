@@ -136,7 +136,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
             watcher.watch()
         }
         // A scheduler checks again before it starts an operation. A Foundation queue keeps the old answer.
-        if isScheduled { DependencyCycle.end(through: self) } else if wasReady { readinessDidChange() }
+        if isScheduled { checkDependencies() } else if wasReady { readinessDidChange() }
     }
 
     /// Makes the operation no longer wait for another operation. Does nothing if it was not a dependency.
@@ -387,6 +387,24 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Whether nothing has started the operation, and no queue has it or is about to.
     final var isUnclaimed: Bool { lifecycle.value.state == .ready && !mayBeEnqueued && !has(Mark.claimed) }
+
+    /// Looks for dependencies that would never finish. Called when the operation is in a queue and waits for others: when
+    /// it was inserted, and when a dependency was added.
+    final func checkDependencies() {
+        DependencyCycle.end(through: self)
+        watchDependencies(.unstartedDependency)
+    }
+
+    /// Gives a warning if the operation, which is in a queue, is later still waiting for a dependency that nothing starts.
+    final func watchDependencies(_ warning: UsageWarning) {
+        guard !warning.wasGiven else { return }
+        for case let dependency as ScheduledOperation in unfinishedDependencies where dependency.isUnclaimed {
+            return warning.watch { [weak self, weak dependency] in
+                guard let self, let dependency else { return false }
+                return !self.isFinished && !self.isCancelled && dependency.isUnclaimed
+            }
+        }
+    }
 
     /// Whether the operation has, or had, something to wait for.
     final var hasConnections: Bool { connections.isSet }

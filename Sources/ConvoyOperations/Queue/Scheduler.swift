@@ -74,7 +74,7 @@ final class Scheduler: @unchecked Sendable {
         if scheduled.isFinished { letGo(of: scheduled) }
         carryOut(turn, mayStart: mayStart)
         if !turn.isFresh { catchUp(on: scheduled, since: snapshot) }
-        if scheduled.hasConnections { DependencyCycle.end(through: scheduled) }
+        if scheduled.hasConnections { scheduled.checkDependencies() }
     }
 
     private func insertForeign(

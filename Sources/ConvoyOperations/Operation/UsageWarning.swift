@@ -1,0 +1,134 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// A line on standard error, once in a process, about a mistake that would otherwise go unnoticed: a wait that nothing in
+/// the program seems to end, or a setting that has no effect. It names the remedy.
+package final class UsageWarning: Sendable {
+    /// Handlers that wait for the main queue.
+    package static let mainQueue = UsageWarning(
+        "Convoy: a handler has been waiting for the main queue for 5 seconds. If nothing runs that queue, set the "
+            + "completionQueue of the manager or the operation, use async/await, or call dispatchMain().")
+    /// A loop over the progress of an operation that nothing starts.
+    static let unstarted = UsageWarning(
+        "Convoy: the progress of an operation has been awaited for 5 seconds, and the operation was neither enqueued nor "
+            + "started. Enqueue it, or await its value.")
+
+    /// An operation in a queue that waits for one that nothing starts.
+    static let unstartedDependency = UsageWarning(
+        "Convoy: an operation has been waiting for 5 seconds for a dependency that was neither enqueued nor started. "
+            + "Enqueue the dependency as well.")
+    /// A setting that was changed after the attempt in progress, or the only one, had read it.
+    static let lateSetting = UsageWarning(
+        "Convoy: a setting was changed after its operation had started. The change does not affect the attempt in progress. "
+            + "Set it before the operation is enqueued or started")
+
+    /// The maximum number of waits that are watched concurrently. One warning is enough, and timers cost memory.
+    private static let maximumWatches = 100
+
+    private let text: String
+    private let patience: TimeInterval
+    private let warn: @Sendable (String) -> Void
+    private let hasWarned = Atomic<Bool>(false)
+    private let watches = Atomic<Int>(0)
+    private let isProbed = Atomic<Bool>(false)
+
+    /// - Parameters:
+    ///   - text: the warning, in a line.
+    ///   - patience: after how many seconds a wait counts as stuck.
+    ///   - warn: prints the warning.
+    init(
+        _ text: String, patience: TimeInterval = 5,
+        warn: @escaping @Sendable (String) -> Void = { FileHandle.standardError.write(Data("\($0)\n".utf8)) }
+    ) {
+        (self.text, self.patience, self.warn) = (text, patience, warn)
+    }
+
+    /// Whether the warning was printed.
+    var wasGiven: Bool { hasWarned.load(ordering: .relaxed) }
+
+    /// Prints the warning, unless it was printed before. Any thread, without a lock.
+    ///
+    /// - Parameter name: what the warning is about, which is appended to its text.
+    func give(about name: String? = nil) {
+        guard !hasWarned.exchange(true, ordering: .relaxed) else { return }
+        warn(name.map { "\(text): \($0)." } ?? text)
+    }
+
+    /// Asks after the patience whether something still waits, and then warns. Any thread.
+    func watch(_ isStuck: @escaping @Sendable () -> Bool) {
+        guard !wasGiven else { return }
+        guard watches.add(1, ordering: .relaxed).newValue <= Self.maximumWatches else {
+            watches.subtract(1, ordering: .relaxed)
+            return
+        }
+        let clock = MonotonicClock()
+        clock.schedule(at: Nanoseconds.deadline(patience, after: clock.now)) { [self] in
+            watches.subtract(1, ordering: .relaxed)
+            if isStuck() { give() }
+        }
+    }
+
+    /// Watches, with the first call, whether a queue runs what is submitted to it.
+    func probe(_ queue: DispatchQueue) {
+        guard !isProbed.load(ordering: .relaxed), !isProbed.exchange(true, ordering: .relaxed) else { return }
+        let hasRun = Locked(false)
+        queue.async { hasRun.withLock { $0 = true } }
+        watch { !hasRun.withLock { $0 } }
+    }
+}
+
+extension DispatchQueue {
+    /// The main queue, for a handler that has no other queue and is submitted now.
+    package static var mainForHandlers: DispatchQueue {
+        let main = DispatchQueue.main
+        UsageWarning.mainQueue.probe(main)
+        return main
+    }
+}
+
+// MARK: Settings that are changed too late
+
+extension URLConnectionOperation {
+    /// Reports, in a debug build, a change that comes too late.
+    ///
+    /// - Parameter name: the name of the setting, nil if nothing has changed.
+    final func reportLateChange(of name: @autoclosure () -> String?) {
+        #if DEBUG
+        if isTooLateForSettings, let name = name() { UsageWarning.lateSetting.give(about: name) }
+        #endif
+    }
+
+    /// Whether the operation has finished, or an attempt is in progress that has read the settings.
+    final var isTooLateForSettings: Bool {
+        core.withLock { core in
+            guard !core.isFinished, let attempt = core.attempt else { return core.isFinished }
+            return attempt.transport != nil && attempt.phase.isUnderWay
+        }
+    }
+}
+
+extension RequestSettings.Values {
+    /// The name of a setting that an attempt reads only when it starts, and that differs from an earlier value; nil if
+    /// there is none.
+    func lateChange(from old: Self) -> String? {
+        let changes = [
+            ("cache", storedResponses != old.storedResponses),
+            ("coalescesIdenticalRequests", coalescesIdenticalRequests != old.coalescesIdenticalRequests),
+            ("collectsMetrics", collectsMetrics != old.collectsMetrics),
+            ("completionGroup", completionGroup !== old.completionGroup),
+            ("cookieStore", cookies != old.cookies),
+            ("dependencyFailurePolicy", chosenDependencyFailurePolicy != old.chosenDependencyFailurePolicy),
+            ("identity", identity != old.identity),
+            ("idleTimeout", idleTimeout != old.idleTimeout),
+            ("maximumBodySize", maximumBodySize != old.maximumBodySize),
+            ("receiveRateLimit", receiveRateLimit != old.receiveRateLimit),
+            ("securityPolicy", securityPolicy != old.securityPolicy),
+            ("sendRateLimit", sendRateLimit != old.sendRateLimit),
+            ("stallLimit", stallLimit != old.stallLimit),
+            ("totalTimeout", totalTimeout != old.totalTimeout),
+            ("connectionConfiguration", connectionConfiguration != old.connectionConfiguration),
+        ]
+        return changes.first { $0.1 }?.0
+    }
+}

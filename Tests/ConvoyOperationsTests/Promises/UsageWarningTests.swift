@@ -1,0 +1,147 @@
+import ConvoyCache
+import ConvoyCookies
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// A wait that nothing ends, and a setting without effect, are reported once.
+@Suite final class UsageWarningTests: Sendable {
+    private let lines = Locked<[String]>([])
+
+    private func wait(_ patience: TimeInterval = 0.05) -> UsageWarning {
+        UsageWarning("stuck", patience: patience) { [self] line in lines.withLock { $0.append(line) } }
+    }
+
+    @Test func `a queue that runs nothing is reported once`() async throws {
+        let queue = DispatchQueue(label: "idle", attributes: .initiallyInactive)
+        let wait = wait()
+        for _ in 0..<3 { wait.probe(queue) }
+        #expect(eventually { !lines.withLock(\.isEmpty) })
+        wait.watch { true }
+        let end = Event()
+        MonotonicClock().schedule(at: Nanoseconds.deadline(0.2, after: MonotonicClock().now)) { end.signal() }
+        await end.wait()
+        #expect(lines.withLock { $0 } == ["stuck"])
+        queue.activate()
+    }
+
+    @Test func `a queue that runs, and a wait that has ended, are not reported`() async throws {
+        let wait = wait(), end = Event()
+        wait.probe(testQueue)
+        wait.watch { false }
+        MonotonicClock().schedule(at: Nanoseconds.deadline(0.3, after: MonotonicClock().now)) { end.signal() }
+        await end.wait()
+        #expect(lines.withLock { $0 } == [])
+    }
+
+    @Test func `an operation is unclaimed until it is enqueued, started, paused or promised to a queue`() throws {
+        let server = try TestServer()
+        let make = { HTTPRequestOperation(request: URLRequest(url: server.url("/"))) }
+        let operations = (0..<4).map { _ in make() }
+        #expect(operations.allSatisfy { $0.isUnclaimed })
+        RequestOperationQueue().addOperation(operations[0])
+        operations[1].start()
+        operations[2].pause()
+        operations[3].claimForLater()
+        #expect(!operations.contains { $0.isUnclaimed })
+    }
+
+    @Test func `a wait for a dependency that nothing starts is reported`() {
+        let queue = RequestOperationQueue()
+        let waiting = ScheduledBlockOperation {}, unstarted = ScheduledBlockOperation {}
+        waiting.addDependency(unstarted)
+        queue.addOperation(waiting)
+        #expect(eventually { UsageWarning.unstartedDependency.wasGiven })
+        queue.addOperation(unstarted)
+        #expect(eventually { waiting.isFinished })
+    }
+
+    @Test func `a wait for a dependency that is enqueued, cancelled or released is not reported`() async throws {
+        let queue = RequestOperationQueue(), warning = wait(), end = Event()
+        queue.isSuspended = true
+        let waiting = (0..<3).map { _ in ScheduledBlockOperation {} }
+        for operation in waiting { queue.addOperation(operation) }
+        var dependencies = (0..<3).map { _ in ScheduledBlockOperation {} }
+        for (operation, dependency) in zip(waiting, dependencies) {
+            operation.addDependency(dependency)
+            operation.watchDependencies(warning)
+        }
+        queue.addOperation(dependencies[0])
+        waiting[1].cancel()
+        waiting[2].removeDependency(dependencies[2])
+        dependencies.removeLast()
+        MonotonicClock().schedule(at: Nanoseconds.deadline(0.3, after: MonotonicClock().now)) { end.signal() }
+        await end.wait()
+        #expect(!warning.wasGiven)
+        let stuck = ScheduledBlockOperation {}
+        stuck.addDependency(dependencies[1])
+        stuck.watchDependencies(warning)
+        #expect(eventually { warning.wasGiven })
+        queue.isSuspended = false
+    }
+
+    @Test func `a setting is too late once its attempt has read it`() async throws {
+        let server = try TestServer()
+        server.route("/", .redirect(to: "/end"))
+        server.route("/end", .text("text"))
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/")))
+        let moments = Locked<[Bool]>([])
+        let note: @Sendable (HTTPRequestOperation?) -> Void = { operation in
+            if let operation { moments.withLock { $0.append(operation.isTooLateForSettings) } }
+        }
+        note(operation)
+        operation.prepare = { [weak operation] _ in note(operation) }
+        operation.redirectHandler = { [weak operation] _, request, _ in
+            note(operation)
+            return request
+        }
+        try await operation.finished()
+        note(operation)
+        #expect(moments.withLock { $0 } == [false, false, true, true])
+        operation.outputStream = OutputStream(toMemory: ())
+        #expect(UsageWarning.lateSetting.wasGiven)
+    }
+
+    @Test func `the settings that an attempt reads at its start have names`() {
+        let changes: [(String, (inout RequestSettings) -> Void)] = [
+            ("cache", { $0.cache = HTTPCache() }),
+            ("coalescesIdenticalRequests", { $0.coalescesIdenticalRequests = true }),
+            ("collectsMetrics", { $0.collectsMetrics = true }),
+            ("completionGroup", { $0.completionGroup = DispatchGroup() }),
+            ("cookieStore", { $0.cookieStore = CookieStore() }),
+            ("dependencyFailurePolicy", { $0.dependencyFailurePolicy = .cancel }),
+            ("identity", { $0.identity = "ada" }),
+            ("idleTimeout", { $0.idleTimeout = 1 }),
+            ("maximumBodySize", { $0.maximumBodySize = 1 }),
+            ("receiveRateLimit", { $0.values.receiveRateLimit = RateLimit(bytesPerSecond: 1) }),
+            ("securityPolicy", { $0.securityPolicy.revocationLists = [URL(filePath: "/list")] }),
+            ("sendRateLimit", { $0.values.sendRateLimit = RateLimit(bytesPerSecond: 1) }),
+            ("stallLimit", { $0.stallLimit = StallLimit(bytesPerSecond: 1, duration: 1) }),
+            ("totalTimeout", { $0.totalTimeout = 1 }),
+            ("connectionConfiguration", { $0.connectionConfiguration.maximumRedirects = 1 }),
+        ]
+        let old = RequestSettings()
+        for (name, change) in changes {
+            var new = old
+            change(&new)
+            #expect(new.values.lateChange(from: old.values) == name)
+        }
+        var new = old
+        (new.completionQueue, new.userInfo, new.retryPolicy) = (testQueue, ["a": 1], RetryPolicy())
+        new.responseSerializer = JSONResponseSerializer()
+        #expect(new.values.lateChange(from: old.values) == nil)
+    }
+
+    /// An event that a test awaits.
+    private struct Event: Sendable {
+        private let stream = AsyncStream<Void>.makeStream()
+        func signal() { stream.continuation.finish() }
+        func wait() async { for await _ in stream.stream {} }
+    }
+}
