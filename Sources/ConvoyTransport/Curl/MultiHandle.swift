@@ -263,7 +263,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if isExclusive, handle.usesUnknownSocket { handle.socket = convoy_easy_active_socket(handle.easy) }
         curl_multi_remove_handle(multi, handle.easy)
         if isExclusive {
-            sockets.noteRest(
+            sockets.noteIdle(
                 of: handle.socket, hasUnreadBytes: handle.tlsOfConnection?.hasUnreadBytes == true, handler: self)
         }
         handle.tlsOfConnection = nil

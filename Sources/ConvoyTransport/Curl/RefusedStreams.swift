@@ -36,9 +36,6 @@ package enum RefusedStreams {
     private static let userData: UserData? = dlsym(nil, "nghttp2_session_get_stream_user_data")
         .map { unsafeBitCast($0, to: UserData.self) }
 
-    /// Whether refused streams are noticed in this process. Known when the first HTTP/2 connection is made.
-    static var areNoticed: Bool { original.load(ordering: .relaxed) != 0 }
-
     /// The multi handle of the calling network thread.
     private static let current: pthread_key_t? = {
         var key = pthread_key_t()

@@ -17,7 +17,7 @@ final class SocketTable {
         /// Whether it was opened here, so that it is closed here too.
         var isOwn = false
         /// Whether it is an idle connection of HTTP/1.
-        var isAtRest = false
+        var isIdle = false
         /// Whether its transfer is paused until the next turn, so that its events are ignored.
         var isResting = false
         /// The other end's port, if it was opened here.
@@ -89,7 +89,7 @@ final class SocketTable {
         grow(to: descriptor)
         let entry = entries[Int(descriptor)]
         entries[Int(descriptor)].isWanted = !events.isEmpty
-        if !events.isEmpty { entries[Int(descriptor)].isAtRest = false }
+        if !events.isEmpty { entries[Int(descriptor)].isIdle = false }
         if events.isEmpty, entry.isOwn, entry.registered == .readable { return }
         guard events != entry.registered else { return }
         entries[Int(descriptor)].registered = events
@@ -113,7 +113,7 @@ final class SocketTable {
     /// Notes that the transfer of a connection of HTTP/1 has ended, and watches for what may come unasked.
     ///
     /// - Parameter hasUnreadBytes: whether more than its response has been received.
-    func noteRest(of descriptor: curl_socket_t, hasUnreadBytes: Bool, handler: any FileEventHandler) {
+    func noteIdle(of descriptor: curl_socket_t, hasUnreadBytes: Bool, handler: any FileEventHandler) {
         // libcurl may have closed it already, if the response was incomplete.
         guard descriptor >= 0, Int(descriptor) < entries.count, entries[Int(descriptor)].isOwn,
             !entries[Int(descriptor)].isWanted
@@ -124,7 +124,7 @@ final class SocketTable {
             watch(descriptor, for: .readable, handler: handler)
             entries[Int(descriptor)].isWanted = false
         }
-        entries[Int(descriptor)].isAtRest = true
+        entries[Int(descriptor)].isIdle = true
     }
 
     /// Makes libcurl see that a connection is dead: over TLS, it takes one with unread bytes for alive.
@@ -140,7 +140,7 @@ final class SocketTable {
     func noteUnwanted(_ descriptor: Int32, mayBeInUse: @autoclosure () -> Bool) {
         if Int(descriptor) < entries.count, entries[Int(descriptor)].isResting { return }
         drop(descriptor)
-        guard !mayBeInUse(), Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest,
+        guard !mayBeInUse(), Int(descriptor) < entries.count, entries[Int(descriptor)].isIdle,
             entries[Int(descriptor)].isOwn
         else { return }
         if losses.count > 64 { losses = [:] }
