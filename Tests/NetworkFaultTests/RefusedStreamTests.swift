@@ -67,6 +67,7 @@ import Testing
         let operation = HTTPRequestOperation(request: request, thread: thread)
         operation.connectionConfiguration = configuration
         operation.responseSerializer = HTTPResponseSerializer()
+        operation.collectsMetrics = true
         let isDone = DispatchSemaphore(value: 0)
         operation.completionBlock = { isDone.signal() }
         operation.start()
@@ -106,6 +107,22 @@ import Testing
                 }
             }
         }
+    }
+
+    @Test(arguments: [Refusal.misdirected, .requiresHTTP1])
+    func `the metrics of a request that is repeated report a failure only without a response`(refusal: Refusal) throws {
+        let tls = try ServerTLS(protocols: ServerTLS.http2)
+        let server = try StreamServer(tls: tls) { request in
+            if request.earlier == 0 { return refusal.steps(for: request) }
+            return [.awaitBody, .process, .head(status: 200, fields: [("content-length", "4")]), .data("done")]
+        }
+        defer { server.stop() }
+        let configuration = ConnectionConfiguration(certificateAuthorities: tls.certificateAuthority)
+        let operation = try send(
+            "POST", to: "https://localhost:\(server.port)/", configuration, size: 10, thread: NetworkThread())
+        let transactions = try #require(operation.metrics).transactions
+        #expect(transactions.map(\.statusCode) == [refusal == .misdirected ? 421 : nil, 200])
+        #expect(transactions.map { $0.failureReason == nil } == [refusal == .misdirected, true])
     }
 
     @Test func `a server that always refuses gets a bounded number of requests`() throws {

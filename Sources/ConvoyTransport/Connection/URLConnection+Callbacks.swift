@@ -261,28 +261,25 @@ extension URLConnection: EasyHandleOwner {
         return true
     }
 
-    /// Sends the request again without its expectation (RFC 9110, section 10.1.1).
-    private func loadWithoutExpectation() {
-        guard exchange.request.bodyStream == nil || exchange.sentBytes == 0 else {
+    /// Whether the request was not sent over a connection of its own yet, and its body can be sent again.
+    private var mayLoadOverAnotherConnection: Bool { !exchange.isAlone && canRepeatBody }
+
+    private var canRepeatBody: Bool { exchange.request.bodyStream == nil || exchange.sentBytes == 0 }
+
+    /// Sends the request again: without its expectation (RFC 9110, section 10.1.1), or over a connection of its own.
+    private func loadAgain() {
+        guard canRepeatBody else {
             return fail(
                 failure(.requestBodyStreamExhausted, "The body must be sent again, but its stream cannot be read twice."))
         }
-        var request = exchange.request.urlRequest
-        request.setValue(nil, forHTTPHeaderField: "Expect")
-        finishTransaction()
-        load(Exchange(.foundation(request), after: exchange.flow))
-    }
-
-    /// Whether the request was not sent over a connection of its own yet, and its body can be sent again.
-    private var mayLoadOverAnotherConnection: Bool {
-        !exchange.isAlone && (exchange.request.bodyStream == nil || exchange.sentBytes == 0)
-    }
-
-    /// Sends the request again over a connection of its own.
-    private func loadOverAnotherConnection() {
-        finishTransaction()
+        finishTransaction(exchange.head.isWhole ? nil : "The server has not processed the request.")
         var again = Exchange(again: exchange)
-        again.isAlone = true
+        if exchange.response.dropsExpectation {
+            var request = exchange.request.urlRequest
+            request.setValue(nil, forHTTPHeaderField: "Expect")
+            again.request = .foundation(request)
+        }
+        if exchange.response.isMisdirected { again.isAlone = true }
         load(again)
     }
 
@@ -311,8 +308,7 @@ extension URLConnection: EasyHandleOwner {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
         if exchange.response.rest?.value.isExhausted == true { return endWithoutRest() }
-        if exchange.response.dropsExpectation { return loadWithoutExpectation() }
-        if exchange.response.isMisdirected { return loadOverAnotherConnection() }
+        if exchange.response.dropsExpectation || exchange.response.isMisdirected { return loadAgain() }
         // A stream may be reset, or a connection closed, after a complete response.
         guard code == CURLE_OK || exchange.isResponseComplete else { return finish(failingWith: code, handle) }
         guard exchange.head.isWhole else {
@@ -365,7 +361,8 @@ extension URLConnection: EasyHandleOwner {
         guard let refusal = handle.refusal, !exchange.head.hasBegun else { return fail(error) }
         exchange.needsHTTP1 = refusal == .requiresHTTP1
         // Others may have taken the place of this request on each connection that libcurl has tried.
-        if mayLoadOverAnotherConnection { return loadOverAnotherConnection() }
+        exchange.response.isMisdirected = mayLoadOverAnotherConnection
+        if exchange.response.isMisdirected { return loadAgain() }
         fail(URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 }))
     }
 
