@@ -37,6 +37,25 @@ import Testing
         #expect(head.bytes(of: "a", limit: 2) == [Array("1".utf8), []])
     }
 
+    @Test(arguments: [
+        (["text/html"], "text/html"),
+        (["text/html", "text/html"], "text/html"),
+        (["text/html; charset=utf-8", "text/html; charset=utf-8", "text/html; charset=utf-8"], "text/html; charset=utf-8"),
+        (["text/html", "text/plain"], "text/html, text/plain"),
+        (["text/html", "text/html", "text/plain"], "text/html, text/plain"),
+        (["", "text/html"], ", text/html"),
+    ])
+    func `equal lines of a type are one type`(lines: [String], expected: String) throws {
+        let head = ResponseHead(
+            url: try #require(URL(string: "http://host/")), statusCode: 200, headers: lines.map { ("Content-type", $0) })
+        #expect(head["Content-Type"] == expected)
+        #expect(head.urlResponse?.value(forHTTPHeaderField: "Content-Type") == expected)
+        #expect(head.values(of: "Content-Type") == lines)
+        let other = ResponseHead(
+            url: try #require(URL(string: "http://host/")), statusCode: 200, headers: lines.map { ("Content-Types", $0) })
+        #expect(other["content-types"] == lines.joined(separator: ", "))
+    }
+
     @Test func `a field that is repeated with another value, and one that cannot be sent, cannot be echoed`() throws {
         let url = try #require(URL(string: "http://host/"))
         for (values, expected) in [

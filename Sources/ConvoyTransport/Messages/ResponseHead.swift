@@ -70,14 +70,20 @@ public final class ResponseHead: Sendable {
     }
 
     /// The value of a header field. Names are case-insensitive; the values of a repeated field are joined by `, ` (RFC
-    /// 9110, section 5.3).
+    /// 9110, section 5.3). `Content-Type` is not a list: a line that repeats the same type adds nothing (section 8.3).
     public subscript(name: String) -> String? {
         var value: String?
-        forEachLine(of: name) { content in
-            // Appended, as a server may repeat a field ten thousand times.
-            if value == nil { value = ASCII.text(content) } else { value?.append(", " + ASCII.text(content)) }
-        }
+        forEachLine(of: name) { Self.add(ASCII.text($0), to: &value, of: name) }
         return value
+    }
+
+    /// Adds the value of another line of a field. Appends it, as a server may repeat a field ten thousand times.
+    private static func add(_ line: String, to value: inout String?, of name: String) {
+        if value == nil {
+            value = line
+        } else if !HTTPSyntax.isSameField(name, "Content-Type") || value != line {
+            value?.append(", " + line)
+        }
     }
 
     /// The value of a field as it can be sent back to the server; nil if there is none, if it cannot be sent, and if the
@@ -119,7 +125,7 @@ public final class ResponseHead: Sendable {
             let key = name.lowercased()
             let first = spelling[key] ?? name
             spelling[key] = first
-            if joined[first] == nil { joined[first] = value } else { joined[first]?.append(", " + value) }
+            Self.add(value, to: &joined[first], of: key)
         }
         let response = HTTPURLResponse(
             url: url, statusCode: statusCode, httpVersion: httpVersion, headerFields: joined)
