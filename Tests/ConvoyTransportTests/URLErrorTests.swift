@@ -43,4 +43,20 @@ import Testing
         let error = URLError(curl: CURLE_COULDNT_CONNECT, systemError: 0, text: "Connection refused by gate", url: url)
         #expect(error.userInfo[NSLocalizedDescriptionKey] as? String == "Connection refused by gate")
     }
+
+    @Test(arguments: [
+        (CURLE_UNSUPPORTED_PROTOCOL, "Received HTTP/0.9 when not allowed", "did not answer with an HTTP response"),
+        (CURLE_HTTP2, "Error in the HTTP2 framing layer", "HTTP/2 connection has failed"),
+        (CURLE_HTTP2, "", "HTTP/2 connection has failed"),
+        (CURLE_HTTP2_STREAM, "Stream error in the HTTP/2 framing layer", "before the response was complete"),
+        (CURLE_HTTP2_STREAM, "HTTP/2 stream 1 was not closed cleanly", "stream 1 was not closed"),
+        (CURLE_SEND_ERROR, "Connection died, tried 5 times before giving up", "closed before the server answered"),
+        (CURLE_SEND_ERROR, "Send failure: Broken pipe", "Broken pipe"),
+    ])
+    func `a message needs no knowledge of libcurl, whose text is kept`(result: CURLcode, text: String, part: String) throws {
+        let error = URLError(curl: result, systemError: 0, text: text, url: url)
+        #expect(error.localizedDescription.contains(part), "\(error.localizedDescription)")
+        let cause = try #require(error.userInfo[NSUnderlyingErrorKey] as? NSError)
+        #expect(text.isEmpty || cause.localizedDescription == text)
+    }
 }

@@ -49,7 +49,7 @@ extension URLError {
         self.init(_nsError: DescribedError(domain: NSURLErrorDomain, code: code.rawValue, userInfo: userInfo))
     }
 
-    /// The failure of a transfer, from libcurl's result.
+    /// The failure of a transfer, from libcurl's result. The underlying error keeps libcurl's own text.
     init(curl code: CURLcode, systemError: Int, text: String, url: URL?) {
         let meaning = curl_easy_strerror(code).map { String(cString: $0) } ?? "libcurl error \(code.rawValue)"
         let description = text.isEmpty ? meaning : text
@@ -57,8 +57,23 @@ extension URLError {
             domain: Self.libcurlErrorDomain, code: Int(code.rawValue),
             userInfo: [NSLocalizedDescriptionKey: description])
         self.init(
-            Self.code(for: code, systemError: Int32(truncatingIfNeeded: systemError)), url: url, description,
-            underlying: underlying)
+            Self.code(for: code, systemError: Int32(truncatingIfNeeded: systemError)), url: url,
+            Self.explanation(of: code, text) ?? description, underlying: underlying)
+    }
+
+    /// What has happened, where libcurl's text does not say it to somebody who does not know libcurl; nil elsewhere.
+    private static func explanation(of code: CURLcode, _ text: String) -> String? {
+        switch code {
+        // The scheme was checked before the request began, so this is an answer without a status line ("HTTP/0.9").
+        case CURLE_UNSUPPORTED_PROTOCOL: "The server did not answer with an HTTP response."
+        // With a text libcurl knows the reason.
+        case CURLE_HTTP2 where text.isEmpty || text.hasPrefix("Error in the HTTP"): "The HTTP/2 connection has failed."
+        case CURLE_HTTP2_STREAM where text.isEmpty || text.hasPrefix("Stream error"):
+            "The server has ended the HTTP/2 stream before the response was complete."
+        case CURLE_SEND_ERROR where text.hasPrefix("Connection died"):
+            "Several connections were closed before the server answered."
+        default: nil
+        }
     }
 
     /// The code that Foundation uses for a result of libcurl; if Foundation on Linux uses `unknown`, the code that it
