@@ -34,7 +34,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// The content type is checked only if there is a body. A nil response, or one that is not HTTP, passes.
     ///
     /// - Throws: an error in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable
-    ///   content-type: …", -1011, "Request failed: not found (404)", or the second with the first as its underlying
+    ///   content-type: …" or "Request failed: the response has no content-type", -1011, "Request failed: not found (404)", or the second with the first as its underlying
     ///   error. Both have `NSURLErrorFailingURLErrorKey` and the keys of ``URLResponseSerializationErrorKey``.
     public func validate(_ response: URLResponse?, data: Data?) throws {
         if let error = validationError(response, data: data) { throw error }
@@ -44,11 +44,11 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         guard let response = response as? HTTPURLResponse else { return nil }
         var error: NSError?
         if let types = acceptableContentTypes, let data, !data.isEmpty {
-            let type = response.mimeType.map { HTTPResponseSerializer.bare($0) }
+            let type = response.mimeType.map { HTTPResponseSerializer.bare($0) } ?? ""
             if !HTTPResponseSerializer.contains(type, in: types) {
+                let reason = type.isEmpty ? "the response has no content-type" : "unacceptable content-type: \(type)"
                 error = .response(
-                    NSURLErrorCannotDecodeContentData,
-                    "Request failed: unacceptable content-type: \(type ?? "(null)")", response, data: data)
+                    NSURLErrorCannotDecodeContentData, "Request failed: \(reason)", response, data: data)
             }
         }
         if let codes = acceptableStatusCodes, !codes.contains(response.statusCode) {
@@ -80,8 +80,8 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return type.trimmingCharacters(in: .whitespaces)
     }
 
-    private static func contains(_ type: String?, in types: Set<String>) -> Bool {
-        guard let type, !type.isEmpty else { return false }
+    private static func contains(_ type: String, in types: Set<String>) -> Bool {
+        guard !type.isEmpty else { return false }
         if types.contains(type) { return true }
         let lowercased = type.lowercased()
         let suffix = lowercased.lastIndex(of: "+").map { "*\(lowercased[$0...])" }

@@ -56,7 +56,7 @@ import Testing
         #expect(error?.localizedDescription == "Request failed: unacceptable content-type: text/x")
         #expect(error?.userInfo[URLResponseSerializationErrorKey.data] as? Data == body)
         let absent = failure { try serializer(["text/y"]).validate(response(), data: body) }
-        #expect(absent?.localizedDescription == "Request failed: unacceptable content-type: (null)")
+        #expect(absent?.localizedDescription == "Request failed: the response has no content-type")
     }
 
     @Test func `both errors are chained when both fail`() throws {
