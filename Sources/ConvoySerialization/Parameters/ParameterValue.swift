@@ -257,8 +257,8 @@ extension ParameterValue: CustomStringConvertible {
 extension ParameterValue {
     /// Converts any value that parameters can express, as calls with `[String: Any?]` and `Encodable` parameters do.
     ///
-    /// These are dictionaries with `String` keys, arrays, sets, strings, numbers, booleans, `Data`, `Date`, `URL`,
-    /// Foundation's classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose
+    /// These are dictionaries with `String` keys, arrays and their slices, sets, strings, numbers, booleans, `Data`, `Date`,
+    /// `URL`, Foundation's classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose
     /// value is nil is omitted from its dictionary; `ParameterValue.null` or `NSNull()` sends a null. In an array nil
     /// becomes null, which keeps the positions of the others.
     ///
@@ -284,21 +284,26 @@ extension ParameterValue {
         if let scalar = scalar(value) { return scalar }
         switch value {
         case let values as [String: Any?]: return try convert(values, at: path)
-        case let values as [Any?]:
-            return .array(
-                try values.enumerated().map { try convert($0.element, at: path + [String($0.offset)]) ?? .null })
+        case let values as [Any?]: return try array(of: values, at: path)
         case let values as Set<AnyHashable>:
             return .set(Set(try values.map { try convert($0.base, at: path + ["set"]) ?? .null }))
         case let value as any Encodable:
             return try ParameterValue(encoding: value)
         case let value as any RawRepresentable:
             return try convert(value.rawValue, at: path)
+        // A slice of an array, and others that have an order.
+        case let values as any RandomAccessCollection:
+            return try array(of: values.map { $0 }, at: path)
         default:
             let place = path.isEmpty ? "The parameters are" : "The parameter \(path.joined(separator: ".")) is"
             throw NSError.request(
                 .invalidParameters, "\(place) of type \(type(of: value)), which cannot be sent.",
                 subject: path.joined(separator: "."))
         }
+    }
+
+    private static func array(of values: [Any?], at path: [String]) throws -> ParameterValue {
+        .array(try values.enumerated().map { try convert($0.element, at: path + [String($0.offset)]) ?? .null })
     }
 
     private static func convert(_ values: [String: Any?], at path: [String]) throws -> ParameterValue {

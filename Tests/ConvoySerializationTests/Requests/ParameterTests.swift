@@ -74,6 +74,19 @@ import Testing
         #expect(tree["kind"] == "big")
     }
 
+    @Test func `slices and other ordered collections are arrays`() throws {
+        let numbers = [1, 2, 3, 4]
+        let slices: [any Collection<Int>] = [numbers.prefix(3), [3, 2, 1].reversed(), numbers.lazy.map { $0 }.dropLast()]
+        for slice in slices { #expect(try ParameterValue.converting(slice) == [1, 2, 3], "\(type(of: slice))") }
+        #expect(try ParameterValue.converting(numbers[2..<2]) == .array([]))
+        let nested: [String: Any?] = [
+            "ids": [[Int?]]([[1, nil], [2]]).prefix(2), "days": ([1, "a"] as [Any]).dropFirst(),
+        ]
+        #expect(try ParameterValue.converting(nested) == ["ids": [[1, .null], [2]], "days": ["a"]])
+        let error = failure { _ = try ParameterValue.converting(["ids": [Thread.main][...]]) }
+        #expect(error?.localizedDescription.contains("The parameter ids.0 is of type") == true)
+    }
+
     @Test func `encoders for a superclass and nested containers find their place`() throws {
         struct Odd: Encodable {
             enum Key: CodingKey { case list, map }
