@@ -41,17 +41,22 @@ public enum JSON: Sendable {
     public subscript(pointer: JSONPointer) -> JSON? {
         var value = self
         for token in pointer.tokens {
-            switch value {
-            case .object(let object):
-                guard let member = object[token] else { return nil }
-                value = member
-            case .array(let elements):
-                guard let index = JSONPointer.index(token), index < elements.count else { return nil }
-                value = elements[index]
-            default: return nil
-            }
+            guard let next = value[token] ?? JSONPointer.index(token).flatMap({ value[$0] }) else { return nil }
+            value = next
         }
         return value
+    }
+
+    /// The member of an object with this key; nil if there is none, and for values other than objects.
+    public subscript(key: String) -> JSON? {
+        guard case .object(let object) = self else { return nil }
+        return object[key]
+    }
+
+    /// The element of an array at this index; nil if there is none, and for values other than arrays.
+    public subscript(index: Int) -> JSON? {
+        guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
+        return elements[index]
     }
 }
 

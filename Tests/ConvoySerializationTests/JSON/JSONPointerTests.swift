@@ -21,6 +21,15 @@ import Testing
         #expect(pointer.description == text)
     }
 
+    @Test func `a key leads to a member only, and an index to an element only`() throws {
+        let tree = try JSON(parsing: bytes(#"{"list":["a",{"0":"zero"}],"/x":1,"":2}"#))
+        #expect(tree["list"]?[0] == "a" && tree["list"]?[1]?["0"] == "zero")
+        #expect(tree["/x"] == 1 && tree[""] == 2)
+        #expect(tree["none"] == nil && tree[0] == nil && tree["list"]?["0"] == nil)
+        #expect(tree["list"]?[2] == nil && tree["list"]?[-1] == nil)
+        #expect(tree["list"]?[0]?["a"] == nil && tree["list"]?[0]?[0] == nil)
+    }
+
     @Test(arguments: [
         "/foo/2", "/foo/-", "/foo/-1", "/foo/01", "/foo/+1", "/foo/1e0", "/foo/٠", "/foo/", "/foo/bar", "/bar",
         "/foo/0/x", "//", "/foo/99999999999999999999", "/m~01n",
