@@ -12,7 +12,7 @@ import FoundationNetworking
 /// that serializer makes: for a response that is empty, or of no interest.
 ///
 /// All throw `URLError`, what the request serializer or the encoder throws, or the response serializer's error.
-/// `makeOperation(_:_:parameters:body:headers:timeout:)` says what the arguments are.
+/// `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` says what the arguments are.
 extension HTTPManager {
     /// The value of the response to a GET. Its parameters are its query.
     public nonisolated(nonsending) func get<Value: Decodable & Sendable>(

@@ -8,7 +8,7 @@ import FoundationNetworking
 /// main queue where there is none. A request that cannot be made (a bad URL, parameters that cannot be serialized)
 /// fails like one that the network refuses: through the returned request, with a call of `failure`.
 ///
-/// `makeOperation(_:_:parameters:body:headers:timeout:)` says what the arguments are.
+/// `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)` says what the arguments are.
 extension HTTPManager {
     /// A GET. Its parameters are its query.
     @discardableResult

@@ -17,25 +17,29 @@ extension HTTPManager {
     ///   - body: sent as JSON, by ``encoder``; `Data` is sent unchanged. The parameters then become the query.
     ///   - headers: override the serializer's; nil removes one.
     ///   - timeout: limits for this operation alone; a number is the total limit in seconds.
+    ///   - responseSerializer: validates and parses the response instead of the manager's: `HTTPResponseSerializer()`
+    ///     accepts any content type and returns the body.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        responseSerializer: (any HTTPResponseSerialization)? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
             try operationManager.makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout)),
-            as: .data)
+            as: .data, responseSerializer: responseSerializer)
     }
 
     /// An operation for a method, a URL and parameters of any type that can be encoded. Not enqueued. The rest is as with
     /// parameters by their keys.
     public func makeOperation(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: RequestTimeout? = nil
+        headers: [String: String?] = [:], timeout: RequestTimeout? = nil,
+        responseSerializer: (any HTTPResponseSerialization)? = nil
     ) throws -> HTTPRequestOperation {
         adopted(
             try operationManager.makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout)),
-            as: .data)
+            as: .data, responseSerializer: responseSerializer)
     }
 
     /// An operation for a method, a URL and a tree of parameters, which may be a literal of any depth. Not enqueued.

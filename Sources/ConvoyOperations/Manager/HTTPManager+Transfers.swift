@@ -205,7 +205,7 @@ extension HTTPManager {
     ///
     /// A slow reader slows the server down, and leaving the loop ends the transfer; see ``ResponseBytes``. Cancelling
     /// the task cancels the operation. The arguments are those of
-    /// `makeOperation(_:_:parameters:body:headers:timeout:)`; a total time limit includes the reading.
+    /// `makeOperation(_:_:parameters:body:headers:timeout:responseSerializer:)`; a total time limit includes the reading.
     ///
     /// - Throws: `URLError`, what the request serializer or the encoder throws, or, for a status that is not
     ///   acceptable, the response serializer's error.

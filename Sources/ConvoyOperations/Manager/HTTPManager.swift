@@ -82,8 +82,14 @@ extension HTTPManager {
     }
 
     /// Adds an operation to the manager, and returns it.
-    func adopted(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> HTTPRequestOperation {
+    ///
+    /// - Parameter responseSerializer: nil for the manager's.
+    func adopted(
+        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind,
+        responseSerializer: (any HTTPResponseSerialization)? = nil
+    ) -> HTTPRequestOperation {
         adopt(operation, as: kind)
+        if let responseSerializer { operation.responseSerializer = responseSerializer }
         return operation
     }
 

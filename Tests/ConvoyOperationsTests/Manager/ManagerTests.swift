@@ -26,6 +26,21 @@ import Testing
         #expect(throws: URLError.self) { try HTTPRequestOperationManager().makeOperation(.get, "foo") }
     }
 
+    @Test func `an operation can be made with a response serializer of its own`() async throws {
+        struct Page: Encodable { let number = 1 }
+        server.route("/api/page", .text("page"))
+        let operations = [
+            try manager.makeOperation(.get, "page", responseSerializer: HTTPResponseSerializer()),
+            try manager.makeOperation(.get, "page", parameters: Page(), responseSerializer: HTTPResponseSerializer()),
+        ]
+        for operation in operations {
+            manager.enqueue(operation)
+            try await operation.finished()
+            #expect(operation.responseObject as? Data == Data("page".utf8))
+        }
+        #expect(try manager.makeOperation(.get, "page").responseSerializer is JSONResponseSerializer)
+    }
+
     @Test func `a copy is a new operation for the same request`() async throws {
         let operation = try manager.makeOperation(.get, "echo", parameters: ["a": 1])
         operation.userInfo = ["tag": 7]
