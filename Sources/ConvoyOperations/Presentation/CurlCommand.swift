@@ -112,47 +112,14 @@ struct CurlCommand {
     private mutating func addBody() {
         if hasStream { remarks.append("without its body, which is a stream") }
         guard let body else { return }
-        let shown = includesSecrets ? body : withoutSecrets(body)
+        let type = request.value(forHTTPHeaderField: "Content-Type")
+        let shown = includesSecrets ? body : BodyRedaction.shown(body, type: type, configuration.secrets)
         if shown.count <= Self.longestArgument, ShellText.isText(shown) {
             // Not `--data`, which would read a file after an `@`.
             words += ["--data-raw", ShellText.quoted(String(decoding: shown, as: UTF8.self))]
         } else {
             source = ShellText.printf(shown)
             words += ["--data-binary", "@-"]
-        }
-    }
-
-    /// The body of a form or of JSON, with the values of sensitive names masked.
-    private func withoutSecrets(_ body: Data) -> Data {
-        let type = request.value(forHTTPHeaderField: "Content-Type")?.lowercased() ?? ""
-        if type.hasPrefix("application/x-www-form-urlencoded") {
-            return Data(Redaction.items(String(decoding: body, as: UTF8.self), configuration.secrets).utf8)
-        }
-        guard type.contains("json"), let tree = try? JSON(parsing: body) else { return body }
-        let shown = withoutSecrets(tree)
-        return shown == tree ? body : Data(shown.description.utf8)
-    }
-
-    /// A value in the form of a query item; nil for an array or an object.
-    private static func text(of value: JSON) -> String? {
-        switch value {
-        case .array, .object: nil
-        case .string(let text): text
-        default: value.description
-        }
-    }
-
-    private func withoutSecrets(_ value: JSON) -> JSON {
-        switch value {
-        case .array(let values): return .array(values.map(withoutSecrets))
-        case .object(let object):
-            var shown = JSONObject()
-            for member in object.members {
-                let isSecret = configuration.secrets.hides(member: member.key, Self.text(of: member.value))
-                shown.append(key: member.key, value: isSecret ? .string(Redaction.mask) : withoutSecrets(member.value))
-            }
-            return .object(shown)
-        default: return value
         }
     }
 
