@@ -137,8 +137,6 @@ import Testing
             #expect(text.contains(line), "\(text)")
         }
         #expect(try await send("--save", "m.yaml", "GET", "URL").status == 0)
-        let twice = try await send("--multipart", "POST", "URL", "a=1", "a=2")
-        #expect(twice.status == 2 && twice.errors.contains("each name once"), "\(twice.errors)")
     }
 
     @Test func `imports print manifests`() async throws {

@@ -178,7 +178,7 @@ import Testing
         try FileManager.default.createDirectory(
             at: scratch.url.appendingPathComponent("d"), withIntermediateDirectories: false)
         let result = try await run(chain, "--report", "junit=d")
-        #expect(result.status == 8 && result.errors.contains("it is a directory"), "\(result.errors)")
+        #expect(result.status == 8 && result.errors.contains("Is a directory"), "\(result.errors)")
         #expect(server.requests.isEmpty)
     }
 

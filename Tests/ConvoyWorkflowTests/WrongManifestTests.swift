@@ -101,7 +101,7 @@ import Testing
         Mistake(base + "  a: {get: 'ftp://b.test/'}", "m.yaml:3:12: bad URL: it must be of http or https"),
         Mistake(base + "  a: {get: 'localhost:80/x'}", "m.yaml:3:12: bad URL: it must be of http or https"),
         Mistake(base + "  a: {get: 'http:///x'}", "m.yaml:3:12: bad URL: it has no host"),
-        Mistake(base + "  a: {get: 'a b'}", "m.yaml:3:12: bad URL: it has a space or a control character"),
+        Mistake(base + "  a: {get: \"a\\tb\"}", "m.yaml:3:12: bad URL: it has a control character"),
         Mistake(base + "  a: {get: ''}", "m.yaml:3:12: the URL is empty"),
         Mistake(base + "  a: {get: 3}", "m.yaml:3:12: get must be text, not a number"),
         Mistake(one("    json: {}"), "m.yaml:5:5: a GET has no body"),
@@ -198,7 +198,8 @@ import Testing
             one("    expect: {maxBytes: 5 parsecs}"),
             "m.yaml:5:24: maxBytes must be a number of bytes, or a size such as 500kB, 50MB or 1MiB"),
         Mistake(one("    expect: {sha256: abc}"), "m.yaml:5:22: a sha-256 has 64 hexadecimal digits"),
-        Mistake(one("    expect: {checksum: crc=1}"), #"m.yaml:5:24: unknown checksum "crc""#),
+        Mistake(
+            one("    expect: {checksum: crc=1}"), #"m.yaml:5:24: unknown checksum "crc"; use md5, sha-1, sha-256, sha-512"#),
         Mistake(one("    expect: {json: {a: 1}}"), #"m.yaml:5:21: bad JSON Pointer "a": it begins with /"#),
         Mistake(
             one("    expect: {json: {/a: {equal: 1}}}"),

@@ -57,17 +57,20 @@ enum OptionTable {
             "print what depends on what, and send nothing"),
         .value(
             "report", nil, "junit=FILE|tap", in: .workflow, of: [.run], repeats: true, once: true,
-            "write a report as JUnit's XML, or print one as TAP"),
+            "write a report as JUnit's XML, or print one as TAP",
+            "FILE may be a pipe, a device, or - for standard output."),
         .value(
             "timeline", nil, "FILE.html", completes: .file, in: .workflow, of: [.run], once: true,
-            "write a page with the graph and a waterfall"),
+            "write a page with the graph and a waterfall",
+            "FILE may be a pipe, a device, or - for standard output."),
         .flag("form", nil, in: .workflow, of: [.send], once: true, "send the items as a form, not as JSON"),
         .flag(
             "multipart", nil, in: .workflow, of: [.send], once: true, "send the items as a form with parts",
             "NAME@FILE is a part with a file."),
         .value(
             "body", nil, "FILE", completes: .file, in: .workflow, of: [.send], once: true,
-            "send FILE as the body, or - for standard input"),
+            "send FILE as the body, or - for standard input",
+            "Its bytes as they are, with the media type of its name. FILE may be a pipe."),
         .flag("head", nil, in: .workflow, of: [.send], once: true, "print the head of the response, and not its body"),
         .value(
             "expect", nil, "KEY=VALUE", in: .workflow, of: [.send], repeats: true, once: true,
@@ -130,7 +133,7 @@ enum OptionTable {
         .value(
             "checksum", nil, "ALGORITHM=HEX", in: .files, of: [.get], once: true,
             "what the file must be: sha-256=... (one URL)",
-            "The algorithms are md5, sha-1, sha-224, sha-256, sha-384 and sha-512. A file that is another is removed."),
+            "The algorithms are md5, sha-1, sha-256 and sha-512. A file with another checksum is removed."),
         .value(
             "checksum-file", nil, "FILE", completes: .file, in: .files, of: [.get], once: true,
             "the checksums of the files, as of sha256sum",
@@ -273,7 +276,9 @@ enum OptionTable {
         .value(
             "interface", nil, "NAME|ADDRESS", in: .network, "connect from this interface, or address",
             "The name of an interface needs the right to bind to one, as root has it."),
-        .value("max-redirs", nil, "N", in: .network, "follow at most N redirects (default: 20)"),
+        .value(
+            "max-redirs", nil, "N", in: .network, "follow at most N redirects (default: 20)",
+            "With 0, a redirect is the response."),
     ]
 
     private static let trust: [ToolOption] = [

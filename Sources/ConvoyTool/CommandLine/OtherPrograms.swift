@@ -15,8 +15,8 @@ enum OtherPrograms {
     }
 
     private static let sending =
-        "get sends no data, but a manifest with \"method\": \"POST\" and \"parameters\" does: convoy help run manifest"
-    private static let following = "redirects are followed without it; --max-redirs 0 follows none"
+        "get sends no data; convoy send POST URL NAME=VALUE does, with --form as a form"
+    private static let following = "redirects are followed without it; with --max-redirs 0 a redirect is the response"
 
     private static let common: [String: String] = [
         "-L": following, "--location": following,

@@ -78,6 +78,11 @@ private struct UploadPlan {
         for text in options.all("metadata") {
             let words = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard words.count == 2, !words[0].isEmpty else { throw options.usage("--metadata takes NAME=VALUE") }
+            // The protocol has no way to send another name.
+            guard words[0].utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }) else {
+                throw options.usage(
+                    "--metadata: invalid name '\(Printable.line(String(words[0])))': use ASCII without spaces and commas")
+            }
             metadata[String(words[0])] = String(words[1])
         }
         self.metadata = metadata

@@ -29,6 +29,11 @@ struct Headers {
         return headers
     }
 
+    /// The fields that the options name, each once.
+    var list: [(name: String, value: String)] {
+        fields.compactMap { field in field.value.map { (field.key, $0) } }.sorted { $0.name < $1.name }
+    }
+
     /// Checks the form of a header.
     static func check(_ text: String) throws(ToolError) {
         guard text.contains(":") else {
@@ -155,16 +160,15 @@ enum DownloadURL {
 
     private static let plainBytes = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/?=&,:+".utf8)
 
-    /// The URL of a text; one without a scheme is https.
+    /// The URL of a text; one without a scheme is https, or http on this machine.
     static func parse(_ text: String) throws(ToolError) -> URL {
         let shown = Printable.line(Shown.url(text))
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
             throw .usage("bad URL '\(shown)': it contains a control character")
         }
-        let scheme = text.range(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""
-        // What is before the first slash, at the most: the text of a query may be a URL.
-        let hasScheme = !scheme.isEmpty && !scheme.contains(where: { "/?#".contains($0) })
-        let whole = hasScheme ? text : text.hasPrefix("//") ? "https:\(text)" : "https://\(text)"
+        guard let whole = withScheme(text) else {
+            throw .usage("bad URL '\(shown)': it must begin with http:// or https://")
+        }
         let url = URLReference.url(whole)
         let address: HTTPAddress
         do throws(HTTPAddress.Problem) {
@@ -179,4 +183,29 @@ enum DownloadURL {
         guard address.target.port > 0 else { throw .usage("bad URL '\(shown)': no such port") }
         return url
     }
+
+    /// The text with a scheme; nil if it has one that is written wrongly, or is not of a URL with a host.
+    private static func withScheme(_ text: String) -> String? {
+        let lower = text.lowercased()
+        for scheme in ["http", "https"] where lower.hasPrefix(scheme) {
+            let rest = text.dropFirst(scheme.count)
+            if rest.hasPrefix("://") { return text }
+            // As browsers and curl read `http:/host`. `http:80` has a port.
+            if rest.hasPrefix(":/") { return "\(scheme)://\(rest.dropFirst().drop { $0 == "/" })" }
+            if rest.hasPrefix("//") { return nil }
+        }
+        let scheme = lower.range(of: "://").map { lower[..<$0.lowerBound] } ?? ""
+        // What is before the first slash, at the most: the text of a query may be a URL.
+        if !scheme.isEmpty, !scheme.contains(where: { "/?#".contains($0) }) { return text }
+        if others.contains(where: { lower.hasPrefix($0 + ":") }) { return nil }
+        let rest = text.hasPrefix("//") ? text.dropFirst(2) : text[...]
+        let place = rest.prefix { !"/?#".contains($0) }
+        let authority = place.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
+        let host = authority.hasPrefix("[") ? authority.prefix { $0 != "]" } + "]" : authority.prefix { $0 != ":" }
+        let isLocal = ["localhost", "[::1]"].contains(host.lowercased()) || host.hasPrefix("127.")
+        return "\(isLocal ? "http" : "https")://\(rest)"
+    }
+
+    /// Schemes that no host has as its name, before a colon.
+    private static let others = ["mailto", "magnet", "data", "file", "javascript", "tel", "urn", "about"]
 }

@@ -12,7 +12,7 @@ struct CookieOptions {
     init(_ options: Options, _ display: Display) throws(ToolError) {
         file = options.value("cookie-jar")
         guard let file else { return }
-        guard !file.isEmpty else { throw options.usage("--cookie-jar needs a file") }
+        guard !file.isEmpty, file != "-" else { throw options.usage("--cookie-jar needs a file") }
         var facts = stat()
         // The error of a file that must not be looked at comes from reading it.
         if stat(file, &facts) != 0, errno == ENOENT {

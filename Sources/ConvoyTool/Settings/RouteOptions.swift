@@ -1,4 +1,5 @@
 import Convoy
+import ConvoyWorkflow
 import Foundation
 import FoundationNetworking
 
@@ -55,6 +56,11 @@ struct RouteOptions {
         if let source { configuration.connectionSource = source }
         if let unixSocket { configuration.unixSocket = unixSocket }
         if let maximumRedirects { configuration.maximumRedirects = maximumRedirects }
+    }
+
+    /// With `--max-redirs 0` a redirect is the response.
+    func apply(to operation: HTTPRequestOperation) {
+        if maximumRedirects == 0 { operation.followsRedirects(false) }
     }
 
     private static func proxy(_ text: String, except exceptions: String?) throws(ToolError) -> ProxySelection {

@@ -96,46 +96,32 @@ enum WaitText {
 /// The option for a file in the HTTP Archive format.
 struct RequestArchive {
     private let recorder = HARRecorder(includesSecrets: Shown.secrets)
-    private let file: String
+    private let file: OutputFile
 
     var monitor: EventMonitor { recorder.monitor }
 
     /// Nil without the option. Whether the file can be written is seen before anything is sent.
     init?(_ options: Options) throws(ToolError) {
-        guard let file = options.value("har") else { return nil }
-        guard !file.isEmpty else { throw options.usage("--har needs a file") }
-        let directory = PathText.directory(of: file)
-        guard access(directory, W_OK | X_OK) == 0 else {
-            throw .usage("--har: \(Printable.line(file)) cannot be written: \(String(cString: strerror(errno)))")
-        }
-        self.file = file
-    }
-
-    private static func write(_ log: HARLog, to file: URL) throws {
-        guard let mask = Display.archiveFilter.withLock({ $0 }) else { return try log.write(to: file) }
-        let bytes = Array(mask(try log.data()))
-        do throws(PrivateFile.Failure) {
-            try PrivateFile.replace(file.path, with: bytes)
-        } catch {
-            throw error.error(path: file.path)
-        }
+        guard let path = options.value("har") else { return nil }
+        file = try OutputFile(path, option: "har", isPrivate: true)
     }
 
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
         let done = DispatchSemaphore(value: 0)
-        let written = Locked<(any Error)?>(nil)
+        let made = Locked<Result<Data, any Error>>(.success(Data()))
         recorder.log { log in
-            do {
-                try Self.write(log, to: UserPath.url(file))
-            } catch {
-                written.withLock { $0 = error }
-            }
+            made.withLock { $0 = Result { try log.data() } }
             done.signal()
         }
         done.wait()
-        guard let error = written.withLock({ $0 }) else { return status }
-        display.complain("--har: \(Printable.line(file)): \(Printable.line((error as NSError).localizedDescription))")
-        return status == .success ? .failed(.disk) : status
+        do {
+            let data = try made.withLock { $0 }.get()
+            try file.write(Display.archiveFilter.withLock { $0 }?(data) ?? data)
+            return status
+        } catch {
+            display.complain(ErrorText.line(for: error))
+            return status == .success ? .failed(.disk) : status
+        }
     }
 }
 
@@ -145,11 +131,13 @@ extension Display {
     ///
     /// - Parameter printsBodies: whether standard output gets the body of a response.
     convenience init(_ options: Options, printsBodies: Bool) throws(ToolError) {
+        let body = options.command == .get ? "--output -" : "the body of the response"
+        let users = StandardOutput.users(options, body: printsBodies ? body : nil)
+        if users.count > 1 { throw options.usage("\(users[0]) and \(users[1]) both need standard output") }
         var style = Style()
-        style.machineReadsOutput = options.has("json") || printsBodies
+        style.machineReadsOutput = users.contains { $0 != "--report tap" }
         style.printsBodies = printsBodies
         style.isQuiet = options.has("quiet")
-        if options.has("json"), printsBodies { throw options.usage("--json and --output - both need standard output") }
         switch try options.choice("color") {
         case "always": style.colour = true
         case "never": style.colour = false

@@ -14,7 +14,7 @@ struct TrustOptions {
     init(_ options: Options) throws(ToolError) {
         isInsecure = options.has("insecure")
         hsts = try options.value("hsts").map { path throws(ToolError) in
-            guard !path.isEmpty else { throw options.usage("--hsts needs a file") }
+            guard !path.isEmpty, path != "-" else { throw options.usage("--hsts needs a file") }
             do throws(HSTSStoreError) {
                 return try HSTSStore(file: URL(fileURLWithPath: path))
             } catch {

@@ -94,8 +94,8 @@ enum OutcomeText {
 
     /// The line about a transfer that failed.
     static func failure(_ outcome: Outcome) -> String {
-        let subjects = [outcome.id ?? "", outcome.url].filter { !$0.isEmpty }.map { "\(Printable.line($0)): " }
-        return subjects.joined() + (outcome.error ?? "")
+        let subjects = [outcome.id ?? "", outcome.file ?? "", outcome.url].filter { !$0.isEmpty }
+        return subjects.map { "\(Printable.line($0)): " }.joined() + (outcome.error ?? "")
     }
 
     static func line(_ outcome: Outcome, name: String, _ display: Display) -> String {

@@ -22,7 +22,7 @@ enum SavedRequest {
             do throws(ManifestError) {
                 names = try Workflow(parsing: data, name: path, inputs: inputs).requestIDs
             } catch {
-                throw .usage(Printable.line(error.description))
+                throw .usage(Printable.line(Shown.text(error.description)))
             }
         }
         let base = draft.suggestedName
@@ -39,13 +39,9 @@ enum SavedRequest {
                 throw ManifestError(file: path, line: 1, column: 1, message: "the requests must be the last of the manifest")
             }
         } catch {
-            throw .usage("--save: cannot add a request: \(Printable.line(error.description))")
+            throw .usage("--save: cannot add a request: \(Printable.line(Shown.text(error.description)))")
         }
-        do {
-            try Data(text.utf8).write(to: UserPath.url(path), options: .atomic)
-        } catch {
-            throw .disk("cannot write \(Printable.line(path)): \(ErrorText.line(for: error))")
-        }
+        try OutputFile(path, option: "save").write(Data(text.utf8))
         let shown = Printable.line(path)
         display.say("\(shown): \(name)")
         if hasLogin {

@@ -18,7 +18,7 @@ enum SendCommand {
         do throws(ManifestError) {
             workflow = try Workflow(parsing: Data(text.utf8), name: "the request")
         } catch {
-            throw .usage(Printable.line(error.message))
+            throw .usage(Printable.line(Shown.text(error.message)))
         }
         if let file = options.value("save") { try SavedRequest.append(draft, to: file, options, display) }
         return try run(workflow, prints: captures.map(\.0), display, options)
@@ -47,6 +47,7 @@ enum SendCommand {
         let response = Locked<WorkflowResponse?>(nil), command = Locked<String?>(nil)
         var run = WorkflowRun.Options()
         run.userAgent = Program.userAgent
+        run.showsSecrets = Shown.secrets
         run.received = { received in response.withLock { $0 = received } }
         let onlyPrints = options.has("curl")
         run.configure = { operation, number in
@@ -73,7 +74,7 @@ enum SendCommand {
         if captures.isEmpty, let response = response.withLock({ $0 }) {
             try ResponsePrinter(display: display, options: options).print(response)
         } else {
-            printCaptures(outcome, display)
+            printCaptures(made.captures(of: "request"), display)
         }
         for failure in outcome?.failures ?? [] where Interruption.shared.status == nil {
             display.complain(Printable.line(failure), isMarked: true)
@@ -82,12 +83,10 @@ enum SendCommand {
         return settings.finish(status, display)
     }
 
-    private static func printCaptures(_ outcome: RequestOutcome?, _ display: Display) {
-        guard let outcome else { return }
-        for (name, value) in outcome.captures {
-            let json = try? JSON(parsing: Data(value.utf8))
-            let text = if case .string(let text)? = json { text } else { value }
-            display.emit(outcome.captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))")
+    private static func printCaptures(_ captures: [(name: String, value: JSON)], _ display: Display) {
+        for (name, value) in captures {
+            let text = if case .string(let text) = value { text } else { value.description }
+            display.emit(captures.count == 1 ? text : "\(name)=\(SendItems.shellQuoted(text))")
         }
     }
 }
@@ -100,6 +99,7 @@ enum SendItems {
         let method = options.arguments[0].uppercased()
         let url = try DownloadURL.parse(options.arguments[1])
         var draft = RequestDraft(method: method, url: url.absoluteString)
+        var items: [String] = []
         var object = JSONObject(), pairs: [(name: String, value: String)] = [], parts: [RequestDraft.Part] = []
         for argument in options.arguments.dropFirst(2) {
             guard let (name, kind, value) = item(argument) else {
@@ -107,7 +107,7 @@ enum SendItems {
                     "'\(Printable.line(argument))' is none of NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE, Header:Value")
             }
             switch kind {
-            case .header: draft.headers.append((name, value))
+            case .header: items.append("\(name): \(value)")
             case .query: draft.query.append((name, value))
             case .text:
                 object[name] = .string(value)
@@ -125,17 +125,16 @@ enum SendItems {
             case .file:
                 let data = try InputFile.contents(
                     of: value, called: Printable.line(value), limit: DownloadList.maximumLength)
-                let text = String(decoding: data, as: UTF8.self)
+                guard let text = String(validating: data, as: UTF8.self) else {
+                    let file = Printable.line(value)
+                    throw options.usage(
+                        "'\(Printable.line(argument))': \(file) is not UTF-8; --multipart and --body take bytes")
+                }
                 object[name] = .string(text)
                 pairs.append((name, text))
             }
         }
-        for header in options.all("header") {
-            guard let colon = header.firstIndex(of: ":") else { throw options.usage("--header takes NAME: VALUE") }
-            draft.headers.append(
-                (String(header[..<colon]), header[header.index(after: colon)...].trimmingCharacters(in: .whitespaces)))
-        }
-        if let agent = options.value("user-agent") { draft.headers.append(("User-Agent", agent)) }
+        draft.headers = try Headers(options).adding(items).list
         draft.body = try body(object, pairs, parts, options)
         return draft
     }
@@ -147,26 +146,29 @@ enum SendItems {
             guard parts.isEmpty, pairs.isEmpty else { throw options.usage("--body and items of a body do not go together") }
             if file != "-" { return .file(file) }
             let data = try InputFile.contents(of: "-", called: "standard input", limit: DownloadList.maximumLength)
-            guard let text = String(validating: data, as: UTF8.self) else {
-                throw options.usage("standard input is not text; give a file")
+            if let text = String(validating: data, as: UTF8.self) { return .text(text) }
+            guard !options.has("save") else {
+                throw options.usage("standard input is not text; give a file, which a manifest can name")
             }
-            return .text(text)
+            return .file(try TemporaryBytes.path(of: data))
         }
         guard !parts.isEmpty || !pairs.isEmpty else { return nil }
         if options.has("multipart") {
-            let names = parts.map(\.name)
-            if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
-                throw options.usage("a form with parts has each name once, but there are several '\(Printable.line(twice))'")
-            }
             return .multipart(parts)
         }
         return options.has("form") ? .form(pairs) : .json(.object(object))
     }
 
-    /// The name, the kind and the value of an item: at its first separator.
+    /// The name, the kind and the value of an item: at its first separator that no backslash precedes.
     private static func item(_ text: String) -> (String, Kind, String)? {
-        guard let index = text.firstIndex(where: { ":=@".contains($0) }), index > text.startIndex else { return nil }
-        let name = String(text[..<index]), rest = text[index...]
+        var name = "", rest = text[...]
+        while let next = rest.first, !":=@".contains(next) {
+            rest.removeFirst()
+            // As in HTTPie: `dc\:title=x` has a colon in its name.
+            let isEscape = next == "\\" && rest.first.map { ":=@\\".contains($0) } == true
+            name.append(isEscape ? rest.removeFirst() : next)
+        }
+        guard !name.isEmpty else { return nil }
         for (separator, kind) in [(":=", Kind.json), ("==", .query), ("=", .text), ("@", .file), (":", .header)]
         where rest.hasPrefix(separator) {
             return (name, kind, String(rest.dropFirst(separator.count)))
@@ -175,6 +177,29 @@ enum SendItems {
     }
 
     static func shellQuoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
+}
+
+/// Bytes that must have a path.
+enum TemporaryBytes {
+    /// The path of an open file without a name, which lasts as long as the process.
+    static func path(of data: Data) throws(ToolError) -> String {
+        let name = FileManager.default.temporaryDirectory.appendingPathComponent("convoy-XXXXXX").path
+        var template = Array(name.utf8CString)
+        let descriptor = mkstemp(&template)
+        guard descriptor >= 0 else { throw .disk("cannot keep standard input: \(SystemError().text)") }
+        unlink(template)
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        do throws(SystemError) {
+            let result = data.withUnsafeBytes { bytes in
+                Result { () throws(SystemError) in try StandardStreams.write(bytes, to: descriptor) { true } }
+            }
+            try result.get()
+        } catch {
+            close(descriptor)
+            throw .disk("cannot keep standard input: \(error.text)")
+        }
+        return "/proc/self/fd/\(descriptor)"
+    }
 }
 
 /// Prints a response: on a terminal with its head, and JSON indented and in colour; elsewhere the body as it is.
@@ -194,11 +219,16 @@ struct ResponsePrinter {
             display.emit("")
         }
         guard isTerminal else {
-            do {
-                try FileHandle.standardOutput.write(contentsOf: response.body)
+            do throws(SystemError) {
+                let result = response.body.withUnsafeBytes { bytes in
+                    Result { () throws(SystemError) in
+                        try StandardStreams.write(bytes, to: STDOUT_FILENO) { Interruption.shared.status == nil }
+                    }
+                }
+                try result.get()
                 return
             } catch {
-                throw .disk("cannot write standard output: \(ErrorText.line(for: error))")
+                throw ToolError(text: "cannot write standard output: \(error.text)", status: .failure)
             }
         }
         if let json = response.json {

@@ -15,7 +15,6 @@ enum WorkflowCommand {
         let resumes: Bool
         let stops: Bool
         let printsJSON: Bool
-        let timeline: String?
         let journal: String?
     }
 
@@ -38,7 +37,7 @@ enum WorkflowCommand {
         do throws(ManifestError) {
             workflow = try Workflow(parsing: contents, name: name, inputs: inputs)
         } catch {
-            throw .usage(Printable.line(error.description))
+            throw .usage(Printable.line(Shown.text(error.description)))
         }
         let ids = options.all("only").flatMap { $0.split(separator: ",").map(String.init) }
         guard options.has("only") else { return workflow }
@@ -78,15 +77,6 @@ enum WorkflowCommand {
             display.emit(workflows[0].graph(format))
             return .success
         }
-        for path in [reports.junit, options.value("timeline")].compactMap(\.self) {
-            guard access(PathText.directory(of: path), W_OK | X_OK) == 0 else {
-                throw .disk("cannot write \(Printable.line(path)): \(SystemError().text)")
-            }
-            var isDirectory: ObjCBool = false
-            if FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory.boolValue {
-                throw .disk("cannot write \(Printable.line(path)): it is a directory")
-            }
-        }
         let directory = options.value("directory") ?? "."
         guard !directory.isEmpty else { throw options.usage("--directory needs a directory") }
         // Beside the outputs, so that another directory is another run. From a pipe there is nothing to come back to.
@@ -98,10 +88,10 @@ enum WorkflowCommand {
         let setting = Setting(
             display: display, reports: reports, directory: directory, replaces: options.has("force"),
             isPreview: options.has("dry-run"), resumes: options.has("resume"), stops: options.has("fail-fast"),
-            printsJSON: options.has("json"), timeline: options.value("timeline"), journal: journal)
+            printsJSON: options.has("json"), journal: journal)
         let all = zip(workflows, rows).map { workflow, data in
             var data = data
-            data.secrets = workflow.secrets
+            data.secrets = workflow.secrets(hidesNamed: !Shown.secrets)
             return Row(workflow: workflow, data: data)
         }
         try checkOutputs(all, setting)
@@ -116,11 +106,11 @@ enum WorkflowCommand {
                 let path = PathText.join(setting.directory, output)
                 if let other = owners.updateValue(row, forKey: Data(output.utf8)) {
                     let titles = [other, row].map(\.data.title)
-                    let shown = row.workflow.secrets.masked(Printable.line(output))
+                    let shown = row.data.secrets.masked(Printable.line(output))
                     throw .usage("--data: \(titles[0]) and \(titles[1]) have the same output, \(shown)")
                 }
                 guard !setting.replaces, !setting.resumes, !setting.isPreview else { continue }
-                let shown = row.workflow.secrets.masked(setting.directory == "." ? output : path)
+                let shown = row.data.secrets.masked(setting.directory == "." ? output : path)
                 if FileManager.default.fileExists(atPath: path) { throw FileProblem.exists(shown) }
             }
         }
@@ -199,9 +189,10 @@ enum WorkflowCommand {
         run.jobs = settings.speed.jobs
         run.resumes = setting.resumes
         run.userAgent = Program.userAgent
-        run.collectsMetrics = setting.timeline != nil
+        run.showsSecrets = Shown.secrets
+        run.collectsMetrics = setting.reports.timeline != nil
         if let journal = setting.journal {
-            run.journal = UserPath.url(numbered(journal, row.data.number))
+            run.journal = UserPath.url(row.data.number.map { OutputFile.numbered(journal, $0) } ?? journal)
             do throws(ToolError) {
                 try Directories.prepare(setting.directory)
             } catch {
@@ -260,28 +251,8 @@ enum WorkflowCommand {
     ) throws(ToolError) {
         let (workflow, row) = (row.workflow, row.data.number)
         if setting.reports.printsTAP { setting.display.emit(String(result.tap(name: workflow.name).dropLast())) }
-        if let path = setting.reports.junit {
-            try write(result.junit(name: workflow.name), to: numbered(path, row))
-        }
-        if let path = setting.timeline {
-            try write(result.timeline(of: workflow), to: numbered(path, row))
-        }
-    }
-
-    /// The path for a row of `--data`: `report.xml` is `report-2.xml` for the second.
-    private static func numbered(_ path: String, _ row: Int?) -> String {
-        guard let row else { return path }
-        let name = PathText.name(of: path)
-        guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return "\(path)-\(row)" }
-        return PathText.join(PathText.directory(of: path), "\(name[..<dot])-\(row)\(name[dot...])")
-    }
-
-    private static func write(_ text: String, to path: String) throws(ToolError) {
-        do {
-            try Data(text.utf8).write(to: UserPath.url(path), options: .atomic)
-        } catch {
-            throw .disk("cannot write \(Printable.line(path)): \(ErrorText.line(for: error))")
-        }
+        try setting.reports.junit?.numbered(row).write(Data(result.junit(name: workflow.name).utf8))
+        try setting.reports.timeline?.numbered(row).write(Data(result.timeline(of: workflow).utf8))
     }
 }
 

@@ -106,26 +106,32 @@ struct DataRow: Sendable {
     /// The number with the values, for messages: `row 2 (user=ada, n=1)`.
     var title: String {
         // Masked before it is cut, as half of a secret is not recognised.
-        let values = secrets.masked(columns.map { "\($0.name)=\($0.value)" }.joined(separator: ", "))
+        let values = columns.map { name, value in
+            let shown = if case .string(let text) = secrets.masked(.string(value), named: name) { text } else { "" }
+            return "\(name)=\(shown)"
+        }.joined(separator: ", ")
         return "row \(number ?? 1) (\(Printable.cut(Printable.line(values), to: 60)))"
     }
 }
 
 /// The reports that `--report` asks for.
 struct ReportOptions {
-    private(set) var junit: String?
+    private(set) var junit: OutputFile?
+    let timeline: OutputFile?
     private(set) var printsTAP = false
 
     init(_ options: Options) throws(ToolError) {
+        timeline = try options.value("timeline").map { path throws(ToolError) in
+            try OutputFile(path, option: "timeline")
+        }
         for text in options.all("report") {
             if text == "tap" {
                 printsTAP = true
             } else if text.hasPrefix("junit="), text.count > 6 {
-                junit = String(text.dropFirst(6))
+                junit = try OutputFile(String(text.dropFirst(6)), option: "report")
             } else {
                 throw options.usage("--report takes junit=FILE or tap")
             }
         }
-        if printsTAP, options.has("json") { throw options.usage("--report tap and --json both need standard output") }
     }
 }

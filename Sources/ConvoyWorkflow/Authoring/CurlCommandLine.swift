@@ -191,13 +191,13 @@ private struct CurlReader {
         case "form":
             let (part, partNotes) = try CurlFormPart.part(value)
             notes += partNotes
-            if let part { try add(part) }
+            if let part { parts.append(part) }
         case "form-string":
             guard let equals = value.firstIndex(of: "=") else {
                 throw Problem(description: "a part without an =: \(value)")
             }
             let content = String(value[value.index(after: equals)...])
-            try add(RequestDraft.Part(name: String(value[..<equals]), value: content, isFile: false))
+            parts.append(RequestDraft.Part(name: String(value[..<equals]), value: content, isFile: false))
         case "upload-file":
             guard value != "-", value != "." else {
                 notes.append("\(shown) '\(value)': standard input is left out; give file: with a path")
@@ -207,13 +207,6 @@ private struct CurlReader {
         default: return false
         }
         return true
-    }
-
-    private mutating func add(_ part: RequestDraft.Part) throws(CurlCommandLine.Problem) {
-        guard !parts.contains(where: { $0.name == part.name }) else {
-            return notes.append("-F: a second part \(part.name) is left out; a manifest has each name once")
-        }
-        parts.append(part)
     }
 
     // MARK: How it is sent

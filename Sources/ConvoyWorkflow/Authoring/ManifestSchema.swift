@@ -20,7 +20,7 @@ public enum ManifestSchema {
                 case "version": ["const": 1]
                 case "baseURL": text("What the URLs of the requests are relative to.")
                 case "variables": ["type": "object", "description": "Values by name; null for one that must be given."]
-                case "secrets": ["type": "array", "items": ["type": "string"]]
+                case "secrets", "secrets-for": ["type": "array", "items": ["type": "string"]]
                 case "defaults": closed(ManifestReader.defaultKeys, member)
                 case "requests":
                     [

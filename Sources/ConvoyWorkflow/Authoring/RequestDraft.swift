@@ -111,9 +111,7 @@ public struct RequestDraft: Sendable {
         case .text(let text)?: object.append(key: "text", value: literal(text))
         case .file(let path)?: object.append(key: "file", value: literal(path))
         case .multipart(let parts)?:
-            var members = JSONObject()
-            for part in parts { members[part.name] = part.json }
-            object.append(key: "multipart", value: .object(members))
+            object.append(key: "multipart", value: Self.mapping(parts.map { ($0.name, $0.json) }))
         }
         if !expectations.members.isEmpty { object.append(key: "expect", value: .object(expectations)) }
         if !captures.isEmpty { object.append(key: "capture", value: Self.mapping(captures.map { ($0.name, $0.source) })) }
@@ -162,14 +160,18 @@ public struct RequestDraft: Sendable {
         }
     }
 
-    /// A mapping; values of one name become a list, or of a header one value.
     private static func mapping(_ pairs: [(name: String, value: String)]) -> JSON {
+        mapping(pairs.map { ($0.name, literal($0.value)) })
+    }
+
+    /// A mapping; values of one name become a list.
+    private static func mapping(_ pairs: [(name: String, value: JSON)]) -> JSON {
         var object = JSONObject()
         for pair in pairs {
             switch object[pair.name] {
-            case nil: object.append(key: pair.name, value: literal(pair.value))
-            case .array(let values)?: object[pair.name] = .array(values + [literal(pair.value)])
-            case let value?: object[pair.name] = .array([value, literal(pair.value)])
+            case nil: object.append(key: pair.name, value: pair.value)
+            case .array(let values)?: object[pair.name] = .array(values + [pair.value])
+            case let value?: object[pair.name] = .array([value, pair.value])
             }
         }
         return .object(object)

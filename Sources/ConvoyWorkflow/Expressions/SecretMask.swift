@@ -1,13 +1,25 @@
+import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// The secrets of a run, which are replaced by `***` in everything that is printed or written.
+/// Replaces secrets by `***` in everything that a run prints or writes: the values that were added, and those whose names
+/// say that they are secrets.
 public final class SecretMask: Sendable {
     private let forms = Locked<[String]>([])
+    /// The mask whose secrets this one replaces, too.
+    private let parent: SecretMask?
+    /// Whether values are masked because of their names.
+    let hidesNamed: Bool
 
     /// A mask without secrets.
-    public init() {}
+    public init() { (hidesNamed, parent) = (true, nil) }
+
+    /// - Parameter hidesNamed: whether values are masked because of their names; false for `--show-secrets`.
+    package init(hidesNamed: Bool) { (self.hidesNamed, parent) = (hidesNamed, nil) }
+
+    /// A mask with the secrets of another one, to which further ones are added without changing that.
+    init(extending parent: SecretMask) { (self.parent, hidesNamed) = (parent, parent.hidesNamed) }
 
     /// Adds secrets: as they are, and in the forms that they have in URLs, in JSON, in HTML and in a `Basic` login.
     public func add(_ secrets: [String]) {
@@ -26,6 +38,12 @@ public final class SecretMask: Sendable {
         add(new)
     }
 
+    /// Adds values that are secrets by their names. Short ones are only masked where their names are.
+    func add(named values: [String]) {
+        guard hidesNamed else { return }
+        add(values.filter { $0.utf8.count >= NamedSecrets.minimumLength })
+    }
+
     /// Adds a text that is a secret in this form only.
     func add(exactly secret: String) { add([secret] as Set) }
 
@@ -40,28 +58,44 @@ public final class SecretMask: Sendable {
         }
     }
 
-    /// The text with `***` for all secrets.
+    /// The text with `***` for the secrets that were added.
     public func masked(_ text: String) -> String {
         let forms = forms.withLock { $0 }
-        guard !forms.isEmpty else { return text }
-        var text = text
+        var text = parent?.masked(text) ?? text
         for form in forms where text.contains(form) { text = text.replacing(form, with: "***") }
         return text
+    }
+
+    /// A text from outside with `***` for the secrets that were added, and for those in its URLs.
+    func masked(foreign text: String) -> String { masked(hidesNamed ? Redaction.text(text) : text) }
+
+    /// The value of a header field with `***` for its secrets.
+    func masked(field name: String, _ value: String) -> String {
+        masked(hidesNamed ? SecretClassifier.standard.shown(name, value) : value)
+    }
+
+    /// A value with `***` for its secrets, and for those that the names of its members tell.
+    package func masked(_ value: JSON, named name: String) -> JSON {
+        guard hidesNamed else { return masked(value) { masked($0) } }
+        var object = JSONObject()
+        object.append(key: name, value: value)
+        guard case .object(let shown) = BodyRedaction.shown(.object(object)) else { return value }
+        return masked(shown[name] ?? .null) { masked(foreign: $0) }
     }
 
     /// A JSON text with `***` for all secrets in its values; its keys stay as they are. What is no JSON is masked as text.
     public func masked(json data: Data) -> Data {
         guard let json = try? JSON(parsing: data) else { return Data(masked(String(decoding: data, as: UTF8.self)).utf8) }
-        return Data(masked(json).description.utf8)
+        return Data(masked(json) { masked($0) }.description.utf8)
     }
 
-    private func masked(_ json: JSON) -> JSON {
+    private func masked(_ json: JSON, _ mask: (String) -> String) -> JSON {
         switch json {
-        case .string(let text): return .string(masked(text))
-        case .array(let values): return .array(values.map(masked))
+        case .string(let text): return .string(mask(text))
+        case .array(let values): return .array(values.map { masked($0, mask) })
         case .object(let object):
             var result = JSONObject()
-            for member in object.members { result.append(key: member.key, value: masked(member.value)) }
+            for member in object.members { result.append(key: member.key, value: masked(member.value, mask)) }
             return .object(result)
         default: return json
         }
@@ -69,6 +103,7 @@ public final class SecretMask: Sendable {
 
     /// Whether a secret is in a value.
     func finds(in json: JSON) -> Bool {
+        if parent?.finds(in: json) == true { return true }
         let forms = forms.withLock { $0 }
         return Self.texts(of: json).contains { text in forms.contains { text.contains($0) } }
     }

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import Foundation
 
@@ -95,15 +96,15 @@ enum ExpectationReader {
             guard let equals = text.firstIndex(of: "=") else {
                 throw value.problem("checksum must be ALGORITHM=HEX: sha-256=…")
             }
-            let algorithm = text[..<equals].lowercased()
-            let known = ["md5", "sha-1", "sha-224", "sha-256", "sha-384", "sha-512"]
-            guard known.contains(algorithm) else {
-                throw value.problem("unknown checksum \(quoted(algorithm))\(Suggestion.text(for: algorithm, among: known))")
+            let name = String(text[..<equals])
+            guard let algorithm = ChecksumAlgorithm(name: name) else {
+                let known = ChecksumAlgorithm.allCases.map(\.description)
+                throw value.problem("unknown checksum \(quoted(name)); use \(known.joined(separator: ", "))")
             }
             plan.checksums.append(
                 (algorithm, try hexadecimal(String(text[text.index(after: equals)...]), algorithm, at: value)))
         }
-        for (key, algorithm) in [("sha256", "sha-256"), ("md5", "md5")] {
+        for (key, algorithm) in [("sha256", ChecksumAlgorithm.sha256), ("md5", .md5)] {
             guard let value = fields[key] else { continue }
             plan.checksums.append((algorithm, try hexadecimal(try value.string(key), algorithm, at: value)))
         }
@@ -111,13 +112,13 @@ enum ExpectationReader {
     }
 
     private static func hexadecimal(
-        _ text: String, _ algorithm: String, at value: ManifestValue
+        _ text: String, _ algorithm: ChecksumAlgorithm, at value: ManifestValue
     ) throws(ManifestError) -> Template {
         let template = try Template(text, at: value)
-        let lengths = ["md5": 32, "sha-1": 40, "sha-224": 56, "sha-256": 64, "sha-384": 96, "sha-512": 128]
+        let length = algorithm.digestLength * 2
         if let text = template.literal {
-            guard text.count == lengths[algorithm], text.allSatisfy({ $0.isHexDigit }) else {
-                throw value.problem("a \(algorithm) has \(lengths[algorithm] ?? 0) hexadecimal digits")
+            guard text.count == length, text.allSatisfy({ $0.isHexDigit }) else {
+                throw value.problem("a \(algorithm) has \(length) hexadecimal digits")
             }
         }
         return template

@@ -14,6 +14,8 @@ struct ConnectionPlan: Sendable {
 
     private var changes: [@Sendable (inout ConnectionConfiguration) -> Void] = []
     private var maximumTime: Double?
+    /// Whether redirects are followed, or are responses themselves; nil if that is not said.
+    private var followsRedirects: Bool?
     /// `NAME:PASSWORD`.
     private var user: Template?
     /// Shared by all that have this value: the items of a request, or all requests.
@@ -22,6 +24,12 @@ struct ConnectionPlan: Sendable {
     private var logins: CredentialStore?
 
     var templates: [Template] { user.map { [$0] } ?? [] }
+
+    /// The password of `user`, if it is known in a scope.
+    func secrets(in scope: some Scope) -> [String] {
+        guard let user, let text = try? user.text(in: scope) else { return [] }
+        return [String(text.drop { $0 != ":" }.dropFirst())]
+    }
 
     /// Sets an operation up.
     ///
@@ -37,6 +45,7 @@ struct ConnectionPlan: Sendable {
             operation.updateSettings { $0.connectionConfiguration.receiveRateLimits.append(own) }
         }
         if let maximumTime { operation.totalTimeout = maximumTime }
+        if let followsRedirects { operation.followsRedirects(followsRedirects) }
         if let logins { operation.credentialStore = logins }
         if let user {
             let text = try user.text(in: scope)
@@ -66,9 +75,9 @@ struct ConnectionPlan: Sendable {
             changes.append { $0.stallLimit = StallLimit(bytesPerSecond: bytes, duration: 30) }
         }
         if let value = fields["netrc-file"] {
-            let store = CredentialStore()
+            let store = CredentialStore(), file = try value.file("netrc-file")
             do throws(NetrcError) {
-                store.netrc = try Netrc(contentsOf: URL(fileURLWithPath: try text(value)))
+                store.netrc = try Netrc(contentsOf: file)
             } catch {
                 throw value.problem("netrc-file: \(error.description)")
             }
@@ -137,19 +146,20 @@ struct ConnectionPlan: Sendable {
             throw value.problem("ipv4 and ipv6 do not go together", atKey: true)
         }
         if let value = fields["unix-socket"] {
-            let path = try value.string("unix-socket")
+            let path = try value.path("unix-socket")
             changes.append { $0.unixSocket = path }
         }
         if let value = fields["http1.1"], try value.bool("http1.1") { changes.append { $0.usesHTTP2 = false } }
         if let value = fields["max-redirs"] {
             let count = try value.integer("max-redirs", in: 0...1000)
             changes.append { $0.maximumRedirects = count }
+            followsRedirects = count > 0
         }
     }
 
     private mutating func readTrust(_ fields: [String: ManifestValue]) throws(ManifestError) {
         if let value = fields["cacert"] {
-            let file = URL(fileURLWithPath: try value.string("cacert"))
+            let file = try value.file("cacert")
             let authorities: CertificateAuthorities
             do throws(CertificateError) {
                 authorities = .certificates(try Certificate.certificates(contentsOf: file))
@@ -159,7 +169,7 @@ struct ConnectionPlan: Sendable {
             changes.append { $0.securityPolicy.certificateAuthorities = authorities }
         }
         if let value = fields["crl-file"] {
-            let file = URL(fileURLWithPath: try value.string("crl-file"))
+            let file = try value.file("crl-file")
             do throws(CertificateError) {
                 try RevocationLists.check([file])
             } catch {
@@ -193,9 +203,8 @@ struct ConnectionPlan: Sendable {
             }
         }
         if let value = fields["cert"] {
-            let file = URL(fileURLWithPath: try value.string("cert"))
-            var key: URL?
-            if let path = fields["key"] { key = URL(fileURLWithPath: try path.string("key")) }
+            let file = try value.file("cert")
+            let key = try fields["key"].map { path throws(ManifestError) in try path.file("key") }
             let identity: ClientIdentity
             if ["p12", "pfx"].contains(file.pathExtension.lowercased()) {
                 if let key = fields["key"] { throw key.problem("a PKCS#12 file has its own key", atKey: true) }
@@ -220,11 +229,20 @@ struct ConnectionPlan: Sendable {
         return bytes
     }
 
-    private func text(_ value: ManifestValue) throws(NetrcError) -> String {
-        if case .string(let text) = value.json { text } else { "" }
-    }
-
     private func pinText(_ value: ManifestValue) throws(SecurityTextError) -> String {
         if case .string(let text) = value.json { text } else { "" }
+    }
+}
+
+extension HTTPRequestOperation {
+    /// Lets the operation follow redirects, or take a redirect as the response.
+    package func followsRedirects(_ follows: Bool) {
+        guard !follows else {
+            redirectHandler = nil
+            return
+        }
+        redirectHandler = { _, _, _ in nil }
+        // A limit of 0 makes a redirect an error.
+        connectionConfiguration.maximumRedirects = 1
     }
 }

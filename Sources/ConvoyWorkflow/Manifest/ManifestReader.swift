@@ -5,7 +5,7 @@ import Foundation
 
 /// Decodes a manifest: the top level, the variables and the defaults. What a request says is read by ``RequestReader``.
 struct ManifestReader {
-    static let keys = ["version", "baseURL", "variables", "secrets", "defaults", "requests"]
+    static let keys = ["version", "baseURL", "variables", "secrets", "secrets-for", "defaults", "requests"]
     static let defaultKeys =
         [
             "timeout", "retry", "perHost", "perSecond", "jobs", "headers", "bearer", "basic", "onFailure", "cookie-jar",
@@ -51,6 +51,7 @@ struct ManifestReader {
             }
             plan.baseURL = url
         }
+        if let servers = fields["secrets-for"] { try readServers(servers) }
         let members = try requests.members("requests")
         guard !members.isEmpty else { throw requests.problem("there are no requests") }
         // Once for all requests, which share its rate.
@@ -83,6 +84,19 @@ struct ManifestReader {
             } ?? []
     }
 
+    /// The servers that may receive secrets besides those of the URLs of the manifest.
+    private mutating func readServers(_ value: ManifestValue) throws(ManifestError) {
+        for element in try value.elements("secrets-for") {
+            let template = try Template(element, "an element of secrets-for")
+            try checkEarly(template)
+            plan.variableNames.formUnion(template.references.map(\.root))
+            guard let server = Target(try evaluated(template)) else {
+                throw element.problem("secrets-for takes absolute http or https URLs")
+            }
+            plan.serversForSecrets.insert(server)
+        }
+    }
+
     private mutating func readLimits(_ defaults: [String: ManifestValue]) throws(ManifestError) {
         plan.perHost = try defaults["perHost"].map { value throws(ManifestError) in try value.integer("perHost", in: 1...256)
         }
@@ -98,8 +112,7 @@ struct ManifestReader {
             try checkEarly(template)
             plan.variableNames.formUnion(template.references.map(\.root))
             let path = try evaluated(template)
-            guard !path.isEmpty else { throw value.problem("\(key) must be a file") }
-            return URL(fileURLWithPath: path)
+            return try ManifestValue(json: .string(path), pointer: value.pointer, document: value.document).file(key)
         }
         plan.cookieJar = try file("cookie-jar")
         plan.hsts = try file("hsts")
@@ -199,13 +212,37 @@ struct WorkflowPlan: Sendable {
     var hsts: URL?
     var requests: [RequestPlan] = []
     var secretMarks: [(Reference, ManifestValue)] = []
+    /// The servers of `secrets-for`.
+    var serversForSecrets: Set<Target> = []
     /// The values that are secret from the beginning.
     var secretValues: [String] = []
     /// The captures that are secret, by request.
     var secretCaptures: [String: Set<String>] = [:]
 
+    /// Whether the value of a reference is marked as secret, or a part of one that is, or is a secret by its name.
+    func isSecret(_ reference: Reference) -> Bool { isMarked(reference) || isSecretByName(reference) }
+
+    /// The captures of a request that are secrets, marked as such or by their names.
+    func hiddenCaptures(of request: RequestPlan) -> Set<String> {
+        (secretCaptures[request.id] ?? []).union(request.captures.map(\.name).filter(NamedSecrets.isSecret))
+    }
+
+    /// Whether the value of a reference is known before anything is sent.
+    func isKnownEarly(_ reference: Reference) -> Bool { reference.root == "env" || variables[reference.root] != nil }
+
+    private func isSecretByName(_ reference: Reference) -> Bool {
+        if let value = variables[reference.root] {
+            guard let found = value.value(at: reference.path) else { return false }
+            return !NamedSecrets.values(of: found, named: reference.path.last ?? reference.root).isEmpty
+        }
+        switch reference.root {
+        case "item", "index": return false
+        default: return reference.path.first.map(NamedSecrets.isSecret) ?? false
+        }
+    }
+
     /// Whether the value of a reference is marked as secret, or a part of one that is.
-    func isSecret(_ reference: Reference) -> Bool {
+    func isMarked(_ reference: Reference) -> Bool {
         if let name = reference.path.first, secretCaptures[reference.root]?.contains(name) == true { return true }
         return secretMarks.contains { mark, _ in mark.root == reference.root && reference.path.starts(with: mark.path) }
     }

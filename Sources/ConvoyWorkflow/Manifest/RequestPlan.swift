@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import Foundation
 
@@ -11,9 +12,11 @@ struct RequestPlan: Sendable {
     var method = "GET"
     var url: Template
     var query: [(name: String, value: TreeTemplate)] = []
-    var headers: [(name: String, value: Template?)] = []
+    var headers: [(name: String, value: Template?, isDefault: Bool)] = []
     var body = BodyPlan.none
     var login = LoginPlan.none
+    /// Whether the login is that of the defaults.
+    var hasDefaultLogin = false
     var connection = ConnectionPlan()
     var retry: RetryPlan?
     var timeout: Double?
@@ -152,8 +155,8 @@ struct ExpectationPlan: Sendable {
     var json: [JSONExpectation] = []
     var minimumBytes: Int64?
     var maximumBytes: Int64?
-    /// `sha-256=…`, as a template.
-    var checksums: [(algorithm: String, value: Template)] = []
+    /// The digests in hexadecimal digits.
+    var checksums: [(algorithm: ChecksumAlgorithm, value: Template)] = []
     /// Seconds.
     var maximumTime: Double?
 

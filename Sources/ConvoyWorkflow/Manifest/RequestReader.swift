@@ -36,6 +36,7 @@ struct RequestReader {
         plan.headers = try headers()
         plan.body = try body(of: method)
         plan.login = try login()
+        plan.hasDefaultLogin = fields["bearer"] == nil && fields["basic"] == nil
         plan.connection = connection
         try plan.connection.read(fields)
         plan.timeout = try setting("timeout").map { value throws(ManifestError) in try value.seconds("timeout") }
@@ -117,14 +118,14 @@ struct RequestReader {
             guard !template.pieces.isEmpty else { throw value.problem("the URL is empty") }
             return template
         }
-        if start.unicodeScalars.contains(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
-            throw value.problem("bad URL: it has a space or a control character")
+        if Escaping.hasControls(start) || start.contains("\t") {
+            throw value.problem("bad URL: it has a control character")
         }
         if start.hasScheme {
             guard Target("\(start.prefix { $0 != ":" })://host") != nil else {
                 throw value.problem("bad URL: it must be of http or https")
             }
-            if template.pieces.count == 1, Target(start) == nil {
+            if template.pieces.count == 1, URLReference.url(start).flatMap({ Target($0) }) == nil {
                 throw value.problem("bad URL: it has no host")
             }
         } else if !hasBase {
@@ -147,9 +148,9 @@ struct RequestReader {
         return items
     }
 
-    private func headers() throws(ManifestError) -> [(name: String, value: Template?)] {
-        var headers: [(name: String, value: Template?)] = []
-        for source in [defaults["headers"], fields["headers"]] {
+    private func headers() throws(ManifestError) -> [(name: String, value: Template?, isDefault: Bool)] {
+        var headers: [(name: String, value: Template?, isDefault: Bool)] = []
+        for (source, isDefault) in [(defaults["headers"], true), (fields["headers"], false)] {
             var known: Set<String> = []
             for member in try source?.members("headers") ?? [] {
                 let characters = "!#$%&'*+-.^_`|~".unicodeScalars
@@ -173,7 +174,7 @@ struct RequestReader {
                     text?.pieces.contains { if case .literal(let text) = $0 { Escaping.hasControls(text) } else { false } }
                     ?? false
                 guard !hasControls else { throw member.value.problem("a header must not have control characters") }
-                headers.append((member.key, text))
+                headers.append((member.key, text, isDefault))
             }
         }
         return headers
@@ -196,7 +197,15 @@ struct RequestReader {
             return .file(template)
         default:
             var parts: [PartPlan] = []
-            for member in try value.members("multipart") { parts.append(try part(member)) }
+            for member in try value.members("multipart") {
+                guard case .array = member.value.json else {
+                    parts.append(try part(member))
+                    continue
+                }
+                for element in try member.value.elements("multipart") {
+                    parts.append(try part(ManifestValue.Member(key: member.key, value: element)))
+                }
+            }
             return .multipart(parts)
         }
     }
@@ -224,6 +233,7 @@ struct RequestReader {
     /// A file whose name is known must be there.
     private func checkFile(_ template: Template) throws(ManifestError) {
         guard let path = template.literal else { return }
+        _ = try template.source.path("file")
         guard access(path, R_OK) == 0 else {
             throw template.source.problem("cannot read \(quoted(path)): \(String(cString: strerror(errno)))")
         }

@@ -80,9 +80,12 @@ public struct Workflow: Sendable {
     package var hasOutputs: Bool { plan.requests.contains { $0.output != nil } }
 
     /// A mask for the secrets that are known before anything is sent.
-    package var secrets: SecretMask {
-        let mask = SecretMask()
+    ///
+    /// - Parameter hidesNamed: whether values are masked because of their names.
+    package func secrets(hidesNamed: Bool) -> SecretMask {
+        let mask = SecretMask(hidesNamed: hidesNamed)
         mask.add(plan.secretValues)
+        if hidesNamed { mask.add(named: plan.namedSecrets) }
         return mask
     }
 

@@ -167,6 +167,7 @@ enum WorkflowGraph {
             } catch {
                 let secrets = SecretMask()
                 secrets.add(plan.secretValues)
+                secrets.add(named: plan.namedSecrets)
                 throw output.template.source.problem(secrets.masked(error.message))
             }
             let id = output.request.id

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 extension Workflow {
@@ -40,13 +41,14 @@ extension Workflow {
     }
 
     private static func label(_ request: RequestPlan) -> String {
-        var text = request.method + " "
+        var text = ""
         for piece in request.url.pieces {
             switch piece {
-            case .literal(let literal): text += literal.prefix { $0 != "?" }
+            case .literal(let literal): text += literal
             case .reference(let reference): text += "{\(reference)}"
             }
         }
-        return text.replacing("\\", with: "/").replacing("\"", with: "'")
+        let shown = "\(request.method) \(Redaction.url(text).prefix { $0 != "?" })"
+        return shown.replacing("\\", with: "/").replacing("\"", with: "'")
     }
 }

@@ -1,3 +1,5 @@
+import ConvoyOperations
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import Foundation
@@ -12,6 +14,38 @@ struct BuiltRequest {
     var inputs: String
     /// What a `Basic` login is sent as, which is as secret as the password in it; nil for none.
     var login: String?
+    /// The user and the password of the URL, which are not a part of the request; nil for none.
+    var urlLogin: URLLogin?
+    /// Whether the server may receive the logins of the manifest.
+    var receivesSecrets = true
+}
+
+/// The user and the password of a URL.
+struct URLLogin: Sendable {
+    let user: String
+    /// nil if the URL has only a user.
+    let password: String?
+    /// The URL without them.
+    let url: URL
+
+    /// nil for a URL without a user, and for one whose user or password is not UTF-8.
+    init?(_ address: URL) {
+        guard let parts = URLUserInfo.parts(of: address.absoluteString),
+            let user = String(validating: parts.user, as: UTF8.self),
+            let url = URL(string: URLUserInfo.removed(from: address.absoluteString))
+        else { return nil }
+        (self.user, self.url) = (user, url)
+        password = parts.password.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Lets an operation answer with them, unless it has a login. A file of logins may have the password.
+    func apply(to operation: HTTPRequestOperation) {
+        guard operation.credential == nil else { return }
+        let host = Target(url)?.host ?? ""
+        let known = password == nil ? operation.credentialStore.netrc?.credential(forHost: host, user: user) : nil
+        operation.credential =
+            known ?? URLCredential(user: user, password: password ?? "", persistence: .forSession)
+    }
 }
 
 /// Puts the values of a scope into a request.
@@ -19,22 +53,37 @@ struct RequestBuilder {
     let plan: RequestPlan
     let baseURL: URL?
     let scope: ItemScope
+    let servers: SecretServers
     /// What a request has that names no agent itself.
     let userAgent: String?
 
     /// - Parameter page: a URL that replaces that of the plan: of the next page.
     func build(page: URL? = nil) throws(EvaluationError) -> BuiltRequest {
-        let url = if let page { page } else { try self.url() }
+        var source: String?
+        let address = if let page { page } else { try self.url(namedBy: &source) }
+        let urlLogin = URLLogin(address)
+        let url = urlLogin?.url ?? address
+        if urlLogin != nil, page != nil || source != nil {
+            throw badURL(address.absoluteString, "a response must not choose a user or a password")
+        }
+        let isForeign = (page != nil || source != nil) && !servers.contains(url)
+        if isForeign { try checkSecrets(for: url, page: page != nil, source) }
         var serializer = HTTPRequestSerializer()
         if let userAgent { serializer.setValue(userAgent, forHTTPHeaderField: "User-Agent") }
         serializer.timeoutInterval = plan.timeout
         let method = HTTPMethod(plan.method)
         var (request, inputs) = try body(serializer, method, page == nil ? try with(query: url) : url)
-        for header in plan.headers {
+        for header in plan.headers where header.isDefault {
             request.setValue(try header.value.map(fieldValue), forHTTPHeaderField: header.name)
         }
+        if isForeign { servers.removeSecrets(of: &request) }
+        for header in plan.headers where !header.isDefault {
+            request.setValue(try header.value.map(fieldValue), forHTTPHeaderField: header.name)
+        }
+        if isForeign, page != nil { servers.removeSecrets(of: &request) }
         var login: String?
         switch plan.login {
+        case _ where isForeign && (page != nil || plan.hasDefaultLogin): break
         case .none: break
         case .bearer(let token):
             request.setValue("Bearer \(try fieldValue(token))", forHTTPHeaderField: "Authorization")
@@ -56,7 +105,27 @@ struct RequestBuilder {
             "\(field.key.lowercased()): \(login.map { field.value.replacing($0, with: "***") } ?? field.value)"
         }.sorted()
         inputs = ([plan.method, request.url?.absoluteString ?? ""] + lines + [output ?? "", inputs]).joined(separator: "\n")
-        return BuiltRequest(request: request, output: output, inputs: inputs, login: login)
+        return BuiltRequest(
+            request: request, output: output, inputs: inputs, login: login, urlLogin: urlLogin,
+            receivesSecrets: !isForeign)
+    }
+
+    /// Refuses a request whose own secrets would go to a server that only a response names.
+    private func checkSecrets(for url: URL, page isPage: Bool, _ source: String?) throws(EvaluationError) {
+        if isPage {
+            // The fields are left out, as after a redirect to this server. A body cannot be.
+            guard case .none = plan.body else { throw Self.refusal("the body", url) }
+            return
+        }
+        guard let value = SecretServers.ownSecret(of: plan, in: scope, from: source ?? "") else { return }
+        throw Self.refusal(value.title, url)
+    }
+
+    private static func refusal(_ secret: String, _ url: URL) -> EvaluationError {
+        let server = Target(url).map { "\($0)" } ?? ""
+        return EvaluationError(
+            message: "\(secret) was not sent to \(server), which only a response names; "
+                + "add the server to secrets-for to allow that")
     }
 
     private func fieldValue(_ template: Template) throws(EvaluationError) -> String {
@@ -65,12 +134,15 @@ struct RequestBuilder {
 
     // MARK: The URL
 
-    private func url() throws(EvaluationError) -> URL {
+    /// - Parameter source: is set to the request whose response has named the server, or `item`.
+    private func url(namedBy source: inout String?) throws(EvaluationError) -> URL {
         var isHostile = false
         let text: String
         if let reference = plan.url.wholeReference {
             // A whole URL, as a server has given it.
-            text = try scope.value(of: reference).json.text
+            let value = try scope.value(of: reference)
+            if value.isHostile { source = reference.root }
+            text = value.json.text
         } else {
             var isFirst = true
             text = try plan.url.text(in: scope) { value, reference in
@@ -78,24 +150,29 @@ struct RequestBuilder {
                 let isStart = isFirst && startsWithReference && !value.isHostile && reference.root != "item"
                 isFirst = false
                 if isStart { return value.json.text }
+                if value.isHostile { source = source ?? reference.root }
                 isHostile = true
                 return Escaping.url(value.json.text)
             }
         }
-        guard !text.unicodeScalars.contains(where: { $0.value <= 0x20 || $0.value == 0x7F }) else {
-            throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): it has a space or a control character")
+        guard !Escaping.hasControls(text), !text.contains("\t") else {
+            throw badURL(text, "it has a control character")
         }
         if isHostile {
             let path = text.prefix { $0 != "?" && $0 != "#" }
             let hasDots = PathText.components(of: String(path)).contains { $0 == "." || $0 == ".." }
             guard !hasDots else {
-                throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): a value leads to another directory")
+                throw badURL(text, "a value leads to another directory")
             }
         }
         guard let url = resolve(text), Target(url) != nil else {
-            throw EvaluationError(message: "bad URL \(quoted(text, isCut: false)): it must be an http or https URL")
+            throw badURL(text, "it must be an http or https URL")
         }
         return url
+    }
+
+    private func badURL(_ text: String, _ reason: String) -> EvaluationError {
+        EvaluationError(message: "bad URL \(quoted(Redaction.url(text), isCut: false)): \(reason)")
     }
 
     private var startsWithReference: Bool {
@@ -103,11 +180,11 @@ struct RequestBuilder {
     }
 
     private func resolve(_ text: String) -> URL? {
-        guard let base = baseURL, !text.hasScheme else { return URL(string: text) }
+        guard let base = baseURL, !text.hasScheme else { return URLReference.url(text) }
         // Below the path of the base, whether that ends with a slash or not.
         let directory =
             base.absoluteString.hasSuffix("/") || base.query != nil ? base : URL(string: base.absoluteString + "/")
-        return URL(string: text, relativeTo: directory)?.absoluteURL
+        return URLReference.url(text, relativeTo: directory)
     }
 
     private func with(query url: URL) throws(EvaluationError) -> URL {
@@ -138,6 +215,9 @@ struct RequestBuilder {
     ) throws(EvaluationError) -> (URLRequest, String) {
         do {
             var request = try serializer.request(method: method, url: url, parameters: nil, headers: [:])
+            // The serializer has made an empty form of it.
+            request.setValue(nil, forHTTPHeaderField: "Content-Type")
+            request.httpBody = nil
             switch plan.body {
             case .none: return (request, "")
             case .json(let tree):
@@ -156,10 +236,15 @@ struct RequestBuilder {
                 request.setValue("text/plain; charset=utf-8", forHTTPHeaderField: "Content-Type")
                 return (request, text)
             case .file(let template):
-                let file = try readable(try template.text(in: scope))
-                request = try HTTPRequestSerializer.request(request, sending: .file(file))
+                let file = try SentFile(template, in: scope, reads: !scope.hidesSecrets)
+                switch file.contents {
+                case .file(let url): request = try HTTPRequestSerializer.request(request, sending: .file(url))
+                case .data(let data):
+                    let type = MIMEType.unknown
+                    request = try HTTPRequestSerializer.request(request, sending: .data(data, contentType: type))
+                }
                 request.httpMethod = plan.method
-                return (request, Self.identity(of: file))
+                return (request, file.identity)
             case .multipart(let parts):
                 var inputs = "multipart"
                 let made = try serializer.multipartFormRequest(method: method, url: url) { form in
@@ -175,47 +260,32 @@ struct RequestBuilder {
     }
 
     private func append(_ part: PartPlan, to form: inout MultipartFormData) throws -> String {
-        let text = try part.value.text(in: scope)
         let name = try part.fileName.map { template throws(EvaluationError) in try template.text(in: scope) }
-        if part.isFile {
-            let file = try readable(text)
-            if name != nil || part.type != nil {
-                try form.appendPart(
-                    fileURL: file, name: part.name, fileName: name ?? file.lastPathComponent,
-                    mimeType: part.type ?? "application/octet-stream")
-            } else {
-                try form.appendPart(fileURL: file, name: part.name)
-            }
-            return "\(part.name): \(Self.identity(of: file))"
-        }
-        if name != nil || part.type != nil {
+        guard !part.isFile else { return try append(file: part, named: name, to: &form) }
+        let text = try part.value.text(in: scope), data = Data(text.utf8)
+        if let name {
+            form.appendPart(fileData: data, name: part.name, fileName: name, mimeType: part.type ?? "text/plain")
+        } else if let type = part.type {
+            // A field without a file name is not a file (RFC 7578, section 4.2).
+            let escaped = part.name.replacing("\"", with: "%22").replacing("\r", with: "%0D").replacing("\n", with: "%0A")
             form.appendPart(
-                fileData: Data(text.utf8), name: part.name, fileName: name ?? part.name, mimeType: part.type ?? "text/plain")
+                headers: ["Content-Disposition": "form-data; name=\"\(escaped)\"", "Content-Type": type], body: data)
         } else {
-            form.appendPart(formData: Data(text.utf8), name: part.name)
+            form.appendPart(formData: data, name: part.name)
         }
         return "\(part.name)=\(text)"
     }
 
-    /// A file that can be sent. Of another the engine does not say which it is.
-    private func readable(_ path: String) throws(EvaluationError) -> URL {
-        var information = stat()
-        if access(path, R_OK) != 0 || stat(path, &information) != 0 {
-            throw EvaluationError(
-                message: "cannot read \(quoted(path, isCut: false)): \(SystemError().text)", isAboutFile: true)
+    private func append(file part: PartPlan, named name: String?, to form: inout MultipartFormData) throws -> String {
+        let file = try SentFile(part.value, in: scope, reads: !scope.hidesSecrets)
+        let type = part.type ?? MIMEType.type(forPathExtension: (file.name as NSString).pathExtension)
+        switch file.contents {
+        case .file(let url):
+            try form.appendPart(fileURL: url, name: part.name, fileName: name ?? file.name, mimeType: type)
+        case .data(let data):
+            form.appendPart(fileData: data, name: part.name, fileName: name ?? file.name, mimeType: type)
         }
-        guard information.st_mode & S_IFMT != S_IFDIR else {
-            throw EvaluationError(
-                message: "cannot read \(quoted(path, isCut: false)): \(SystemError(code: EISDIR).text)", isAboutFile: true)
-        }
-        return URL(fileURLWithPath: path)
-    }
-
-    /// A file's path, length and time, for the journal.
-    private static func identity(of file: URL) -> String {
-        let attributes = try? FileManager.default.attributesOfItem(atPath: file.path)
-        let time = (attributes?[.modificationDate] as? Date)?.timeIntervalSince1970 ?? 0
-        return "\(file.path) \(attributes?[.size] ?? 0) \(time)"
+        return "\(part.name): \(file.identity)"
     }
 }
 

@@ -1,5 +1,6 @@
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// Compares a response with what it must be.
@@ -28,9 +29,17 @@ struct ExpectationCheck {
     }
 
     private func shown(_ text: String) -> String {
-        let masked = secrets.masked(String(text.prefix(65_536)))
+        let masked = secrets.masked(foreign: String(text.prefix(65_536)))
         return masked.count > 120 ? "\(masked.prefix(120))…" : masked
     }
+
+    /// What is compared, and how its secrets are masked.
+    private struct Subject {
+        let title: String
+        let masked: (JSON) -> JSON
+    }
+
+    private func shown(_ value: JSON, _ subject: Subject) -> String { shown(subject.masked(value).description) }
 
     private mutating func fail(_ text: String, _ cause: RequestOutcome.Cause = .expectation) {
         failures.append((cause, text))
@@ -39,7 +48,14 @@ struct ExpectationCheck {
     private mutating func checkHead() {
         if let status = response.status, !(plan.statuses ?? [200...299]).contains(where: { $0.contains(status) }) {
             var text = "status: expected \(Self.statusText(plan.statuses)), got \(status)"
-            let body = response.text.prefix(65_536).split(whereSeparator: \.isNewline).joined(separator: " ")
+            if 300...399 ~= status, let location = response.field("Location") {
+                text += ", to \(quoted(shown(secrets.masked(field: "Location", location))))"
+            }
+            let json = response.json.flatMap { json in
+                let shown = secrets.masked(json, named: "")
+                return shown == json ? nil : shown.description
+            }
+            let body = (json ?? response.text).prefix(65_536).split(whereSeparator: \.isNewline).joined(separator: " ")
             if !body.isEmpty, response.isText { text += ", with \(quoted(shown(body)))" }
             fail(text, .status)
         }
@@ -48,15 +64,15 @@ struct ExpectationCheck {
         }
         for header in plan.headers {
             let value = response.field(header.name)
+            let subject = Subject(title: "header \(header.name)") { [secrets] value in
+                .string(secrets.masked(field: header.name, value.text))
+            }
             if let exists = header.exists, exists != (value != nil) {
-                fail(
-                    "header \(header.name): expected \(exists ? "one" : "none"), got \(value.map { quoted(shown($0)) } ?? "none")"
-                )
+                let seen = value.map { shown(.string($0), subject) } ?? "none"
+                fail("\(subject.title): expected \(exists ? "one" : "none"), got \(seen)")
             }
-            if let equals = header.equals {
-                compare(value.map { .string($0) }, with: evaluated(equals), "header \(header.name)")
-            }
-            if let pattern = header.pattern { match(value, pattern, "header \(header.name)") }
+            if let equals = header.equals { compare(value.map { .string($0) }, with: evaluated(equals), subject) }
+            if let pattern = header.pattern { match(value, pattern, subject) }
         }
         if let limit = plan.maximumTime, response.seconds > limit {
             fail(String(format: "time: expected at most %g s, took %.3f s", limit, response.seconds))
@@ -78,8 +94,7 @@ struct ExpectationCheck {
         // A download has compared them before its file was put in place.
         guard response.file == nil else { return }
         for (algorithm, template) in plan.checksums {
-            guard let kind = ChecksumAlgorithm(name: algorithm) else { continue }
-            let digest = MessageDigest(kind)
+            let digest = MessageDigest(algorithm)
             digest.update(response.data)
             let actual = digest.value().map { $0.map { String(format: "%02x", $0) }.joined() } ?? ""
             let expected = (try? template.text(in: scope))?.lowercased() ?? ""
@@ -89,28 +104,33 @@ struct ExpectationCheck {
 
     mutating func check(_ expectation: JSONExpectation, in json: JSON) {
         let value = expectation.path.value(in: json)
-        let what = "json \(expectation.path.description.isEmpty ? "(all)" : expectation.path.description)"
+        let path = expectation.path.description
+        let name = expectation.path.tokens.last { $0 != "*" } ?? ""
+        let subject = Subject(title: "json \(path.isEmpty ? "(all)" : path)") { [secrets] in
+            secrets.masked($0, named: name)
+        }
+        let what = subject.title
         let isMissing = expectation.path.isMissingSomewhere(in: json)
         if expectation.exists == true, isMissing, value != nil { fail("\(what): expected one in each, got some without") }
         if let exists = expectation.exists, exists != (value != nil) {
-            fail(
-                "\(what): expected \(exists ? "a value" : "none"), got \(value.map { shown($0.description) } ?? "none")"
-            )
+            fail("\(what): expected \(exists ? "a value" : "none"), got \(value.map { shown($0, subject) } ?? "none")")
         }
         if let equals = expectation.equals {
             do throws(EvaluationError) {
-                compare(value, with: .success(try equals.value(in: scope).json), what)
+                compare(value, with: .success(try equals.value(in: scope).json), subject)
             } catch {
-                compare(value, with: .failure(error), what)
+                compare(value, with: .failure(error), subject)
             }
         }
         if let pattern = expectation.pattern {
             // Of a list, every element must match.
             if case .array(let values)? = value {
                 if isMissing { fail("\(what): expected one in each, got some without") }
-                for (index, value) in values.enumerated() { match(value.text, pattern, "\(what) [\(index)]") }
+                for (index, value) in values.enumerated() {
+                    match(value.text, pattern, Subject(title: "\(what) [\(index)]", masked: subject.masked))
+                }
             } else {
-                match(value?.text, pattern, what)
+                match(value?.text, pattern, subject)
             }
         }
     }
@@ -123,21 +143,23 @@ struct ExpectationCheck {
         }
     }
 
-    private mutating func compare(_ value: JSON?, with expected: Result<JSON, EvaluationError>, _ what: String) {
+    private mutating func compare(_ value: JSON?, with expected: Result<JSON, EvaluationError>, _ subject: Subject) {
         switch expected {
-        case .failure(let error): fail("\(what): \(error.message)", .value)
+        case .failure(let error): fail("\(subject.title): \(error.message)", .value)
         case .success(let expected):
             guard value != expected else { return }
-            fail(
-                "\(what): expected \(shown(expected.description)), got \(value.map { shown($0.description) } ?? "none")"
-            )
+            let seen = value.map { shown($0, subject) } ?? "none"
+            fail("\(subject.title): expected \(shown(expected, subject)), got \(seen)")
         }
     }
 
-    private mutating func match(_ text: String?, _ pattern: String, _ what: String) {
-        guard let text else { return fail("\(what): expected one that matches \(quoted(pattern)), got none") }
+    private mutating func match(_ text: String?, _ pattern: String, _ subject: Subject) {
+        guard let text else {
+            return fail("\(subject.title): expected one that matches \(quoted(pattern)), got none")
+        }
         guard !Pattern.matches(pattern, text) else { return }
-        fail("\(what): expected one that matches \(quoted(pattern)), got \(quoted(shown(text)))")
+        let seen = quoted(shown(subject.masked(.string(text)).text))
+        fail("\(subject.title): expected one that matches \(quoted(pattern)), got \(seen)")
     }
 }
 

@@ -15,6 +15,8 @@ final class ItemRun: Sendable {
     private let item: JSON?
     private let ready: Date
     private let index: Int?
+    /// The secrets of the run, and those of this item.
+    private let secrets: SecretMask
 
     /// Why an item ends without success.
     struct Failure: Error {
@@ -27,17 +29,18 @@ final class ItemRun: Sendable {
     init(plan: RequestPlan, run: WorkflowRun, item: ScopedValue?, index: Int?, ready: Date) {
         (self.plan, self.run, self.item, self.index, self.ready) = (plan, run, item?.json, index, ready)
         scope = ItemScope(values: run.values, item: item, index: index)
+        secrets = SecretMask(extending: run.secrets)
     }
 
     /// A message without secrets, and of a length that can be read.
     private func masked(_ text: String) -> String {
-        let masked = run.secrets.masked(text)
+        let masked = secrets.masked(text)
         return masked.utf8.count > 2000 ? "\(masked.prefix(1000))…" : masked
     }
 
     private func makeOutcome() -> RequestOutcome {
         var outcome = RequestOutcome(plan, item: item, index: index)
-        outcome.item = outcome.item.map(run.secrets.masked)
+        outcome.item = item.map { secrets.masked($0, named: "").text }
         outcome.ready = ready
         return outcome
     }
@@ -82,13 +85,14 @@ final class ItemRun: Sendable {
             result.outcome.failures = [masked(refusal ?? FailureText.line(for: error))]
         }
         result.outcome.seconds = (ContinuousClock.now - clock).inSeconds
-        result.outcome.url = result.outcome.url.map { run.secrets.masked(Redaction.url($0)) }
+        result.outcome.url = result.outcome.url.map { secrets.masked(foreign: $0) }
         let file = result.outcome.file
-        result.outcome.file = file.map(run.secrets.masked)
+        result.outcome.file = file.map { secrets.masked($0) }
         let secret = run.plan.secretCaptures[plan.id] ?? []
         result.outcome.captures = plan.captures.compactMap { capture in
             guard let value = result.captures[capture.name] else { return nil }
-            return (capture.name, secret.contains(capture.name) ? "\"***\"" : run.secrets.masked(value.description))
+            let shown = secret.contains(capture.name) ? "***" : secrets.masked(value, named: capture.name)
+            return (capture.name, shown.description)
         }
         if result.outcome.state == .succeeded, let journal = run.journal, let digest, file == result.outcome.file {
             let entry = Journal.Entry(
@@ -120,12 +124,13 @@ final class ItemRun: Sendable {
 
     /// The captures without secrets, as a JSON object.
     private func storedCaptures(_ captures: [String: JSON]) -> String {
-        let secret = run.plan.secretCaptures[plan.id] ?? []
+        let secret = run.plan.hiddenCaptures(of: plan)
         var object = JSONObject()
         for capture in plan.captures where !secret.contains(capture.name) {
             guard let value = captures[capture.name] else { continue }
             // What has a secret in it is not stored, and so taken from a response again.
-            object.append(key: capture.name, value: run.secrets.finds(in: value) ? "***" : value)
+            let isSecret = run.earlySecrets.masked(value, named: capture.name) != value || secrets.finds(in: value)
+            object.append(key: capture.name, value: isSecret ? "***" : value)
         }
         return JSON.object(object).description
     }
@@ -156,22 +161,24 @@ final class ItemRun: Sendable {
     // MARK: Sending
 
     private func builder(_ scope: ItemScope) -> RequestBuilder {
-        RequestBuilder(plan: plan, baseURL: run.plan.baseURL, scope: scope, userAgent: run.options.userAgent)
+        RequestBuilder(
+            plan: plan, baseURL: run.plan.baseURL, scope: scope, servers: run.servers, userAgent: run.options.userAgent)
     }
 
     private func send(_ result: inout ItemResult) async throws {
         let built = try builder(scope).build()
+        secrets.add(named: plan.secrets(in: scope))
         if let login = built.login { run.secrets.add(exactly: login) }
         let sender = RequestSender(plan: plan, run: run)
         let file = try built.output.map { path throws(EvaluationError) in
             try run.outputs.place(of: path, for: "\(plan.id) \(index ?? 0)")
         }
         if plan.events != nil {
-            let response = try await sender.waitForEvent(built.request, scope, &result.outcome)
+            let response = try await sender.waitForEvent(built, scope, &result.outcome)
             return try take(response, into: &result)
         }
-        var response = try await sender.send(built.request, to: file, scope, &result.outcome)
-        if let poll = plan.poll { response = try await self.poll(poll, built.request, response, sender, &result.outcome) }
+        var response = try await sender.send(built, to: file, scope, &result.outcome)
+        if let poll = plan.poll { response = try await self.poll(poll, built, response, sender, &result.outcome) }
         do {
             try take(response, into: &result)
         } catch {
@@ -193,7 +200,7 @@ final class ItemRun: Sendable {
         }
         // First, so that nothing that is said of the response has a secret of it.
         let (captures, missing) = self.captures(of: response)
-        let failures = ExpectationCheck.failures(plan.expectations, response, scope, run.secrets)
+        let failures = ExpectationCheck.failures(plan.expectations, response, scope, secrets)
         guard failures.isEmpty else { throw Failure(failures) }
         guard missing.isEmpty else { throw Failure(missing.map { (.capture, $0) }) }
         result.captures = captures
@@ -207,7 +214,13 @@ final class ItemRun: Sendable {
                 missing.append("capture \(capture.name): nothing at \(capture.source.text)")
                 continue
             }
-            if secret.contains(capture.name) { run.secrets.add(SecretMask.texts(of: value)) }
+            if secret.contains(capture.name) {
+                run.secrets.add(SecretMask.texts(of: value))
+            } else {
+                // Those of many items would make the masking of each text slow.
+                let found = NamedSecrets.values(of: value, named: capture.name)
+                (plan.forEach == nil && found.count <= 100 ? run.secrets : secrets).add(named: found)
+            }
             found[capture.name] = value
         }
         return (found, missing)
@@ -216,7 +229,7 @@ final class ItemRun: Sendable {
     // MARK: Polling and pages
 
     private func poll(
-        _ poll: PollPlan, _ request: URLRequest, _ first: ReceivedResponse, _ sender: RequestSender,
+        _ poll: PollPlan, _ request: BuiltRequest, _ first: ReceivedResponse, _ sender: RequestSender,
         _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
         let clock = ContinuousClock.now
@@ -259,17 +272,19 @@ final class ItemRun: Sendable {
             guard let next = URL(string: text, relativeTo: current)?.absoluteURL, let target = Target(next),
                 target == Target(current)
             else {
-                throw Failure(.value, "follow: the next page \(quoted(text, isCut: false)) is not on the same server")
+                let shown = quoted(Redaction.url(text), isCut: false)
+                throw Failure(.value, "follow: the next page \(shown) is not on the same server")
             }
             guard seen.insert(next.absoluteString).inserted else {
-                throw Failure(.value, "follow: the pages lead in a circle, at \(quoted(text, isCut: false))")
+                let shown = quoted(Redaction.url(text), isCut: false)
+                throw Failure(.value, "follow: the pages lead in a circle, at \(shown)")
             }
             guard pages < plan.maximumPages else {
                 result.outcome.hasMorePages = true
                 break
             }
             let built = try builder(scope).build(page: next)
-            response = try await sender.send(built.request, to: nil, scope, &result.outcome)
+            response = try await sender.send(built, to: nil, scope, &result.outcome)
             var page = result
             try take(response, into: &page)
             join(page.captures)

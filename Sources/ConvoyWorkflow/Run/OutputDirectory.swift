@@ -48,7 +48,7 @@ final class OutputDirectory: Sendable {
 
     /// The URL of an output, which a message can show: without a `./` in front of it.
     func file(_ path: String) -> URL {
-        directory.relativePath == "." ? URL(fileURLWithPath: path) : directory.appendingPathComponent(path)
+        directory.relativePath == "." ? UserPath.url(path) : directory.appendingPathComponent(path)
     }
 
     /// Writes a body into its file, which is there as a whole or not at all.

@@ -144,7 +144,7 @@ final class RequestNode: Sendable {
     // MARK: What was kept from an earlier run
 
     private func missing(_ outcome: RequestOutcome, in run: WorkflowRun) -> Set<String> {
-        outcome.state == .kept ? run.plan.secretCaptures[plan.id] ?? [] : []
+        outcome.state == .kept ? run.plan.hiddenCaptures(of: plan) : []
     }
 
     /// Sends those requests again that were kept from an earlier run, but for secrets that are needed now.

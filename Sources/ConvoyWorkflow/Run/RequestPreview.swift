@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import Foundation
 
 /// A request as it would be sent, so far as it is known before anything was sent.
@@ -8,9 +9,7 @@ struct RequestPreview {
         let values: ItemScope
 
         func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
-            if reference.root == "env" || values.values.plan.variables[reference.root] != nil {
-                return try values.value(of: reference)
-            }
+            if values.values.plan.isKnownEarly(reference) { return try values.value(of: reference) }
             return ScopedValue(json: .string("${\(reference)}"))
         }
     }
@@ -19,12 +18,68 @@ struct RequestPreview {
     let values: RunValues
     let secrets: SecretMask
 
-    var text: String {
+    private var scope: PreviewScope {
         var scope = ItemScope(values: values)
-        scope.hidesSecrets = true
-        let known = PreviewScope(values: scope)
-        func text(_ template: Template) -> String { (try? template.text(in: known)) ?? "" }
-        func text(_ tree: TreeTemplate) -> String { (try? tree.value(in: known).json).map { $0.text } ?? "" }
+        scope.hidesSecrets = secrets.hidesNamed
+        return PreviewScope(values: scope)
+    }
+
+    var text: String {
+        var lines = [
+            "# \(plan.id)" + (plan.dependencies.isEmpty ? "" : ", after \(plan.dependencies.joined(separator: ", "))")
+        ]
+        if let forEach = plan.forEach { lines.append("# for each of \(json(forEach, named: "forEach").text)") }
+        lines.append("\(plan.method) \(url)")
+        for header in plan.headers {
+            if let value = header.value { lines.append("\(header.name): \(field(header.name, value))") }
+        }
+        switch plan.login {
+        case .none: break
+        case .bearer(let token): lines.append("Authorization: Bearer \(login(token))")
+        case .basic(let user, let password): lines.append("Authorization: Basic \(text(user)):\(login(password))")
+        }
+        switch plan.body {
+        case .none: break
+        case .json(let tree): lines += ["Content-Type: application/json", "", json(tree, named: "").text]
+        case .form(let items): lines += ["Content-Type: application/x-www-form-urlencoded", "", self.items(items)]
+        case .multipart(let parts):
+            lines += ["Content-Type: multipart/form-data", ""]
+            lines += parts.map { part in
+                let value = part.isFile ? "@\(text(part.value))" : json(TreeTemplate(part.value), named: part.name).text
+                return "\(part.name)=\(value)"
+            }
+        case .text(let template): lines += ["", json(TreeTemplate(template), named: "").text]
+        case .file(let template): lines += ["", "(the file \(text(template)))"]
+        }
+        if let output = plan.output { lines.append("# into \(text(output))") }
+        return secrets.masked(lines.joined(separator: "\n"))
+    }
+
+    private func text(_ template: Template) -> String { (try? template.text(in: scope)) ?? "" }
+
+    /// A value without its secrets.
+    private func json(_ tree: TreeTemplate, named name: String) -> JSON {
+        (try? tree.value(in: scope).json).map { secrets.masked($0, named: name) } ?? .null
+    }
+
+    /// A value that is not known yet is not a secret yet.
+    private func isUnknown(_ template: Template) -> Bool {
+        template.wholeReference.map { !values.plan.isKnownEarly($0) } ?? false
+    }
+
+    private func field(_ name: String, _ template: Template) -> String {
+        isUnknown(template) ? text(template) : secrets.masked(field: name, text(template))
+    }
+
+    private func login(_ template: Template) -> String {
+        isUnknown(template) || !secrets.hidesNamed ? text(template) : Redaction.mask
+    }
+
+    private func items(_ items: [(name: String, value: TreeTemplate)]) -> String {
+        items.map { "\($0.name)=\(json($0.value, named: $0.name).text)" }.joined(separator: "&")
+    }
+
+    private var url: String {
         var url = text(plan.url)
         if let base = values.plan.baseURL?.absoluteString, !url.hasPrefix("${"), !url.hasScheme {
             url =
@@ -32,35 +87,8 @@ struct RequestPreview {
                 ? (URL(string: url, relativeTo: values.plan.baseURL)?.absoluteString ?? url)
                 : base + (base.hasSuffix("/") ? "" : "/") + url
         }
-        let query = plan.query.map { "\($0.name)=\(text($0.value))" }.joined(separator: "&")
-        if !query.isEmpty { url += (url.contains("?") ? "&" : "?") + query }
-        var lines = [
-            "# \(plan.id)" + (plan.dependencies.isEmpty ? "" : ", after \(plan.dependencies.joined(separator: ", "))")
-        ]
-        if let forEach = plan.forEach { lines.append("# for each of \(text(forEach))") }
-        lines.append("\(plan.method) \(url)")
-        for header in plan.headers { if let value = header.value { lines.append("\(header.name): \(text(value))") } }
-        switch plan.login {
-        case .none: break
-        case .bearer(let token): lines.append("Authorization: Bearer \(token.literal == nil ? text(token) : "***")")
-        case .basic(let user, _): lines.append("Authorization: Basic \(text(user)):***")
-        }
-        switch plan.body {
-        case .none: break
-        case .json(let tree): lines += ["Content-Type: application/json", "", text(tree)]
-        case .form(let items):
-            lines += [
-                "Content-Type: application/x-www-form-urlencoded", "",
-                items.map { "\($0.name)=\(text($0.value))" }.joined(separator: "&"),
-            ]
-        case .multipart(let parts):
-            lines +=
-                ["Content-Type: multipart/form-data", ""]
-                + parts.map { "\($0.name)=\($0.isFile ? "@" : "")\(text($0.value))" }
-        case .text(let template): lines += ["", text(template)]
-        case .file(let template): lines += ["", "(the file \(text(template)))"]
-        }
-        if let output = plan.output { lines.append("# into \(text(output))") }
-        return secrets.masked(lines.joined(separator: "\n"))
+        if secrets.hidesNamed { url = Redaction.url(url) }
+        let query = items(plan.query)
+        return query.isEmpty ? url : url + (url.contains("?") ? "&" : "?") + query
     }
 }

@@ -15,8 +15,9 @@ struct RequestSender {
     ///
     /// - Throws: `ItemRun.Failure` if there is no response that can be looked at.
     func send(
-        _ request: URLRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
+        _ built: BuiltRequest, to file: URL?, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
+        let request = built.request
         // A download takes the statuses of a resource only.
         let isDownload =
             file != nil && request.httpMethod == "GET" && request.httpBody == nil
@@ -31,7 +32,7 @@ struct RequestSender {
         } else {
             operation = HTTPRequestOperation(request: request)
         }
-        try setUp(operation, scope)
+        try setUp(operation, built, scope)
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = plan.poll == nil ? acceptableStatuses : nil
         // What is not what it must be does not become a file.
@@ -68,11 +69,12 @@ struct RequestSender {
 
     /// Waits for a server-sent event that fits.
     func waitForEvent(
-        _ request: URLRequest, _ scope: ItemScope, _ outcome: inout RequestOutcome
+        _ built: BuiltRequest, _ scope: ItemScope, _ outcome: inout RequestOutcome
     ) async throws -> ReceivedResponse {
         guard let plan = plan.events else { throw EvaluationError(message: "no events") }
+        let request = built.request
         let source = EventSource(request: request)
-        try setUp(source, scope)
+        try setUp(source, built, scope)
         source.completionQueue = DispatchQueue(label: "convoy.workflow.events")
         source.totalTimeout = plan.limit
         let found = Locked<ServerSentEvent?>(nil)
@@ -112,7 +114,9 @@ struct RequestSender {
 
     // MARK: Settings
 
-    private func setUp(_ operation: HTTPRequestOperation, _ scope: ItemScope) throws(EvaluationError) {
+    private func setUp(
+        _ operation: HTTPRequestOperation, _ built: BuiltRequest, _ scope: ItemScope
+    ) throws(EvaluationError) {
         operation.settings = run.manager.settings
         operation.collectsMetrics = run.options.collectsMetrics
         operation.dependencyFailurePolicy = .run
@@ -120,6 +124,8 @@ struct RequestSender {
         run.options.configure?(operation, run.nextNumber())
         run.stores.apply(to: operation)
         try plan.connection.apply(to: operation, in: scope, run.secrets)
+        built.urlLogin?.apply(to: operation)
+        if !built.receivesSecrets { operation.credential = nil }
         if let retry = plan.retry {
             var policy = RetryPolicy(maximumRetryCount: retry.count)
             policy.statusCodes.formUnion(retry.statuses)

@@ -57,7 +57,8 @@ final class RunValues: Sendable {
         guard let found = value.value(at: reference.path.dropFirst()) else {
             throw EvaluationError(message: "\(reference) is not there in what was captured")
         }
-        return ScopedValue(json: found, isHostile: true)
+        // The path of its file was made safe when the file was made.
+        return ScopedValue(json: found, isHostile: name != "file")
     }
 
     private static func items(_ result: NodeResult, _ isWanted: (RequestOutcome.State) -> Bool) -> JSON {
@@ -96,7 +97,7 @@ struct ItemScope: Scope {
         case "index": return ScopedValue(json: .number(JSONNumber(index ?? 0)))
         default: break
         }
-        if reference.root == "env" || values.plan.variables[reference.root] != nil {
+        if values.plan.isKnownEarly(reference) {
             return try values.plan.earlyScope.value(of: reference)
         }
         return try values.value(of: reference)

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySerialization
 import ConvoySupport
 import Foundation
 import FoundationNetworking
@@ -29,6 +30,9 @@ public final class WorkflowRun: Sendable {
         public var resumes = false
         /// How often a request is tried again, unless the manifest says otherwise.
         public var retryPolicy: RetryPolicy?
+        /// Whether values are shown that are secrets by their names or places, such as a bearer token, a field
+        /// `X-Api-Key` or a member `password`. The values of `secrets` are never shown.
+        public var showsSecrets = false
         /// The `User-Agent` of requests that name none; nil for that of the library.
         public var userAgent: String?
         /// Whether the times of all requests are in the outcomes.
@@ -45,9 +49,11 @@ public final class WorkflowRun: Sendable {
     let plan: WorkflowPlan
     let options: Options
     /// The secrets of the run: mask everything with it that is printed or written.
-    public let secrets = SecretMask()
+    public let secrets: SecretMask
     /// Those that are known before anything is sent, and so are the same in every run.
-    let earlySecrets = SecretMask()
+    let earlySecrets: SecretMask
+    /// The servers that may receive secrets.
+    let servers: SecretServers
     /// The manager of the requests.
     public let manager: HTTPRequestOperationManager
     let values: RunValues
@@ -90,8 +96,9 @@ public final class WorkflowRun: Sendable {
         if let rate = plan.perSecond { queue.maximumStartRatePerHost = StartRate(perSecond: rate) }
         manager.operationQueue = queue
         manager.completionQueue = DispatchQueue(label: "convoy.workflow")
-        secrets.add(plan.secretValues)
-        earlySecrets.add(plan.secretValues)
+        secrets = workflow.secrets(hidesNamed: !options.showsSecrets)
+        earlySecrets = workflow.secrets(hidesNamed: true)
+        servers = SecretServers(plan)
         nodes = plan.requests.map { RequestNode($0) }
     }
 
@@ -136,10 +143,18 @@ public final class WorkflowRun: Sendable {
         for node in nodes { node.cancel() }
     }
 
-    /// The requests as they would be sent, for `convoy run --dry-run`: with `***` for secrets, and `${…}` where a value is not
-    /// known before something was sent.
+    /// The requests as they would be sent, for `convoy run --dry-run`: with `***` for secrets (see ``Options/showsSecrets``),
+    /// and `${…}` where a value is not known before something was sent.
     public func preview() -> [String] {
         plan.requests.map { RequestPreview(plan: $0, values: values, secrets: secrets).text }
+    }
+
+    /// The values that a request has captured, with their secrets.
+    package func captures(of id: String) -> [(name: String, value: JSON)] {
+        guard let item = values.result(of: id)?.items.first,
+            let plan = plan.requests.first(where: { $0.id == id })
+        else { return [] }
+        return plan.captures.compactMap { capture in item.captures[capture.name].map { (capture.name, $0) } }
     }
 
     // MARK: For its requests

@@ -104,15 +104,19 @@ import Testing
         #expect(try await bench.get("--no-clobber", "-J", bench.url("/a")).status == 0)
     }
 
-    @Test func `a URL without a scheme is https`() throws {
+    @Test func `a URL without a scheme is https, or http on this machine`() throws {
         for (text, url) in [
             ("example.com", "https://example.com"), ("example.com/a?b=http://c", "https://example.com/a?b=http://c"),
-            ("localhost:8080/x", "https://localhost:8080/x"), ("//h/x", "https://h/x"), ("HTTP://h/", "HTTP://h/"),
-            ("[::1]:80/", "https://[::1]:80/"), ("ada@h/x", "https://ada@h/x"),
+            ("localhost:8080/x", "http://localhost:8080/x"), ("//h/x", "https://h/x"), ("HTTP://h/", "HTTP://h/"),
+            ("[::1]:80/", "http://[::1]:80/"), ("127.0.0.1", "http://127.0.0.1"), ("[::2]/", "https://[::2]/"),
+            ("ada@h/x", "https://ada@h/x"), ("http:/h/x", "http://h/x"), ("httpbin.org/x", "https://httpbin.org/x"),
         ] {
             #expect(try DownloadURL.parse(text).absoluteString == url)
         }
-        for text in ["ftp://h/", "file:///etc/passwd", "javascript://h/", "", "/", "http://", "://h", "h:99999/"] {
+        for text in [
+            "ftp://h/", "file:///etc/passwd", "javascript://h/", "", "/", "http://", "://h", "h:99999/", "https//h/",
+            "mailto:a@b.c",
+        ] {
             #expect(throws: ToolError.self, "\(text)") { try DownloadURL.parse(text) }
         }
     }

@@ -178,9 +178,9 @@ struct HabitTests {
         Habit("curl --create-dirs -o a/b/out URL", "convoy get -o a/b/out URL", .good, "file a/b/out"),
         Habit("curl -f -o - URL", "convoy get -o - URL", .differs, "output"),
         Habit("curl -w '%{http_code}' URL", "convoy get --json URL", .differs, "json"),
-        Habit("curl -d a=b URL", "convoy run manifest", .differs, ""),
-        Habit("curl -X DELETE URL", "convoy run manifest", .differs, ""),
-        Habit("curl -F file=@a URL", "", .missing, ""),
+        Habit("curl -d a=b URL", "convoy send --form POST URL a=b", .good, ""),
+        Habit("curl -X DELETE URL", "convoy send DELETE URL", .good, ""),
+        Habit("curl -F file=@a URL", "convoy send --multipart POST URL file@a", .good, ""),
         Habit("curl -T file URL", "convoy put file URL", .good, ""),
         Habit("aria2c URL", "convoy get URL", .good, "file file"),
         Habit("aria2c -x4 -s4 URL", "convoy get -s 4 URL", .good, "file file"),
@@ -255,10 +255,10 @@ struct HabitTests {
     }
 
     @Test(arguments: [
-        (["-d", "a=b", "URL"], "-d is the directory here"), (["-d", "{}", "URL"], "convoy help run manifest"),
+        (["-d", "a=b", "URL"], "-d is the directory here"), (["-d", "{}", "URL"], "convoy send POST"),
         (["-L", "URL"], "redirects are followed without it"), (["-i", "URL"], "-i takes a list"),
-        (["-X", "POST", "URL"], "\"method\": \"POST\""),
-        (["--data", "a=b", "URL"], "\"method\": \"POST\""), (["-O", "URL"], "has its name from the URL"),
+        (["-X", "POST", "URL"], "convoy send POST URL NAME=VALUE"),
+        (["--data", "a=b", "URL"], "convoy send POST URL NAME=VALUE"), (["-O", "URL"], "has its name from the URL"),
         (["-s", "URL"], "-q prints only errors"), (["-P", "dir", "URL"], "-d DIR"), (["-r", "URL"], "0-499, 500- or -500"),
         (["--include", "URL"], "with --output -"), (["-I", "-o", "x", "URL"], "gets no file"),
         (["-r", "5-2", "URL"], "0-499"), (["-4", "-6", "URL"], "contradict each other"),

@@ -1,0 +1,110 @@
+import Convoy
+import ConvoySupport
+import Foundation
+
+/// A file that a command writes as a whole at its end: a report, a page, an archive, a manifest.
+///
+/// A file is replaced at once, and keeps its permissions. A link leads to the file that is replaced. Devices, pipes and
+/// standard output are written to as they are. Directories are never replaced.
+struct OutputFile: Sendable {
+    let path: String
+    private let option: String
+    /// Whether a new file can be read by its owner only.
+    private let isPrivate: Bool
+
+    var isStandardOutput: Bool { SpecialFile.isStandardOutput(path) }
+    private var isStream: Bool { isStandardOutput || SpecialFile.isStream(path) }
+
+    /// Checks that the file can be written, before anything is sent.
+    ///
+    /// - Parameter option: the option that names the file, for errors.
+    init(_ path: String, option: String, isPrivate: Bool = false) throws(ToolError) {
+        (self.path, self.option, self.isPrivate) = (path, option, isPrivate)
+        guard !path.isEmpty else { throw .usage("--\(option) needs a file") }
+        guard !isStream else { return }
+        let target = try target()
+        var facts = stat()
+        let exists = stat(target, &facts) == 0
+        guard access(exists ? target : PathText.directory(of: target), W_OK) == 0,
+            access(PathText.directory(of: target), W_OK | X_OK) == 0
+        else { throw failure(SystemError().text) }
+    }
+
+    /// The file for a row of `--data`: `report-2.xml` instead of `report.xml` for the second. A stream gets all rows.
+    func numbered(_ row: Int?) throws(ToolError) -> OutputFile {
+        guard let row, !isStream else { return self }
+        return try OutputFile(Self.numbered(path, row), option: option, isPrivate: isPrivate)
+    }
+
+    static func numbered(_ path: String, _ row: Int) -> String {
+        let name = PathText.name(of: path)
+        guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return "\(path)-\(row)" }
+        return PathText.join(PathText.directory(of: path), "\(name[..<dot])-\(row)\(name[dot...])")
+    }
+
+    /// The path that a link leads to.
+    private func target() throws(ToolError) -> String {
+        var facts = stat()
+        if stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR { throw failure(SystemError(code: EISDIR).text) }
+        do throws(PrivateFile.Failure) {
+            return try PrivateFile.target(of: path)
+        } catch {
+            throw failure(error.reason)
+        }
+    }
+
+    func write(_ data: Data) throws(ToolError) {
+        if isStream { return try stream(data) }
+        let target = try target()
+        var facts = stat()
+        if stat(target, &facts) != 0 {
+            // The system takes from the permissions what the user wants to have taken away.
+            let descriptor = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, isPrivate ? PrivateFile.mode : 0o666)
+            guard descriptor >= 0 else { throw failure(SystemError().text) }
+            fstat(descriptor, &facts)
+            close(descriptor)
+        }
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(target, with: Array(data))
+        } catch {
+            throw failure(error.reason)
+        }
+        guard chmod(target, facts.st_mode & 0o777) == 0 else { throw failure(SystemError().text) }
+    }
+
+    private func stream(_ data: Data) throws(ToolError) {
+        let sink = DescriptorSink(path: isStandardOutput ? nil : path)
+        defer { sink.discard() }
+        do throws(URLError) {
+            try sink.open()
+            let result = data.withUnsafeBytes { bytes in Result { () throws(URLError) in try sink.write(bytes) } }
+            try result.get()
+        } catch {
+            throw sink.failure ?? failure(ErrorText.line(for: error))
+        }
+    }
+
+    private func failure(_ reason: String) -> ToolError {
+        .disk("--\(option): cannot write \(Printable.line(path)): \(reason)")
+    }
+}
+
+/// Who writes to standard output, besides the lines for people. There is room for one.
+enum StandardOutput {
+    /// The options that want standard output for themselves.
+    ///
+    /// - Parameter body: what prints the body of a response there; nil if nothing does.
+    static func users(_ options: Options, body: String?) -> [String] {
+        var users = options.has("json") ? ["--json"] : []
+        if let body { users.append(body) }
+        for text in options.all("report") {
+            if text == "tap" || text.hasPrefix("junit=") && SpecialFile.isStandardOutput(String(text.dropFirst(6))) {
+                users.append("--report \(text)")
+            }
+        }
+        for name in ["timeline", "har"] {
+            if let path = options.value(name), SpecialFile.isStandardOutput(path) { users.append("--\(name) \(path)") }
+        }
+        return users
+    }
+}

@@ -1,0 +1,192 @@
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+
+/// A value of a request with the name that it is sent under, which decides whether it is a secret.
+struct NamedValue: Sendable {
+    enum Kind: Sendable {
+        /// A header field.
+        case field
+        /// An item of a query or a form, or a member of JSON.
+        case item
+        /// A token or a password, which is a secret under any name.
+        case login
+    }
+
+    let kind: Kind
+    let name: String
+    let value: TreeTemplate
+    /// Whether it comes from the defaults of the manifest.
+    var isDefault = false
+
+    /// What it is called in a message.
+    var title: String {
+        switch kind {
+        case .field: "the header \(name)"
+        case .item: quoted(name)
+        case .login: name
+        }
+    }
+
+    /// The parts of the value that are secrets. A part that has no value in the scope is left out.
+    func secrets(in scope: some Scope) -> [String] {
+        switch kind {
+        case .login: return value.texts(in: scope)
+        case .field: return value.texts(in: scope).flatMap { NamedSecrets.values(ofField: name, $0) }
+        case .item: return NamedSecrets.values(of: value, named: name, in: scope)
+        }
+    }
+}
+
+/// Finds secrets by their names and places, as ``SecretClassifier`` decides.
+enum NamedSecrets {
+    private static let classifier = SecretClassifier.standard
+    /// Shorter values are left alone where they are found by chance: masking each `1` or `test` would hide more than secrets.
+    static let minimumLength = 6
+
+    /// The secrets in a value, by the names of its members.
+    static func values(of json: JSON, named name: String, isHidden: Bool = false) -> [String] {
+        switch json {
+        case .array(let elements): return elements.flatMap { values(of: $0, named: name, isHidden: isHidden) }
+        case .object(let object):
+            let isHidden = isHidden || classifier.hides(member: name, nil)
+            return object.members.flatMap { values(of: $0.value, named: $0.key, isHidden: isHidden) }
+        case .null, .bool: return []
+        default:
+            if isHidden || classifier.hides(member: name, json.text) { return [json.text] }
+            return values(ofURL: json.text)
+        }
+    }
+
+    static func values(
+        of tree: TreeTemplate, named name: String, isHidden: Bool = false, in scope: some Scope
+    ) -> [String] {
+        switch tree {
+        case .array(let elements):
+            return elements.flatMap { values(of: $0, named: name, isHidden: isHidden, in: scope) }
+        case .object(let members):
+            let isHidden = isHidden || classifier.hides(member: name, nil)
+            return members.flatMap { values(of: $0.value, named: $0.key, isHidden: isHidden, in: scope) }
+        case .constant, .text:
+            guard let json = try? tree.value(in: scope).json else { return [] }
+            return values(of: json, named: name, isHidden: isHidden)
+        }
+    }
+
+    /// The secrets in the value of a header field: the value, and the parts of it that are secrets elsewhere, too.
+    static func values(ofField name: String, _ text: String) -> [String] {
+        guard classifier.hides(field: name, text) else { return values(ofURL: text) }
+        var values = [text]
+        let words = text.split(separator: " " as Character, maxSplits: 1).map(String.init)
+        if words.count == 2 { values.append(words[1]) }
+        if words.count == 2, words[0].lowercased() == "basic", let data = Data(base64Encoded: words[1]) {
+            let login = String(decoding: data, as: UTF8.self)
+            values += [login, String(login.drop { $0 != ":" }.dropFirst())]
+        }
+        if name.lowercased() == "cookie" {
+            for pair in text.split(separator: ";" as Character) {
+                values.append(String(pair.drop { $0 != "=" }.dropFirst()))
+            }
+        }
+        return values
+    }
+
+    /// The secrets in the text of a URL: its password, and items of its query.
+    static func values(ofURL text: String) -> [String] {
+        guard text.contains("@") || text.contains("=") else { return [] }
+        var values: [String] = []
+        if let login = URLUserInfo.parts(of: text) {
+            let user = String(decoding: login.user, as: UTF8.self)
+            // A token may stand in the place of the user.
+            if login.password == nil || user.utf8.count >= 16 { values.append(user) }
+            if let password = login.password { values.append(String(decoding: password, as: UTF8.self)) }
+        }
+        guard let query = text.utf8.firstIndex(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }) else {
+            return values
+        }
+        for item in text.utf8[query...].split(whereSeparator: { "?#&;".utf8.contains($0) }) {
+            guard let equals = item.firstIndex(of: UInt8(ascii: "=")) else { continue }
+            let name = PercentEncoding.decoded(Array(item[..<equals])[...])
+            let value = PercentEncoding.decoded(Array(item[item.index(after: equals)...])[...])
+            if classifier.hides(item: name, value) { values.append(String(decoding: value, as: UTF8.self)) }
+        }
+        return values
+    }
+
+    /// Whether a name says that its value is a secret.
+    static func isSecret(_ name: String) -> Bool { classifier.contains(name) }
+}
+
+extension TreeTemplate {
+    /// The texts of the value, without those that have no value in the scope.
+    fileprivate func texts(in scope: some Scope) -> [String] {
+        switch self {
+        case .array(let elements): elements.flatMap { $0.texts(in: scope) }
+        case .object(let members): members.flatMap { $0.value.texts(in: scope) }
+        case .constant, .text: (try? value(in: scope).json).map(SecretMask.texts) ?? []
+        }
+    }
+
+    /// A template as a value.
+    init(_ template: Template) { self = template.literal.map { .constant(.string($0)) } ?? .text(template) }
+}
+
+extension RequestPlan {
+    /// The values that the request sends, without its URL.
+    var values: [NamedValue] {
+        var values = headers.compactMap { header in
+            header.value.map {
+                NamedValue(kind: .field, name: header.name, value: TreeTemplate($0), isDefault: header.isDefault)
+            }
+        }
+        values += query.map { NamedValue(kind: .item, name: $0.name, value: $0.value) }
+        switch body {
+        case .none, .file: break
+        case .json(let tree): values.append(NamedValue(kind: .item, name: "", value: tree))
+        case .form(let items): values += items.map { NamedValue(kind: .item, name: $0.name, value: $0.value) }
+        case .multipart(let parts):
+            values += parts.filter { !$0.isFile }.map {
+                NamedValue(kind: .item, name: $0.name, value: TreeTemplate($0.value))
+            }
+        case .text(let template): values.append(NamedValue(kind: .item, name: "", value: TreeTemplate(template)))
+        }
+        switch login {
+        case .none: break
+        case .bearer(let token):
+            values.append(
+                NamedValue(kind: .login, name: "bearer", value: TreeTemplate(token), isDefault: hasDefaultLogin))
+        case .basic(_, let password):
+            values.append(
+                NamedValue(kind: .login, name: "basic", value: TreeTemplate(password), isDefault: hasDefaultLogin))
+        }
+        return values
+    }
+
+    /// The secrets that the request sends, so far as they are known in a scope.
+    func secrets(in scope: some Scope) -> [String] {
+        var url = ""
+        for piece in self.url.pieces {
+            switch piece {
+            case .literal(let text): url += text
+            case .reference(let reference): url += (try? scope.value(of: reference).json.text) ?? ""
+            }
+        }
+        return NamedSecrets.values(ofURL: url) + values.flatMap { $0.secrets(in: scope) } + connection.secrets(in: scope)
+    }
+}
+
+extension WorkflowPlan {
+    /// The secrets that are known before anything is sent, by their names and places.
+    var namedSecrets: [String] {
+        var secrets = variables.flatMap { NamedSecrets.values(of: $0.value, named: $0.key) }
+        let scope = earlyScope
+        for request in requests {
+            secrets += request.secrets(in: scope)
+            for reference in (request.templates + (request.forEach?.templates ?? [])).flatMap(\.references)
+            where reference.root == "env" && isSecret(reference) {
+                if let value = try? scope.value(of: reference) { secrets.append(value.json.text) }
+            }
+        }
+        return secrets
+    }
+}

@@ -1,0 +1,90 @@
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import Foundation
+
+/// A file that a request sends: of its body, or of a part of it.
+struct SentFile {
+    /// What is not a file on a disk, such as a pipe, is read at once.
+    enum Contents {
+        case file(URL)
+        case data(Data)
+    }
+
+    private static let maximumLength = 64 << 20
+
+    let name: String
+    let contents: Contents
+    /// The path, the length and the time of the last change, for the journal.
+    let identity: String
+
+    /// Opens a file, as a value of a response can name it: below the directory that the manifest writes out.
+    ///
+    /// - Parameter reads: whether to read a file that can be read once only.
+    init(_ template: Template, in scope: some Scope, reads: Bool) throws(EvaluationError) {
+        let path = try Self.path(of: template, in: scope)
+        func failure(_ reason: String) -> EvaluationError {
+            EvaluationError(message: "cannot read \(quoted(path, isCut: false)): \(reason)", isAboutFile: true)
+        }
+        var information = stat()
+        if access(path, R_OK) != 0 || stat(path, &information) != 0 { throw failure(SystemError().text) }
+        name = PathText.name(of: path)
+        switch information.st_mode & S_IFMT {
+        case S_IFREG:
+            contents = .file(UserPath.url(path))
+            let time = Double(information.st_mtim.tv_sec) + Double(information.st_mtim.tv_nsec) / 1e9
+            identity = "\(path) \(information.st_size) \(time)"
+        case S_IFDIR: throw failure(SystemError(code: EISDIR).text)
+        default:
+            identity = path
+            guard reads else {
+                contents = .data(Data())
+                return
+            }
+            let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else { throw failure(SystemError().text) }
+            defer { close(descriptor) }
+            do throws(FileContents.Failure) {
+                contents = .data(Data(try FileContents.read(descriptor, limit: Self.maximumLength)))
+            } catch {
+                switch error {
+                case .system(let cause): throw failure(cause.text)
+                case .tooLarge(let limit): throw failure("it has more than \(limit) bytes")
+                }
+            }
+        }
+    }
+
+    private static func path(of template: Template, in scope: some Scope) throws(EvaluationError) -> String {
+        var path = "", start: String?
+        for piece in template.pieces {
+            switch piece {
+            case .literal(let text): path += text
+            case .reference(let reference):
+                let value = try scope.value(of: reference)
+                if value.isHostile { start = start ?? path }
+                path += value.isHostile ? try Escaping.fileName(value.json.text) : value.json.text
+            }
+        }
+        guard !path.utf8.contains(0) else {
+            throw EvaluationError(message: "bad file \(quoted(path, isCut: false)): it has a NUL", isAboutFile: true)
+        }
+        if let start { try checkIsInside(PathText.directory(of: start + "_"), path) }
+        return path
+    }
+
+    /// A link may lead anywhere, and it is the response that has chosen it.
+    private static func checkIsInside(_ directory: String, _ path: String) throws(EvaluationError) {
+        guard let parent = realPath(directory), let file = realPath(path) else { return }
+        guard file.utf8.starts(with: (parent == "/" ? parent : parent + "/").utf8) else {
+            throw EvaluationError(
+                message: "bad file \(quoted(path, isCut: false)): a value leads to another directory", isAboutFile: true)
+        }
+    }
+
+    private static func realPath(_ path: String) -> String? {
+        guard let found = realpath(path, nil) else { return nil }
+        defer { free(found) }
+        return String(cString: found)
+    }
+}

@@ -1,0 +1,96 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyWorkflow
+
+/// Files that requests send: whose names come from responses, and what is not a file on a disk.
+@Suite struct SentFileTests {
+    let bench: WorkflowBench
+    var folder: URL { bench.directory.url }
+
+    init() throws {
+        bench = try WorkflowBench()
+        bench.server.route("POST", "/take", .text("x"))
+        let manager = FileManager.default
+        try manager.createDirectory(at: folder.appendingPathComponent("data/sub"), withIntermediateDirectories: true)
+        for name in ["secret.txt", "data/good.txt", "data/sub/deep.txt", "data/caf\u{E9}.txt"] {
+            try Data(name.utf8).write(to: folder.appendingPathComponent(name))
+        }
+        try manager.createSymbolicLink(atPath: folder.path + "/data/link.txt", withDestinationPath: "../secret.txt")
+        try manager.createSymbolicLink(atPath: folder.path + "/data/inner.txt", withDestinationPath: "good.txt")
+    }
+
+    static let places = ["file: PATH", "multipart: {f: {file: PATH}}", "multipart: {f: [{file: PATH}, {file: PATH}]}"]
+    static let hostile = [
+        "../secret.txt", "/etc/passwd", "..", ".", "sub/../../secret.txt", "..\\secret.txt", "sub/deep.txt", "link.txt",
+        "good.txt\0.png", "~", "~root", "/\u{301}../secret.txt", "%2e%2e/secret.txt", "cafe\u{301}.txt", "",
+    ]
+
+    private func send(_ value: String, _ place: String) async throws -> WorkflowBench.Finished {
+        let json = String(decoding: try JSONEncoder().encode(["v": value]), as: UTF8.self)
+        bench.server.route("/name", .json(text: json))
+        let path = "\"\(folder.path)/data/${a.v}\""
+        return try await bench.run(
+            "requests: {a: {get: name, capture: {v: json:/v}}, b: {post: take, \(place.replacing("PATH", with: path))}}")
+    }
+
+    @Test(arguments: hostile, places)
+    func `a response names no file of another directory`(value: String, place: String) async throws {
+        let finished = try await send(value, place)
+        #expect(finished.states["b"] == "failed", "\(value)")
+        #expect(bench.server.requests.filter { $0.method == "POST" }.isEmpty)
+        #expect(try !finished.failure("b").isEmpty)
+    }
+
+    @Test(arguments: ["good.txt", "inner.txt"], places)
+    func `a response names a file of the directory`(value: String, place: String) async throws {
+        let finished = try await send(value, place)
+        #expect(finished.states["b"] == "succeeded", "\(finished.result.failures.map(\.failures))")
+        let sent = try #require(bench.server.requests.last)
+        #expect(sent.text.contains("data/good.txt"))
+    }
+
+    @Test func `the file of an output can be sent`() async throws {
+        bench.server.route("/name", .text("contents"))
+        let finished = try await bench.run(
+            "requests: {a: {get: name, output: sub/out.txt}, b: {post: take, file: \"${a.file}\"}}")
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        #expect(bench.server.requests.last?.text == "contents")
+    }
+
+    @Test func `a pipe is read, and a directory is not`() async throws {
+        let pipe = folder.appendingPathComponent("pipe").path
+        #expect(mkfifo(pipe, 0o600) == 0)
+        let writer = Thread {
+            let handle = FileHandle(forWritingAtPath: pipe)
+            try? handle?.write(contentsOf: Data("through a pipe".utf8))
+            try? handle?.close()
+        }
+        writer.start()
+        let finished = try await bench.run("requests: {b: {post: take, file: \"\(pipe)\"}}")
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        #expect(bench.server.requests.last?.text == "through a pipe")
+        let other = try await bench.run("requests: {b: {post: take, file: \"\(folder.path)\"}}")
+        #expect(try other.failure("b").hasSuffix("Is a directory"))
+    }
+
+    @Test(arguments: [
+        "file: \"a\\0b\"", "multipart: {f: {file: \"a\\0b\"}}", "cacert: \"a\\0b\"", "cert: \"a\\0b\"",
+        "crl-file: \"a\\0b\"",
+        "netrc-file: \"a\\0b\"", "unix-socket: \"a\\0b\"", "output: \"a\\0b\"", "output: ../x", "output: /x", "output: x/",
+        "output: \"x/../../y\"",
+    ])
+    func `a path that the manifest writes out wrongly is a mistake`(key: String) {
+        #expect(throws: ManifestError.self) { try bench.workflow("requests: {a: {post: take, \(key)}}") }
+    }
+
+    @Test func `a tilde is a letter`() async throws {
+        bench.server.route("/name", .text("contents"))
+        let finished = try await bench.run("requests: {a: {get: name, output: \"~/out.txt\"}}") { $0.directory = folder }
+        #expect(finished.result.failures.isEmpty, "\(finished.result.failures.map(\.failures))")
+        #expect(FileManager.default.fileExists(atPath: folder.path + "/~/out.txt"))
+        #expect(OutputDirectory(URL(fileURLWithPath: "."), replaces: false).file("~/x").path.hasSuffix("/~/x"))
+    }
+}
