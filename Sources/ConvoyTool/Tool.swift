@@ -47,6 +47,11 @@ enum Tool {
         default: break
         }
         guard let command = Command(rawValue: first) else {
+            if !first.hasPrefix("-"), first.contains("://") || first.contains("/") && first.contains(".") {
+                throw ToolError.usage(
+                    "'\(Printable.line(Shown.url(first)))' is not a command: convoy get URL downloads, and convoy send GET URL prints"
+                )
+            }
             let kind = first.hasPrefix("-") ? "option" : "command"
             throw ToolError.usage("unknown \(kind) '\(Printable.line(first))'; try 'convoy --help'")
         }

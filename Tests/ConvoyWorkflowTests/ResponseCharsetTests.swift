@@ -35,7 +35,7 @@ import Testing
             let expected =
                 (try? serialized(body, label, by: StringResponseSerializer())) as? String
                 ?? String(decoding: body, as: UTF8.self)
-            let captured = response(body, label).value(of: .text(pattern: nil, group: 0))
+            let captured = try response(body, label).value(of: .text(pattern: nil, group: 0))
             #expect(captured == .string(expected), "\(label) \(Array(body))")
         }
         for encoding in [String.Encoding.utf8, .utf16LittleEndian, .utf32BigEndian, .isoLatin1] {
@@ -48,7 +48,7 @@ import Testing
     @Test func `XPath reads HTML by its mark, its label or its meta element`() {
         func title(_ label: String?, _ body: [UInt8], meta: String = "") -> [String]? {
             let page = Data("<html><head>\(meta)<title>".utf8) + Data(body) + Data("</title></head></html>".utf8)
-            return XPath.values(of: "string(//title)", in: page, label: label, isHTML: true)
+            return try? XPath.values(of: "string(//title)", in: page, label: label, isHTML: true)
         }
         #expect(title("euc-jp", [0xAD, 0xA1]) == ["①"])
         #expect(title("iso-8859-1", [0x93, 0xE9]) == ["“é"])
@@ -65,7 +65,7 @@ import Testing
     @Test func `XPath reads XML by its mark, its declaration or its label`() {
         func value(_ label: String?, _ body: [UInt8], _ declaration: String = "", mark: [UInt8] = []) -> [String]? {
             let text = Data(mark + Array("\(declaration)<a>".utf8) + body + Array("</a>".utf8))
-            return XPath.values(of: "string(/a)", in: text, label: label, isHTML: false)
+            return try? XPath.values(of: "string(/a)", in: text, label: label, isHTML: false)
         }
         #expect(value("euc-jp", [0xAD, 0xA1]) == ["①"])
         #expect(value("euc-jp", [0xE9], "<?xml version='1.0' encoding='iso-8859-1'?>") == ["é"])

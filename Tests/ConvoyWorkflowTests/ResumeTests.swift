@@ -38,6 +38,24 @@ import Testing
         #expect(try await run(text) == ["a": "kept", "end": "succeeded"])
     }
 
+    @Test func `a value with the name of a secret is a value, and is not stored`() async throws {
+        server.route("/a", .json(["token": "T-of-the-login", "list": "http://h/?sig=S-of-the-link"]))
+        server.route("POST", "/b", .text("x"))
+        let text = """
+            requests:
+              a: {get: a, query: {key: "${env.KEY}"}, capture: {token: json:/token, list: json:/list}}
+              b: {post: b, bearer: "${a.token}"}
+            """
+        #expect(try await run(text, environment: ["KEY": "2024-01"]) == ["a": "succeeded", "b": "succeeded"])
+        #expect(try await run(text, environment: ["KEY": "2024-02"])["a"] == "succeeded")
+        #expect(Set(server.requests.filter { $0.path == "/a" }.map(\.target)) == ["/a?key=2024-01", "/a?key=2024-02"])
+        for name in ["journal", "journal-wal"] {
+            let data = (try? Data(contentsOf: bench.directory.url.appendingPathComponent(name))) ?? Data()
+            let stored = String(decoding: data, as: UTF8.self)
+            #expect(!stored.contains("T-of-the-login") && !stored.contains("S-of-the-link"))
+        }
+    }
+
     @Test func `what has other values is sent again`() async throws {
         server.route("/a", .text("x"))
         server.route("/b", .text("x"))

@@ -36,7 +36,7 @@ enum Command: String, CaseIterable, Sendable {
         case .put: " [OPTION]... FILE... URL"
         case .run: " [OPTION]... MANIFEST"
         case .check: " [OPTION]... MANIFEST..."
-        case .send: " [OPTION]... METHOD URL [ITEM]..."
+        case .send: " [OPTION]... [METHOD] URL [ITEM]..."
         case .importing: " curl COMMAND | har FILE"
         case .events: " [OPTION]... URL"
         case .work: " --store PATH|URL [OPTION]..."

@@ -3,8 +3,14 @@ enum OtherPrograms {
     /// What to type in place of an option that there is not; nil for one that no other program has.
     static func advice(on option: String, for command: Command) -> String? {
         guard Command.transferring.contains(command) else { return nil }
-        let texts = command == .get ? common.merging(ofGet) { $1 } : common
-        return texts[option]
+        let own: [String: String] =
+            switch command {
+            case .get: ofGet
+            case .send: ofSend
+            case .run: ofRun
+            default: [:]
+            }
+        return own[option] ?? common[option]
     }
 
     /// Why a value of `-d`, which is the directory here, looks like the data of a form; nil if it does not.
@@ -48,6 +54,37 @@ enum OtherPrograms {
         "--dns-servers": "the system's name servers are asked; --resolve HOST:PORT:ADDRESS asks none",
     ]
 
+    /// curl's and HTTPie's.
+    private static let ofSend: [String: String] = [
+        "-X": method, "--request": method, "--method": method, "-d": items, "--data": items, "--data-raw": items,
+        "--data-binary": items, "--data-urlencode": items, "--data-ascii": items, "--raw": items,
+        "-F": "--multipart sends parts, with NAME@FILE for a file", "-f": "--form sends the items as a form",
+        "-j": "items are sent as JSON without it", "-a": "--user NAME:PASSWORD", "--auth": "--user NAME:PASSWORD",
+        "--follow": following, "--print": "--head prints the head, and -v both heads",
+        "-p": "--head prints the head, and -v both heads", "-i": "--head prints the head, and -v both heads",
+        "--include": "--head prints the head, and -v both heads", "-I": "convoy send HEAD URL, with --head",
+        "-o": "the body goes to standard output: > FILE", "--output": "the body goes to standard output: > FILE",
+        "--download": "convoy get URL downloads", "--verify": "-k trusts any certificate",
+        "--offline": "--curl prints the request as a curl command", "--session": "--cookie-jar FILE keeps cookies",
+        "--check-status": "a status of 300 or more is an error without it", "--pretty": "--color always or never",
+    ]
+
+    /// Hurl's and newman's.
+    private static let ofRun: [String: String] = [
+        "-e": "--env-file FILE takes variables of the environment", "--environment": "--env-file FILE",
+        "--variable": "--var NAME=VALUE", "--env-var": "--var NAME=VALUE", "--global-var": "--var NAME=VALUE",
+        "--variables-file": "--env-file FILE", "--iteration-data": "--data FILE.csv",
+        "--test": "the status says it without it",
+        "--very-verbose": "-v prints what is sent and received", "--report-junit": "--report junit=FILE",
+        "--report-tap": "--report tap", "--reporters": "--report junit=FILE or tap",
+        "--reporter-junit-export": "--report junit=FILE", "--bail": "--fail-fast", "--continue-on-error": "--keep-going",
+        "--folder": "--only ID", "--from-entry": "--only ID", "--to-entry": "--only ID",
+        "--delay-request": "perSecond of the manifest",
+    ]
+
+    private static let method = "the method is the first argument: convoy send POST URL"
+    private static let items = "NAME=VALUE behind the URL sends JSON, with --form a form, and --body FILE a file"
+
     private static let ofGet: [String: String] = [
         "-t": "--retry N", "-O": "a file has its name from the URL without it; -o FILE names one",
         "--remote-name": "a file has its name from the URL without it",
@@ -59,7 +96,8 @@ enum OtherPrograms {
         "--continue": "an interrupted download goes on without it",
         "--split": "-s N", "--max-connection-per-server": "-s N", "--max-concurrent-downloads": "-j N",
         "--max-download-limit": "--limit-rate-each RATE", "--max-overall-download-limit": "--limit-rate RATE",
-        "--max-threads": "-j N", "--random-wait": "--wait 1-3 waits from 1 to 3 seconds", "-w": "--wait SECONDS",
+        "--max-threads": "-j N", "--random-wait": "--wait 1-3 waits from 1 to 3 seconds",
+        "-w": "--wait SECONDS waits between starts, and --json has the status and the times",
         "--server-response": "-v prints what is received", "--input-metalink": "-i FILE takes a Metalink, too",
         "--metalink-file": "-i FILE takes a Metalink, too", "-M": "-i FILE takes a Metalink, too",
         "-X": sending, "--request": sending, "--data": sending, "--data-raw": sending, "--data-binary": sending,

@@ -23,6 +23,9 @@ struct RouteOptions {
             : options.has("ipv6") ? AddressGuard(deny: Self.networks("0.0.0.0/0")) : nil
         let exceptions = options.value("noproxy")
         if let text = options.value("proxy") {
+            if !text.isEmpty, text.allSatisfy(\.isNumber) {
+                throw options.usage("--proxy takes a URL; -s N gets a file in N parts")
+            }
             proxy = try Self.proxy(text, except: exceptions)
         } else if let exceptions {
             // The proxies of the environment are asked for with each request, and these hosts with them.

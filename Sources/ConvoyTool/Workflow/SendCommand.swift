@@ -7,10 +7,12 @@ import FoundationNetworking
 /// `convoy send`: one request by hand, as a manifest would send it.
 enum SendCommand {
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
-        guard options.arguments.count >= 2 else { throw options.usage(options.arguments.isEmpty ? "no method" : "no URL") }
+        guard let target = SendItems.target(options) else {
+            throw options.usage(options.arguments.isEmpty ? "no method" : "no URL")
+        }
         let captures = try pairs(of: "capture", options)
         let display = try Display(options, printsBodies: true)
-        var draft = try SendItems.draft(options)
+        var draft = try SendItems.draft(options, target)
         for (key, value) in try pairs(of: "expect", options) { draft.expectations[key] = RequestDraft.value(value) }
         draft.captures = captures.map { ($0.0, $0.1) }
         let text = RequestDraft.manifest([("request", draft)])
@@ -21,7 +23,7 @@ enum SendCommand {
             throw .usage(Printable.line(Shown.text(error.message)))
         }
         if let file = options.value("save") { try SavedRequest.append(draft, to: file, options, display) }
-        return try run(workflow, prints: captures.map(\.0), display, options)
+        return try run(workflow, try DownloadURL.parse(target.url), prints: captures.map(\.0), display, options)
     }
 
     private static func pairs(of name: String, _ options: Options) throws(ToolError) -> [(String, String)] {
@@ -36,9 +38,8 @@ enum SendCommand {
     }
 
     private static func run(
-        _ workflow: Workflow, prints captures: [String], _ display: Display, _ options: Options
+        _ workflow: Workflow, _ url: URL, prints captures: [String], _ display: Display, _ options: Options
     ) throws(ToolError) -> ExitStatus {
-        let url = try DownloadURL.parse(options.arguments[1])
         // Last, as it may ask for a password and a passphrase.
         let settings = try TransferSettings(options, for: url, display)
         let trust = settings.trust
@@ -95,13 +96,32 @@ enum SendCommand {
 enum SendItems {
     private enum Kind { case text, json, file, query, header }
 
-    static func draft(_ options: Options) throws(ToolError) -> RequestDraft {
-        let method = options.arguments[0].uppercased()
-        let url = try DownloadURL.parse(options.arguments[1])
-        var draft = RequestDraft(method: method, url: url.absoluteString)
+    /// What the arguments name. Without a method it is GET, or POST with a body, as in HTTPie.
+    struct Arguments {
+        let method: String
+        let url: String
+        let items: ArraySlice<String>
+    }
+
+    /// nil if an argument is missing.
+    static func target(_ options: Options) -> Arguments? {
+        guard let first = options.arguments.first else { return nil }
+        let rest = options.arguments.dropFirst()
+        if first.contains(where: { "/:.".contains($0) }) || first == "localhost" {
+            let hasBody =
+                options.has("body") || rest.contains { item($0).map { $0.1 != .query && $0.1 != .header } ?? false }
+            return Arguments(method: hasBody ? "POST" : "GET", url: first, items: rest)
+        }
+        guard let url = rest.first else { return nil }
+        return Arguments(method: first.uppercased(), url: url, items: rest.dropFirst())
+    }
+
+    static func draft(_ options: Options, _ target: Arguments) throws(ToolError) -> RequestDraft {
+        let url = try DownloadURL.parse(target.url)
+        var draft = RequestDraft(method: target.method, url: url.absoluteString)
         var items: [String] = []
         var object = JSONObject(), pairs: [(name: String, value: String)] = [], parts: [RequestDraft.Part] = []
-        for argument in options.arguments.dropFirst(2) {
+        for argument in target.items {
             guard let (name, kind, value) = item(argument) else {
                 throw options.usage(
                     "'\(Printable.line(argument))' is none of NAME=VALUE, NAME:=JSON, NAME@FILE, NAME==VALUE, Header:Value")

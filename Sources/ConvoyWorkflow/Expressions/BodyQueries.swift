@@ -61,29 +61,36 @@ enum XPath {
         return true
     }
 
-    /// The texts of the nodes that an expression selects, or the text of its value; nil if the document cannot be parsed.
+    /// The texts of the nodes that an expression selects, or the text of its value.
+    ///
+    /// The expression can use the prefixes that the document declares, and `_` for the first default namespace.
     ///
     /// - Parameter label: the charset that the response names; nil for none.
-    static func values(of expression: String, in data: Data, label: String?, isHTML: Bool) -> [String]? {
-        guard data.count <= maximumLength, let text = utf8(data, label, isHTML: isHTML),
-            let document = document(text, isHTML: isHTML)
-        else { return nil }
+    /// - Throws: if the document cannot be parsed, or the expression cannot be evaluated.
+    static func values(
+        of expression: String, in data: Data, label: String?, isHTML: Bool
+    ) throws(EvaluationError) -> [String] {
+        guard !data.isEmpty else { throw EvaluationError(message: "the body is empty") }
+        guard data.count <= maximumLength else {
+            throw EvaluationError(message: "the body has more than \(maximumLength >> 20) MiB")
+        }
+        guard let text = utf8(data, label, isHTML: isHTML), let document = document(text, isHTML: isHTML) else {
+            throw EvaluationError(message: "the body is not \(isHTML ? "HTML" : "XML")")
+        }
         defer { xmlFreeDoc(document) }
-        guard let context = xmlXPathNewContext(document) else { return nil }
+        guard let context = xmlXPathNewContext(document) else { throw EvaluationError(message: "no memory") }
         defer { xmlXPathFreeContext(context) }
         silence(context)
-        // The prefixes that the root declares can be used in the expression.
-        if let root = xmlDocGetRootElement(document) {
-            var namespace = root.pointee.nsDef
-            while let current = namespace {
-                if let prefix = current.pointee.prefix { xmlXPathRegisterNs(context, prefix, current.pointee.href) }
-                namespace = current.pointee.next
-            }
+        registerNamespaces(of: document, in: context)
+        guard let result = xmlXPathEvalExpression(expression, context) else {
+            let isPrefix = context.pointee.lastError.code == Int32(XML_XPATH_UNDEF_PREFIX_ERROR.rawValue)
+            throw EvaluationError(
+                message: isPrefix
+                    ? "the document does not declare a prefix of \(expression)" : "\(expression) cannot be evaluated")
         }
-        guard let result = xmlXPathEvalExpression(expression, context) else { return nil }
         defer { xmlXPathFreeObject(result) }
         guard result.pointee.type == XPATH_NODESET else {
-            guard let text = xmlXPathCastToString(result) else { return nil }
+            guard let text = xmlXPathCastToString(result) else { return [] }
             defer { free(text) }
             return [String(cString: text)]
         }
@@ -92,6 +99,26 @@ enum XPath {
             guard let node = nodes.pointee.nodeTab[index], let text = xmlXPathCastNodeToString(node) else { return nil }
             defer { free(text) }
             return String(cString: text)
+        }
+    }
+
+    /// Registers the prefixes that any element declares. The first declaration of a prefix counts.
+    private static func registerNamespaces(of document: xmlDocPtr, in context: xmlXPathContextPtr) {
+        var known: Set<String> = [], next = xmlDocGetRootElement(document)
+        while let node = next {
+            var namespace = node.pointee.type == XML_ELEMENT_NODE ? node.pointee.nsDef : nil
+            while let current = namespace {
+                let prefix = current.pointee.prefix.map { String(cString: $0) } ?? "_"
+                if known.insert(prefix).inserted { xmlXPathRegisterNs(context, prefix, current.pointee.href) }
+                namespace = current.pointee.next
+            }
+            next = node.pointee.type == XML_ELEMENT_NODE ? node.pointee.children : nil
+            // Up to the next sibling of the node, or of what it is in.
+            var place: xmlNodePtr? = node
+            while next == nil, let current = place, current != xmlDocGetRootElement(document) {
+                next = current.pointee.next
+                place = current.pointee.parent
+            }
         }
     }
 
@@ -110,7 +137,7 @@ enum XPath {
     private static func declaredCharset(ofHTML data: Data) -> Charset? {
         let head = String(decoding: data.prefix(1024), as: UTF8.self)
         let expression = #"<meta\s[^>]*?charset\s*=\s*["']?\s*([^\s"'/>;]+)"#
-        guard let name = Pattern.firstMatch(of: "(?i)" + expression, group: 1, in: head),
+        guard let name = try? Pattern.firstMatch(of: "(?i)" + expression, group: 1, in: head),
             let charset = Charset(named: name)
         else { return nil }
         // A document in UTF-16 could not be read as ASCII up to here.
@@ -145,14 +172,33 @@ enum Pattern {
         return expression.numberOfCaptureGroups
     }
 
+    /// How long the search for a match may take, in seconds. Some expressions need exponential time.
+    static let maximumTime = 5.0
+
     /// The text of a group in the first match; nil if there is none.
-    static func firstMatch(of pattern: String, group: Int, in text: String) -> String? {
-        guard let expression = try? NSRegularExpression(pattern: pattern),
-            let match = expression.firstMatch(in: text, range: NSRange(text.startIndex..., in: text)),
-            group < match.numberOfRanges, let range = Range(match.range(at: group), in: text)
-        else { return nil }
+    ///
+    /// - Throws: if the search takes too long, or the task is cancelled.
+    static func firstMatch(of pattern: String, group: Int, in text: String) throws(EvaluationError) -> String? {
+        guard let expression = try? NSRegularExpression(pattern: pattern) else { return nil }
+        let end = ContinuousClock.now + .seconds(maximumTime)
+        var found: NSTextCheckingResult?, isOver = false
+        expression.enumerateMatches(
+            in: text, options: .reportProgress, range: NSRange(text.startIndex..., in: text)
+        ) { match, _, stop in
+            found = match
+            isOver = match == nil && (Task.isCancelled || ContinuousClock.now > end)
+            if match != nil || isOver { stop.pointee = true }
+        }
+        if isOver {
+            throw EvaluationError(message: "the search for \(quoted(pattern)) takes too long")
+        }
+        guard let match = found, group < match.numberOfRanges, let range = Range(match.range(at: group), in: text) else {
+            return nil
+        }
         return String(text[range])
     }
 
-    static func matches(_ pattern: String, _ text: String) -> Bool { firstMatch(of: pattern, group: 0, in: text) != nil }
+    static func matches(_ pattern: String, _ text: String) throws(EvaluationError) -> Bool {
+        try firstMatch(of: pattern, group: 0, in: text) != nil
+    }
 }

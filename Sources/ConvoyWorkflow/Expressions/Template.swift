@@ -37,25 +37,30 @@ struct Template: Sendable {
     }
 
     init(_ text: String, at source: ManifestValue) throws(ManifestError) {
-        var pieces: [Piece] = [], literal = "", rest = text[...]
-        while let start = rest.range(of: "${") {
-            if rest[..<start.lowerBound].hasSuffix("$") {
-                literal += rest[..<start.lowerBound].dropLast() + "${"
-                rest = rest[start.upperBound...]
+        // By bytes: each search of Foundation would look at all that is left.
+        var pieces: [Piece] = [], literal = "", rest = text.utf8[...]
+        while let dollar = rest.firstIndex(of: UInt8(ascii: "$")) {
+            let behind = rest[dollar...].dropFirst()
+            literal += String(Substring(rest[..<dollar]))
+            if behind.starts(with: "${".utf8) {
+                literal += "${"
+                rest = behind.dropFirst(2)
                 continue
             }
-            literal += rest[..<start.lowerBound]
-            guard let end = rest[start.upperBound...].firstIndex(of: "}") else {
-                throw source.problem("a ${ without its }")
+            guard behind.first == UInt8(ascii: "{") else {
+                literal += "$"
+                rest = behind
+                continue
             }
-            let name = rest[start.upperBound..<end].trimmingCharacters(in: .whitespaces)
+            guard let end = behind.firstIndex(of: UInt8(ascii: "}")) else { throw source.problem("a ${ without its }") }
+            let name = String(Substring(behind[..<end].dropFirst())).trimmingCharacters(in: .whitespaces)
             guard let reference = Reference(name) else { throw source.problem("bad reference ${\(name)}") }
             if !literal.isEmpty { pieces.append(.literal(literal)) }
             literal = ""
             pieces.append(.reference(reference))
             rest = rest[rest.index(after: end)...]
         }
-        literal += rest
+        literal += String(Substring(rest))
         if !literal.isEmpty { pieces.append(.literal(literal)) }
         (self.pieces, self.source) = (pieces, source)
     }

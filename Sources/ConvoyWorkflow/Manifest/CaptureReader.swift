@@ -132,7 +132,10 @@ enum ExpectationReader {
     }
 
     private static func status(_ value: ManifestValue) throws(ManifestError) -> ClosedRange<Int> {
-        let problem = value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
+        // Made only if it is thrown, as its position is found by reading the manifest again.
+        var problem: ManifestError {
+            value.problem("status must be a number from 100 to 599, a range such as 200-299, or a list of them")
+        }
         switch value.json {
         case .number(let number):
             guard let code: Int = number.integer(), (100...599).contains(code) else { throw problem }

@@ -157,7 +157,11 @@ struct ExpectationCheck {
         guard let text else {
             return fail("\(subject.title): expected one that matches \(quoted(pattern)), got none")
         }
-        guard !Pattern.matches(pattern, text) else { return }
+        do throws(EvaluationError) {
+            guard try !Pattern.matches(pattern, text) else { return }
+        } catch {
+            return fail("\(subject.title): \(error.message)")
+        }
         let seen = quoted(shown(subject.masked(.string(text)).text))
         fail("\(subject.title): expected one that matches \(quoted(pattern)), got \(seen)")
     }

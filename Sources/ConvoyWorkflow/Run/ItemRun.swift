@@ -210,8 +210,14 @@ final class ItemRun: Sendable {
         var found: [String: JSON] = [:], missing: [String] = []
         let secret = run.plan.secretCaptures[plan.id] ?? []
         for capture in plan.captures {
-            guard let value = response.value(of: capture.source) else {
-                missing.append("capture \(capture.name): nothing at \(capture.source.text)")
+            let value: JSON
+            do throws(EvaluationError) {
+                guard let found = try response.value(of: capture.source) else {
+                    throw EvaluationError(message: "nothing at \(capture.source.text)")
+                }
+                value = found
+            } catch {
+                missing.append("capture \(capture.name): \(error.message)")
                 continue
             }
             if secret.contains(capture.name) {
@@ -247,6 +253,14 @@ final class ItemRun: Sendable {
         }
     }
 
+    private func nextPage(_ source: CaptureSource, of response: ReceivedResponse) throws(Failure) -> JSON? {
+        do throws(EvaluationError) {
+            return try response.value(of: source)
+        } catch {
+            throw Failure(.capture, "follow: \(error.message)")
+        }
+    }
+
     private func follow(
         _ source: CaptureSource, from first: ReceivedResponse, _ sender: RequestSender, _ result: inout ItemResult
     ) async throws {
@@ -262,7 +276,7 @@ final class ItemRun: Sendable {
         }
         join(result.captures)
         var response = first, seen: Set<String> = [], pages = 1
-        while let value = response.value(of: source), let current = response.url {
+        while let value = try nextPage(source, of: response), let current = response.url {
             guard case .string(let text) = value, !text.isEmpty else {
                 guard value == .null || value == .string("") else {
                     throw Failure(.capture, "follow: \(source.text) is no text")

@@ -21,7 +21,7 @@ final class ReceivedResponse: Sendable {
     let label: String?
     let version: String
     private let body: Locked<Data?>
-    private let tree = Locked<JSON??>(nil)
+    private let tree = Locked<Result<JSON, EvaluationError>?>(nil)
 
     init(
         status: Int?, fields: [(name: String, value: String)], url: URL?, body: Data?, file: URL?, byteCount: Int64,
@@ -46,12 +46,23 @@ final class ReceivedResponse: Sendable {
     }
 
     /// The body as JSON; nil if it is not JSON.
-    var json: JSON? {
+    var json: JSON? { try? parsed.get() }
+
+    /// The body as JSON, or why it is not JSON.
+    private var parsed: Result<JSON, EvaluationError> {
         if let known = tree.withLock({ $0 }) { return known }
-        let parsed = JSON(body: data, label: label)
-        tree.withLock { $0 = .some(parsed) }
-        return parsed
+        let result = Result { () throws(EvaluationError) in
+            guard !isTooLong else { throw Self.tooLong }
+            return try JSON(body: data, label: label)
+        }
+        tree.withLock { $0 = result }
+        return result
     }
+
+    /// Whether the body is in a file that is too long to be looked at.
+    private var isTooLong: Bool { file != nil && byteCount > Self.maximumLength }
+
+    private static let tooLong = EvaluationError(message: "the body has more than \(maximumLength >> 20) MiB")
 
     /// The value of a field, with several joined; nil if there is none.
     func field(_ name: String) -> String? {
@@ -79,21 +90,23 @@ final class ReceivedResponse: Sendable {
     }
 
     /// The value of a capture; nil if it finds nothing.
-    func value(of source: CaptureSource) -> JSON? {
+    ///
+    /// - Throws: why the body cannot be searched.
+    func value(of source: CaptureSource) throws(EvaluationError) -> JSON? {
         switch source {
         case .status: return status.map { .number(JSONNumber($0)) }
         case .url: return url.map { .string($0.absoluteString) }
         case .header(let name): return field(name).map { .string($0) }
         case .cookie(let name): return cookie(name).map { .string($0) }
-        case .json(let path): return json.flatMap { path.value(in: $0) }
+        case .json(let path): return path.value(in: try parsed.get())
         case .text(let pattern, let group):
+            guard !isTooLong else { throw Self.tooLong }
             guard let pattern else { return .string(text) }
-            return Pattern.firstMatch(of: pattern, group: group, in: text).map { .string($0) }
+            return try Pattern.firstMatch(of: pattern, group: group, in: text).map { .string($0) }
         case .xpath(let expression):
-            guard let values = XPath.values(of: expression, in: data, label: label, isHTML: isHTML), !values.isEmpty else {
-                return nil
-            }
-            return .array(values.map { .string($0) })
+            guard !isTooLong else { throw Self.tooLong }
+            let values = try XPath.values(of: expression, in: data, label: label, isHTML: isHTML)
+            return values.isEmpty ? nil : .array(values.map { .string($0) })
         }
     }
 

@@ -109,22 +109,27 @@ public struct WorkflowResponse: Sendable {
     let label: String?
 
     /// The body as JSON; nil if it is not JSON.
-    package var json: JSON? { JSON(body: body, label: label) }
+    package var json: JSON? { try? JSON(body: body, label: label) }
 
     /// The body as text; nil if it is not text in its charset.
     package var text: String? { Charset.ofText(body, label: label).text(of: body) }
 }
 
 extension JSON {
-    /// The JSON of a body; nil if it is not JSON.
+    /// The JSON of a body.
     ///
     /// - Parameter label: the charset that the response names; nil for none.
-    init?(body: Data, label: String?) {
+    init(body: Data, label: String?) throws(EvaluationError) {
+        guard !body.isEmpty else { throw EvaluationError(message: "the body is empty") }
         let charset = Charset.ofJSON(body, label: label)
-        guard let bytes = charset.isUTF8 ? body : charset.text(of: body).map({ Data($0.utf8) }),
-            let json = try? JSON(parsing: bytes)
-        else { return nil }
-        self = json
+        guard let bytes = charset.isUTF8 ? body : charset.text(of: body).map({ Data($0.utf8) }) else {
+            throw EvaluationError(message: "the body is not JSON: it is not text in \(charset.name)")
+        }
+        do throws(JSONSyntaxError) {
+            self = try JSON(parsing: bytes)
+        } catch {
+            throw EvaluationError(message: "the body is not JSON: \(error.reason)")
+        }
     }
 }
 

@@ -20,7 +20,7 @@ struct RequestPreview {
 
     private var scope: PreviewScope {
         var scope = ItemScope(values: values)
-        scope.hidesSecrets = secrets.hidesNamed
+        (scope.hidesSecrets, scope.hidesNamedSecrets) = (true, secrets.hidesNamed)
         return PreviewScope(values: scope)
     }
 

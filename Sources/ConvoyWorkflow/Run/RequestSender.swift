@@ -102,7 +102,7 @@ struct RequestSender {
 
     private static func fits(_ event: ServerSentEvent, _ plan: EventPlan, _ scope: ItemScope) -> Bool {
         if let type = plan.type, event.type != type { return false }
-        if let pattern = plan.pattern, !Pattern.matches(pattern, event.data) { return false }
+        if let pattern = plan.pattern, (try? Pattern.matches(pattern, event.data)) != true { return false }
         guard !plan.json.isEmpty else { return true }
         let data = Data(event.data.utf8)
         let response = ReceivedResponse(

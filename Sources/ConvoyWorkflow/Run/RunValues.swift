@@ -83,11 +83,15 @@ struct ItemScope: Scope {
     let values: RunValues
     var item: ScopedValue?
     var index: Int?
-    /// Whether secrets are replaced, so that what is made of the values can be stored.
+    /// Whether the secrets that the manifest marks are replaced, so that what is made of the values can be stored.
     var hidesSecrets = false
+    /// Whether those are replaced, too, that are secrets by their names.
+    var hidesNamedSecrets = false
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
-        if hidesSecrets, values.plan.isSecret(reference) { return ScopedValue(json: "***") }
+        let isHidden =
+            hidesSecrets && values.plan.isMarked(reference) || hidesNamedSecrets && values.plan.isSecret(reference)
+        if isHidden { return ScopedValue(json: "***") }
         switch reference.root {
         case "item":
             guard let item, let found = item.json.value(at: reference.path) else {

@@ -50,7 +50,7 @@ public final class WorkflowRun: Sendable {
     let options: Options
     /// The secrets of the run: mask everything with it that is printed or written.
     public let secrets: SecretMask
-    /// Those that are known before anything is sent, and so are the same in every run.
+    /// Those that the manifest marks and that are known before anything is sent, and so are the same in every run.
     let earlySecrets: SecretMask
     /// The servers that may receive secrets.
     let servers: SecretServers
@@ -97,7 +97,8 @@ public final class WorkflowRun: Sendable {
         manager.operationQueue = queue
         manager.completionQueue = DispatchQueue(label: "convoy.workflow")
         secrets = workflow.secrets(hidesNamed: !options.showsSecrets)
-        earlySecrets = workflow.secrets(hidesNamed: true)
+        earlySecrets = SecretMask()
+        earlySecrets.add(plan.secretValues)
         servers = SecretServers(plan)
         nodes = plan.requests.map { RequestNode($0) }
     }
