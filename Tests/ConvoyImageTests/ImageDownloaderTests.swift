@@ -133,6 +133,7 @@ import Testing
         task.cancel()
         let error = await #expect(throws: URLError.self) { try await task.value }
         #expect(error?.code == .cancelled)
+        #expect(error?.localizedDescription == "The load of the image was cancelled.")
         try await rig.waitUntilIdle()
         let early = Task {
             withUnsafeCurrentTask { $0?.cancel() }

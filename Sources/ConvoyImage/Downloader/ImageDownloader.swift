@@ -3,6 +3,7 @@ import ConvoyCache
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -136,13 +137,14 @@ public final class ImageDownloader: Sendable {
     ///   cancelled.
     public func image(for request: ImageRequest) async throws -> Image {
         let awaited = AwaitedImage()
+        let cancellation = URLError(.cancelled, url: request.urlRequest.url, "The load of the image was cancelled.")
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let receipt = ImageDownloadReceipt(
                     self, request.priority,
                     .init(
                         completion: { continuation.resume(with: $0) },
-                        cancelled: { continuation.resume(throwing: URLError(.cancelled)) }))
+                        cancelled: { continuation.resume(throwing: cancellation) }))
                 begin(request, receipt)
                 awaited.began(receipt)
             }

@@ -1,6 +1,7 @@
 import ConvoyOperations
 import ConvoySerialization
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -149,7 +150,9 @@ extension ObjectStorage {
                 corrections += 1
             } catch let error as ObjectStorageError where error.isTemporaryBesidesStatus && repetitions < 3 {
                 let delay = Duration.milliseconds(Int.random(in: 100...200) << repetitions)
-                guard (try? await Task.sleep(for: delay)) != nil else { throw URLError(.cancelled) }
+                guard (try? await Task.sleep(for: delay)) != nil else {
+                    throw URLError(.cancelled, url: nil, "The task was cancelled before the request was sent again.")
+                }
                 repetitions += 1
             } catch let error where call.answer != .data && error.isOfSize {
                 throw ObjectStorageError(.malformedAnswer, "The response is larger than it may be.")
