@@ -7,105 +7,110 @@ import Foundation
 enum SharedQueueRows {
     static let all = entries + worker
 
+    /// A row for a task that is cancelled before the call, as the queue sends no request itself.
+    private static func row(_ declaration: String, _ call: @escaping ExecutorRow.Call) -> ExecutorRow {
+        ExecutorRow(declaration: declaration, endings: Ending.allCases, isCancelledFirst: true, call: call)
+    }
+
     private static let entries = [
-        row("SharedQueue.cancel(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.cancel(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().cancel(SharedQueue.Filter())
         },
-        row("SharedQueue.counts(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.counts(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().counts()
         },
-        row("SharedQueue.countsByHost()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.countsByHost()") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().countsByHost()
         },
-        row("SharedQueue.dependencies(of:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.dependencies(of:)") { actor, attempt in
             defer { attempt.check(actor) }
             let queue = try attempt.queue()
             let id = try await attempt.entry(in: queue)
             _ = try await queue.dependencies(of: id)
         },
-        row("SharedQueue.enqueue(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.enqueue(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().enqueue(attempt.shared())
         },
-        row("SharedQueue.enqueue(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.enqueue(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().enqueue([attempt.shared()])
         },
-        row("SharedQueue.enqueue(_:group:completion:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.enqueue(_:group:completion:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().enqueue([attempt.shared()], group: "group")
         },
-        row("SharedQueue.entries(_:behind:newestFirst:limit:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.entries(_:behind:newestFirst:limit:)") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().entries()
         },
-        row("SharedQueue.entry(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.entry(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             let queue = try attempt.queue()
             let id = try await attempt.entry(in: queue)
             _ = try await queue.entry(id)
         },
-        row("SharedQueue.hosts()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.hosts()") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().hosts()
         },
-        row("SharedQueue.isPaused()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.isPaused()") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().isPaused()
         },
-        row("SharedQueue.openGate(host:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.openGate(host:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().openGate(host: "127.0.0.1")
         },
-        row("SharedQueue.pause()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.pause()") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().pause()
         },
-        row("SharedQueue.pause(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.pause(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().pause(SharedQueue.Filter())
         },
-        row("SharedQueue.purge(_:olderThan:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.purge(_:olderThan:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().purge(SharedQueue.Filter())
         },
-        row("SharedQueue.result(of:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.result(of:)") { actor, attempt in
             defer { attempt.check(actor) }
             let queue = try attempt.queue()
             let id = try await attempt.entry(in: queue)
             _ = try await queue.result(of: id)
         },
-        row("SharedQueue.resume()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.resume()") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().resume()
         },
-        row("SharedQueue.resume(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.resume(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().resume(SharedQueue.Filter())
         },
-        row("SharedQueue.retry(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.retry(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().retry(SharedQueue.Filter())
         },
-        row("SharedQueue.setLimits(_:host:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.setLimits(_:host:)") { actor, attempt in
             defer { attempt.check(actor) }
             try await attempt.queue().setLimits(HostLimits(maximumConcurrentRequests: 1))
         },
-        row("SharedQueue.workers()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.workers()") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().workers()
         },
     ]
 
     private static let worker = [
-        row("SharedQueue.waitForGroup(_:)", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueue.waitForGroup(_:)") { actor, attempt in
             defer { attempt.check(actor) }
             _ = try await attempt.queue().waitForGroup("group")
         },
-        row("SharedQueueWorker.run()", isCancelledFirst: true) { actor, attempt in
+        row("SharedQueueWorker.run()") { actor, attempt in
             defer { attempt.check(actor) }
             let queue = try attempt.queue()
             if attempt.ending == .success { try await queue.enqueue(attempt.shared()) }
