@@ -26,6 +26,7 @@ static int take_request(int client, char *head, size_t size, size_t *used) {
         head[*used] = 0;
     }
     end += 4;
+    int is_get = strncmp(head, "GET ", 4) == 0;
     char *field = strcasestr(head, "\r\ncontent-length:");
     long long left = field && field < end ? atoll(field + 17) : 0;
     // An upload by tus: of one that is created, the length is said; of a part, where it begins.
@@ -50,6 +51,7 @@ static int take_request(int client, char *head, size_t size, size_t *used) {
         return answer(
             client, "HTTP/1.1 201 Created\r\nTus-Resumable: 1.0.0\r\nLocation: /upload/1\r\nContent-Length: 0\r\n\r\n");
     }
+    if (is_get) return answer(client, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world");
     if (reached < 0) return answer(client, "HTTP/1.1 204 No Content\r\n\r\n");
     char text[128];
     snprintf(

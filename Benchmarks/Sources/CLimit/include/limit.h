@@ -55,7 +55,7 @@ void limit_wait(int descriptor);
 int limit_eventfd(void);
 
 // A server on 127.0.0.1 that takes requests with a Content-Length, discards their bodies without copying them, and
-// answers 204. Returns the port, or -1.
+// answers 204; a GET is answered with 11 bytes. Returns the port, or -1.
 int limit_sink_server(void);
 
 // A server on 127.0.0.1 that answers /live/N with N events of one length, each sent by itself, and /stored/N with as many
@@ -74,6 +74,8 @@ void limit_die_with_parent(void);
 double limit_cpu_seconds(void);
 // The monotonic clock.
 uint64_t limit_nanoseconds(void);
+// Blocks the thread until a time of that clock.
+void limit_sleep_until(uint64_t nanoseconds);
 // A value of /proc/self/status in kB: "VmRSS" or "VmHWM"; -1 if there is none.
 long limit_memory(const char *key);
 // The same of another process.

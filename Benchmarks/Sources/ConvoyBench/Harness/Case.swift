@@ -10,7 +10,7 @@ struct Context: Codable, Sendable {
     var certificateAuthority: URL
     /// The server's own certificate, in PEM.
     var serverCertificate: URL
-    /// A server that accepts any PUT and discards the body.
+    /// A server that accepts any PUT and discards the body, and answers any GET with 11 bytes.
     var sinkURL: URL
     /// A server that sends events.
     var eventsURL: URL
@@ -77,7 +77,7 @@ struct Case: Sendable {
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .resumableUpload,
         .operations, .waiting,
         .transfers, .pause, .secureGet, .handshake, .idleStores, .cachedGet, .downloadOperation, .downloadSegments,
-        .downloadMany, .downloadLossy, .events,
+        .downloadMany, .downloadLossy, .events, .beside,
     ]
 
     /// The trial of a name.

@@ -10,6 +10,7 @@ import Foundation
 /// | `/close` | the same, and the end of the connection |
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/large` | the large file |
+/// | `/expanding` | 256 MiB of zeros, compressed a thousandfold |
 /// | `/slow` | 8 KiB, at 1 KiB a second |
 /// | `/many/…` | the same at once, under any name |
 final class BenchServer: Sendable {
@@ -21,6 +22,9 @@ final class BenchServer: Sendable {
     /// The directory for the large file and for written files: in memory if there is enough, so that no disk is
     /// measured.
     let fileSystem: String
+
+    /// The size of `/expanding` when decoded.
+    static let expandedSize = 256 << 20
 
     /// Starts everything, and returns when it answers.
     ///
@@ -37,6 +41,7 @@ final class BenchServer: Sendable {
         }
         try directory.write(Data(repeating: 0x73, count: 8 << 10), to: "files/slow")
         try directory.write(Data(), to: "files/large")
+        try directory.write(Self.compressedZeros(Self.expandedSize), to: "files/expanding")
         let sink = limit_sink_server()
         let events = limit_event_server()
         guard sink > 0, events > 0 else { throw ProcessError.system("listen", errno) }
@@ -97,6 +102,14 @@ final class BenchServer: Sendable {
         try file.close()
     }
 
+    /// In members of gzip of 4 MiB each.
+    private static func compressedZeros(_ count: Int) throws -> Data {
+        let size = 4 << 20
+        let result = try ProcessRunner.run("gzip", ["-c"], input: Data(count: size))
+        guard result.status == 0 else { throw BenchError("gzip: \(result.errorText)") }
+        return Data(repeatElement(result.output, count: count / size).joined())
+    }
+
     private static func freeBytes(_ path: String) -> Int {
         let attributes = try? FileManager.default.attributesOfFileSystem(forPath: path)
         return (attributes?[.systemFreeSize] as? NSNumber)?.intValue ?? 0
@@ -124,6 +137,7 @@ final class BenchServer: Sendable {
             location = /close { keepalive_timeout 0; default_type text/plain; return 200 "hello world"; }
             location = /json { default_type application/json; return 200 '\(JSONDocument.text)'; }
             location = /slow { limit_rate 1k; }
+            location = /expanding { add_header Content-Encoding gzip; }
             location ~ ^/many/ { alias \(root)/files/slow; }
             """
         return """
