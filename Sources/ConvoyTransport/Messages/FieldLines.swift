@@ -115,12 +115,31 @@ struct FieldLines {
         let low: UInt64 = 0x03FF_6CFA_0000_0000
         let high: UInt64 = 0x57FF_FFFF_C7FF_FFFE
         var length = 0
+        // Most names consist of letters and hyphens only, of which eight are tested at once.
+        while length + 8 <= line.count {
+            let count = lettersAndHyphens(
+                in: UInt64(littleEndian: line.loadUnaligned(fromByteOffset: length, as: UInt64.self)))
+            length += count
+            if count < 8 { break }
+        }
         while length < line.count {
             let byte = line[length]
             guard byte < 0x80, (byte < 0x40 ? low : high) & (1 &<< UInt64(byte & 0x3F)) != 0 else { break }
             length += 1
         }
         return length
+    }
+
+    /// With how many letters and hyphens eight bytes begin.
+    private static func lettersAndHyphens(in bytes: UInt64) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let low = 0x7F * ones
+        // The highest bit of each byte tells whether the byte passes. No sum exceeds a byte.
+        let folded = (bytes | 0x20 * ones) & low
+        let letters = (folded &+ 0x1F * ones) & ~(folded &+ 0x05 * ones)
+        let hyphens = ~(((bytes & low) ^ 0x2D * ones) &+ low)
+        let others = ~((letters | hyphens) & ~bytes) & (0x80 * ones)
+        return others.trailingZeroBitCount / 8
     }
 }
 
