@@ -88,7 +88,9 @@ import Testing
         }
     }
 
-    private static let holders: [TransferHolds] = [.sink, .reader, .delegate, .decision, .cookies, .rate, .pause]
+    private static let holders: [TransferHolds] = [
+        .sink, .reader, .delegate, .decision, .cookies, .rate, .pause, .turn,
+    ]
 
     private func expectPromises(_ world: World, _ total: Int) {
         #expect(world.state.holds == world.owned, "somebody's hold was lifted by another: \(world)")
@@ -125,7 +127,7 @@ import Testing
         let total = 3
         for (one, other) in [
             (TransferHolds.sink, TransferHolds.delegate), (.decision, .cookies), (.rate, .reader), (.pause, .delegate),
-            (.pause, .sink),
+            (.pause, .sink), (.turn, .delegate), (.turn, .pause),
         ] {
             var seen: Set<World> = []
             var frontier = [World(blocks: total)]
@@ -203,7 +205,7 @@ import Testing
     }
 
     @Test func `a stop waits for no hold, and is the last`() {
-        for bits in 0..<UInt8(1 << 7) {
+        for bits in 0...UInt8.max {
             var state = State()
             _ = state.handle(.hold(TransferHolds(rawValue: bits)))
             _ = state.handle(.refused)

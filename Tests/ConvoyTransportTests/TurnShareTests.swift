@@ -49,6 +49,11 @@ import Testing
 
         func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
         func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) { counter.note(data.count) }
+        func connection(
+            _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
+        ) {
+            counter.note(count)
+        }
         func connectionDidFinish(_ connection: any Connection) { ended.signal() }
         func connection(_ connection: any Connection, didFailWith failure: URLError) {
             error.withLock { $0 = failure }
@@ -57,43 +62,72 @@ import Testing
         func connectionDidCancel(_ connection: any Connection) { ended.signal() }
     }
 
-    private func mostInTurn(
-        _ url: URL, size: Int, _ configuration: ConnectionConfiguration = ConnectionConfiguration(), transfers: Int = 1
-    ) throws -> Int {
+    /// What a transfer does with its bytes.
+    enum Kind: CaseIterable {
+        case download, downloadHTTP2, upload, uploadHTTP2
+        /// A body that decoding makes a thousand times larger.
+        case decoded, decodedHTTP2
+        /// A stored response in memory, as it is and encoded.
+        case replayed, replayedEncoded
+
+        var isSecure: Bool { [.downloadHTTP2, .uploadHTTP2, .decodedHTTP2].contains(self) }
+        var isUpload: Bool { [.upload, .uploadHTTP2].contains(self) }
+        var isDecoded: Bool { [.decoded, .decodedHTTP2, .replayedEncoded].contains(self) }
+        var isReplayed: Bool { [.replayed, .replayedEncoded].contains(self) }
+    }
+
+    private static let size = 32 << 20
+
+    /// Runs equal transfers on one thread, and returns how many bytes they move in a turn at most.
+    private func mostInTurn(_ kind: Kind, transfers: Int = 1) throws -> Int {
+        let nginx = try Nginx()
+        let body = kind.isDecoded ? Data(count: Self.size) : PatternBytes.data(count: Self.size)
+        let name = try nginx.add(kind.isUpload ? Data() : body, as: "large").lastPathComponent
+        let path = kind.isUpload ? "upload" : kind.isDecoded ? "gzip/\(name)" : name
+        var request = URLRequest(url: kind.isSecure ? nginx.secureURL(path) : nginx.url(path))
+        if kind.isUpload {
+            request.httpMethod = "PUT"
+            request.httpBody = body
+        }
+        var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        configuration.maximumExpansion = nil
+        if kind.isReplayed {
+            let bytes = kind.isDecoded ? try Encoders.gzip(Array(body)) : Array(body)
+            configuration.cache = ResponseCacheReference(
+                StoredBody(bytes, fields: kind.isDecoded ? [("Content-Encoding", "gzip")] : []))
+        }
         let (thread, counter) = (NetworkThread(), TurnCounter())
         defer { counter.counts.withLock { $0.isOver = true } }
         _ = thread.perform { counter.beginTurn(of: thread) }
         let delegates = (0..<transfers).map { _ in Counting(counter) }
         for delegate in delegates {
-            URLConnection(request: URLRequest(url: url), configuration: configuration, delegate: delegate, thread: thread)
-                .start()
+            URLConnection(request: request, configuration: configuration, delegate: delegate, thread: thread).start()
         }
         for delegate in delegates {
             try delegate.ended.waitOrThrow(timeout: 60)
             #expect(delegate.error.withLock { $0 } == nil)
         }
         return counter.counts.withLock { counts in
-            #expect(counts.total == size * transfers)
+            #expect(counts.total == Self.size * transfers)
             return counts.most
         }
     }
 
-    @Test(arguments: [false, true])
-    func `a fast download receives a bounded number of bytes in a turn`(isSecure: Bool) throws {
-        let nginx = try Nginx()
-        let size = 32 << 20
-        let path = try nginx.add(PatternBytes.data(count: size), as: "large").lastPathComponent
-        let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
-        let url = isSecure ? nginx.secureURL(path) : nginx.url(path)
+    /// A share is rounded up to whole reads, blocks and pieces.
+    private static let piece = max(ConnectionConfiguration().receiveBufferSize, ContentDecoder.blockSize, 128 << 10)
+
+    @Test(arguments: Kind.allCases)
+    func `a fast transfer moves a bounded number of bytes in a turn`(kind: Kind) throws {
         // The turn's events are handled before the block that counts the turn, so two shares may meet in one count.
-        let most = try mostInTurn(url, size: size, configuration)
-        #expect(most <= 2 * (TurnShares.share + configuration.receiveBufferSize), "\(most) bytes")
-        // The streams of an HTTP/2 connection share what one read of it brings.
-        guard !isSecure else { return }
-        let together = try mostInTurn(url, size: size, configuration, transfers: 6)
-        #expect(
-            together <= 2 * (TurnShares.total + 6 * (TurnShares.smallShare + configuration.receiveBufferSize)),
-            "\(together) bytes")
+        let most = try mostInTurn(kind)
+        #expect(most <= 2 * (TurnShares.share + Self.piece), "\(most) bytes")
+    }
+
+    // The streams of an HTTP/2 connection share what one read of it brings.
+    @Test(arguments: Kind.allCases.filter { !$0.isSecure })
+    func `fast transfers together move a bounded number of bytes in a turn`(kind: Kind) throws {
+        let most = try mostInTurn(kind, transfers: 6)
+        #expect(most <= 2 * (TurnShares.total + 6 * (TurnShares.smallShare + Self.piece)), "\(most) bytes")
     }
 
     @Test(arguments: [false, true])
@@ -109,5 +143,31 @@ import Testing
             let heard = try #require(load(request, configuration: configuration, thread: NetworkThread()))
             #expect(heard.isFinished && heard.body.count == size, "\(size): \(heard.ends)")
         }
+    }
+}
+
+/// A cache that has one response for every request.
+private final class StoredBody: ResponseCache, ResponseCacheExchange, ServableResponse {
+    let head: CachedHead
+    let length: Int
+    let bytes: [UInt8]?
+    let use = StoredUse.fresh
+    let salt = ""
+    let needsHead = false
+
+    init(_ bytes: [UInt8], fields: [(name: String, value: String)]) {
+        head = CachedHead(statusCode: 200, fields: fields)
+        (self.bytes, length) = (bytes, bytes.count)
+    }
+
+    func begin(_ request: CacheRequest) -> any ResponseCacheExchange { self }
+    func lookUp() -> CacheAnswer? { .hit(self, revalidates: false) }
+    func lookUpInFiles(_ then: @escaping @Sendable (CacheAnswer) -> Void) { then(.hit(self, revalidates: false)) }
+    func willSend() {}
+    func receive(_ head: CachedHead) -> CacheReaction { .pass }
+    func failed() -> (any ServableResponse)? { nil }
+    func cancel() {}
+    func read(at offset: Int, count: Int, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
+        then(.failure(POSIXError(.ENOENT)))
     }
 }

@@ -154,6 +154,8 @@ package struct TransferHolds: OptionSet, Hashable, Sendable {
     package static let rate = TransferHolds(rawValue: 1 << 5)
     /// The operation is paused. The only hold that also delays sending.
     package static let pause = TransferHolds(rawValue: 1 << 6)
+    /// The transfer has used its share of a turn of the run loop.
+    package static let turn = TransferHolds(rawValue: 1 << 7)
 
     /// The holds that delay the end of the source. The others only delay bytes, of which none are left after the last
     /// one.

@@ -68,9 +68,11 @@ extension URLConnection {
         let isLimited = configuration.settings.limits != nil
         if isLimited, receiveThrottle == nil, !configuration.receiveRateLimits.isEmpty { _ = makeReceiveThrottle() }
         if isLimited, sendThrottle == nil, !configuration.sendRateLimits.isEmpty { _ = makeSendThrottle() }
-        guard isLimited || RateLimit.shared.isLimiting else { return configuration.receiveBufferSize }
-        return TransferThrottle.blockSize(
-            under: configuration.receiveRateLimits + [.shared], atMost: configuration.receiveBufferSize)
+        var size = configuration.receiveBufferSize
+        // A whole read counts as one share of a turn. If no other transfer runs, larger reads are faster.
+        if size > TurnShares.share, thread.multi?.isIdle != true { size = TurnShares.share }
+        guard isLimited || RateLimit.shared.isLimiting else { return size }
+        return TransferThrottle.blockSize(under: configuration.receiveRateLimits + [.shared], atMost: size)
     }
 
     /// Gives back what the limits have granted, and the places in their queues.
@@ -222,6 +224,13 @@ extension URLConnection {
     }
 }
 
+/// Sharing the turns of the run loop.
+extension URLConnection: RestingTransfer {
+    var isResting: Bool { exchange.flow.holds.contains(.turn) }
+
+    func endRest(in multi: MultiHandle) { carryOut(updateFlow(.lift(.turn))) }
+}
+
 /// Waiting for a file descriptor.
 extension URLConnection: DescriptorWaiter {
     /// Whether the transfer failed for lack of a descriptor, before anything of it was sent.
@@ -308,12 +317,20 @@ extension URLConnection {
         do {
             try decode(decoder) { block in
                 delegate?.connection(self, didReceive: block)
+                charge(block.count)
                 return exchange.flow.isFree && !isCancelled
             }
             if decoder.hasPending { updateFlow(.kept) }
         } catch {
             exchange.response.failure = decodingFailure(error)
         }
+    }
+
+    /// Counts bytes that were decoded or replayed, and holds the rest back if the transfer has used its share of the turn.
+    func charge(_ count: Int) {
+        guard let shares = thread.multi?.shares, shares.charge(count, to: &use), !isResting else { return }
+        updateFlow(.hold(.turn))
+        shares.noteRest(of: self)
     }
 
     /// Passes on the bytes that the decoder has kept.

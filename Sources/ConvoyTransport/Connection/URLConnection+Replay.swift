@@ -30,7 +30,7 @@ extension URLConnection {
         pump()
     }
 
-    /// Continues the delivery of a stored response, until the delegate holds it up, or a file must be read.
+    /// Continues the delivery of a stored response, until it is held up, or a file must be read.
     func pump() {
         while let replay = exchange.replay {
             if isCancelled { return }
@@ -60,6 +60,7 @@ extension URLConnection {
                         deliver(with: decoder) { try $0.decode(bytes, into: $1) }
                     } else {
                         delegate?.connection(self, didReceive: bytes)
+                        charge(bytes.count)
                     }
                 }
             }
@@ -141,8 +142,10 @@ extension URLError {
 
 /// The delivery of a stored response. Its mutable state belongs to the network thread.
 final class Replay: @unchecked Sendable {
-    /// How many bytes are read or delivered at once.
-    private static let portion = 256 << 10
+    /// How many bytes are delivered at once from memory.
+    private static let portion = TurnShares.share
+    /// How many bytes are read at once from a file.
+    private static let portionOfFile = 256 << 10
 
     let stored: any ServableResponse
     /// The body, if it is in memory. A part of a body is copied out of it, once.
@@ -187,7 +190,7 @@ final class Replay: @unchecked Sendable {
     /// returns an error if there are no bytes.
     func read(_ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
         isReading = true
-        stored.read(at: position, count: min(Self.portion, stored.length - position), then)
+        stored.read(at: position, count: min(Self.portionOfFile, stored.length - position), then)
     }
 
     /// Stores the bytes that were read.

@@ -64,6 +64,8 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     /// Apply the rate limits; nil without limits.
     @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
     @exclusivity(unchecked) var sendThrottle: TransferThrottle?
+    /// What has been decoded or replayed in the current turn of the run loop.
+    @exclusivity(unchecked) var use = TurnShares.Use()
     @exclusivity(unchecked) var isCancelled = false
     /// Whether the transfer was ever held by ``pause()``.
     @exclusivity(unchecked) var wasPaused = false

@@ -7,7 +7,7 @@ import Foundation
 ///
 /// Its callbacks are set once. An option is set only if it differs from the handle's previous one, as most requests of
 /// a program are alike. Belongs to the network thread.
-final class EasyHandle {
+final class EasyHandle: RestingTransfer {
     /// What the owner did with received bytes.
     enum Reception { case taken, notNow, abort }
     /// What the owner supplied to send.
@@ -267,7 +267,7 @@ final class EasyHandle {
             }
         switch reception {
         case .taken:
-            shares.charge(block.count, to: self)
+            if shares.charge(block.count, to: &use) { rest() }
             return block.count
         case .notNow:
             holdsBytes = true
@@ -277,15 +277,19 @@ final class EasyHandle {
         }
     }
 
-    /// Pauses receiving until the next turn, from within a callback. False if libcurl cannot.
-    func rest() -> Bool {
+    /// Pauses receiving until the next turn, from within a callback.
+    private func rest() {
+        // A transfer that ends with this turn receives nothing more.
+        guard !isResting, !endsAfterTurn else { return }
         // Without a body, both directions: libcurl runs a transfer again at once if it may send.
         let isSending = applied.body != .none && !isSendingPaused
-        guard curl_easy_pause(easy, isSending ? CURLPAUSE_RECV : CURLPAUSE_ALL) == CURLE_OK else { return false }
+        guard curl_easy_pause(easy, isSending ? CURLPAUSE_RECV : CURLPAUSE_ALL) == CURLE_OK else { return }
         isResting = true
         sockets.setResting(socket, true)
-        return true
+        shares.noteRest(of: self)
     }
+
+    func endRest(in multi: MultiHandle) { multi.setPaused(self, receiving: false, sending: isSendingPaused) }
 
     /// Sets the options that a transfer through a proxy tunnel needs.
     private func setTunnelOptions() throws(Refused) {

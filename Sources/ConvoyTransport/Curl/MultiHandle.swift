@@ -29,7 +29,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     @exclusivity(unchecked) private var complete: [EasyHandle] = []
     @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
-    private let shares: TurnShares
+    let shares: TurnShares
     @exclusivity(unchecked) private var endedCount = 0
     /// Transfers that wait for a descriptor.
     var descriptorQueue: DescriptorQueue {
@@ -369,9 +369,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     private func endTurn() {
         var calls = 0
-        for handle in shares.endTurn() where handle.isResting {
-            setPaused(handle, receiving: false, sending: handle.isSendingPaused)
-        }
+        shares.beginTurn()
+        while let transfer = shares.takeDue() { transfer.endRest(in: self) }
         while true {
             if !sockets.stalled.isEmpty { wakeStalled() }
             if needsTimeoutAction, calls < Self.callsOfTurn {

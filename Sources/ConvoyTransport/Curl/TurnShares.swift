@@ -1,59 +1,78 @@
 import CCurl
 import ConvoySupport
 
-/// Bounds how many bytes a transfer receives in one turn of the run loop, so that a fast transfer does not delay others.
+/// Bounds how many bytes a transfer moves in one turn of the run loop, so that a fast transfer does not delay others.
 ///
-/// libcurl reads a socket for as long as it is readable. A transfer that has used its share is paused, and resumed at the
-/// end of the next turn, after the loop has handled what became ready in the meantime.
+/// libcurl reads a socket for as long as it is readable, a few received bytes can decode to very many, and a stored response
+/// is available at once. A transfer that has used its share rests. It is resumed at the end of the next turn, after the loop
+/// has handled what became ready in the meantime. Uploads need no share: libcurl sends one buffer each time it is called.
 ///
 /// Belongs to the network thread.
 final class TurnShares {
-    /// The number of bytes that a transfer may receive in a turn, rounded up to whole reads.
+    /// The number of bytes that a transfer may move in a turn, rounded up to whole reads or blocks.
     static let share = 128 << 10
-    /// The number of bytes in a turn from which on each transfer gets a small share only.
+    /// The number of bytes in a turn from which on each transfer gets a small share only, and none is resumed.
     static let total = 512 << 10
     static let smallShare = 16 << 10
 
-    /// How many bytes a transfer has received in a turn.
+    /// How many bytes a transfer has moved in a turn.
     struct Use {
         fileprivate var turn: UInt32 = 0
-        fileprivate var bytes = 0
+        fileprivate var bytes: UInt32 = 0
+    }
+
+    private struct Rest {
+        let transfer: any RestingTransfer
+        let turn: UInt32
     }
 
     private let runLoop: NetworkRunLoop
     private var turn: UInt32 = 1
     private var bytes = 0
-    /// Transfers that were paused in this turn or the previous one.
-    private var resting: [EasyHandle] = []
+    /// The transfers that rest, in the order in which they began to.
+    private var resting = Backlog<Rest>()
+    /// Taken from `resting`, but not resumed yet.
+    private var next: Rest?
     /// Keeps the run loop from sleeping while transfers rest.
     private let timer = RunLoopTimer {}
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Counts received bytes, from within libcurl's callback.
-    func charge(_ count: Int, to handle: EasyHandle) {
+    /// Counts bytes. Returns whether the share is used up, so that the transfer must rest.
+    func charge(_ count: Int, to use: inout Use) -> Bool {
         bytes += count
-        if handle.use.turn != turn { handle.use = Use(turn: turn, bytes: 0) }
-        handle.use.bytes += count
-        guard handle.use.bytes >= (bytes < Self.total ? Self.share : Self.smallShare) else { return }
-        // A transfer that ends with this turn receives nothing more.
-        guard !handle.isResting, !handle.endsAfterTurn, handle.rest() else { return }
-        resting.append(handle)
+        if use.turn != turn { use = Use(turn: turn, bytes: 0) }
+        use.bytes += UInt32(clamping: count)
+        return use.bytes >= (bytes < Self.total ? Self.share : Self.smallShare)
+    }
+
+    /// Notes that a transfer rests, which must be resumed later.
+    func noteRest(of transfer: any RestingTransfer) {
+        resting.append(Rest(transfer: transfer, turn: turn))
         // The turn may be over but for this call, and nothing else may wake the loop.
         keepAwake()
     }
 
-    /// Takes the transfers to resume, and begins another turn. Those that were paused in this turn stay paused.
-    func endTurn() -> [EasyHandle] {
-        defer {
-            turn &+= 1
-            bytes = 0
+    /// Begins another turn.
+    func beginTurn() {
+        turn &+= 1
+        bytes = 0
+    }
+
+    /// Takes the next transfer to resume, at the beginning of a turn. Those that began to rest in this turn or the previous
+    /// one continue to rest.
+    func takeDue() -> (any RestingTransfer)? {
+        while let rest = next ?? resting.popFirst() {
+            guard turn &- rest.turn > 1, bytes < Self.total else {
+                next = rest
+                keepAwake()
+                return nil
+            }
+            next = nil
+            // It may have ended.
+            if rest.transfer.isResting { return rest.transfer }
         }
-        guard !resting.isEmpty else { return [] }
-        let due = resting.filter { $0.isResting && $0.use.turn != turn }
-        resting.removeAll { !$0.isResting || $0.use.turn != turn }
-        if !resting.isEmpty { keepAwake() }
-        return due
+        return nil
     }
 
     private func keepAwake() {
@@ -61,7 +80,16 @@ final class TurnShares {
     }
 
     func cancel() {
-        resting = []
+        (resting, next) = (Backlog(), nil)
         runLoop.cancel(timer)
     }
+}
+
+/// A transfer that can rest for a turn of the run loop.
+protocol RestingTransfer: AnyObject {
+    /// Whether it rests, and has not been resumed or ended since.
+    var isResting: Bool { get }
+
+    /// Resumes it. May call back.
+    func endRest(in multi: MultiHandle)
 }
