@@ -111,11 +111,12 @@ package final class DownloadFile: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Whether the next write does not wait for another machine, or for a disk to synchronize.
+    /// Whether the next write does not wait for another machine, for a disk to synchronize, or for space to be reserved.
     package var writesAtOnce: Bool {
         state.withLock { state in
             if state.keepsInMemory { return true }
-            return state.file.descriptor >= 0 && isOnLocalFileSystem && (state.isPrepared || state.claimed == 0)
+            guard state.file.descriptor >= 0, isOnLocalFileSystem else { return false }
+            return state.isPrepared || state.claimed == 0 && state.representation?.total ?? 0 < Self.leastReservation
         }
     }
 

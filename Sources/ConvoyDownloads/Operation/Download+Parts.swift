@@ -221,7 +221,10 @@ extension Download {
     // MARK: Bytes
 
     /// Whether a write does not wait.
-    var writesAtOnce: Bool { state.withLock { $0.file }?.writesAtOnce ?? false }
+    var writesAtOnce: Bool {
+        let (file, isSlow) = state.withLock { ($0.file, $0.isDiskSlow) }
+        return !isSlow && file?.writesAtOnce == true
+    }
 
     /// Writes bytes of a part. What its part does not need any more is dropped. On the network thread, or on a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
@@ -230,6 +233,7 @@ extension Download {
         }
         guard case .write(let range) = claim, let file else { return claim == .exceeds ? cancelPart(id) : () }
         defer { endClaim(of: id) }
+        let start = settings.clock()
         do throws(FileWritingError) {
             try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(range.count)), at: range.lowerBound)
         } catch {
@@ -248,6 +252,7 @@ extension Download {
         let now = settings.clock()
         let (flow, prefix) = state.withLock { state in
             state.meter.note(Int64(range.count), at: now)
+            if now > start + FileSink.longestWrite { state.isDiskSlow = true }
             return (state.plan.didWrite(for: id, at: now), state.plan.done.prefix)
         }
         report(Int64(range.count))

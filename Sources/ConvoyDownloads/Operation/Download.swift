@@ -311,6 +311,8 @@ struct DownloadState: @unchecked Sendable {
     var earlierHead: ResponseHead?
     var outcome: DownloadOutcome?
     var meter = RateMeter()
+    /// Whether a write has taken so long that further ones must not delay other transfers.
+    var isDiskSlow = false
     var expected: [Checksum] = []
     /// Those of the whole file, which the user wants to know.
     var computed: [Checksum] = []

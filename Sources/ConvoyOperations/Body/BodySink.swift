@@ -12,6 +12,8 @@ package protocol BodySink: AnyObject, Sendable {
     /// Whether the next command waits neither for another program or machine nor for user code, so that it can run on
     /// the network thread. Asked on that thread, or on the thread that has opened the sink.
     var isImmediate: Bool { get }
+    /// The same if the next command is ``close()``.
+    var closesImmediately: Bool { get }
     /// Whether it has a reader, for which the transfer may have to wait.
     var isPaced: Bool { get }
     /// Whether the bytes are discarded unless they are committed, as with a file that gets its name when it is
@@ -62,6 +64,7 @@ package protocol BodySink: AnyObject, Sendable {
 extension BodySink {
     package var isOpen: Bool { true }
     package var isImmediate: Bool { false }
+    package var closesImmediately: Bool { isImmediate }
     package var isPaced: Bool { false }
     package var isProvisional: Bool { false }
     package var opensFile: Bool { false }

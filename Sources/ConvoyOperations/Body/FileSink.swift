@@ -17,12 +17,26 @@ package final class FileSink: BodySink, @unchecked Sendable {
     /// The first error.
     package private(set) var failure: FileWritingError?
     package private(set) var isOpen = false
-    package private(set) var isImmediate = false
     private(set) var isClosed = false
+    private var isOnLocalDisk = false
+    /// Whether a write has taken so long that further ones must not delay other transfers.
+    private var isSlow = false
+    private let clock: @Sendable () -> MonotonicTime
     /// Whether the body of a response begins with the next byte.
     private var begins = false
     /// Whether the file has bytes of another body.
     private var hasOldContents = false
+    /// Whether such bytes were discarded.
+    private var wasEmptied = false
+
+    /// How long a write may take before the next ones leave the network thread: a disk that is too slow for the transfer can
+    /// block a write for a second.
+    package static let longestWrite: MonotonicTime = 20_000_000
+
+    /// Discarding the contents of a file of 1 GiB takes up to half a second.
+    package var isImmediate: Bool { isOnLocalDisk && !(begins && hasOldContents) && !isSlow }
+    /// A file system that writes a file to the disk when it is closed does so after its contents were discarded: ext4, XFS.
+    package var closesImmediately: Bool { isImmediate && !wasEmptied }
 
     /// A file that is written in place.
     convenience init(inPlace fileURL: URL) {
@@ -47,10 +61,11 @@ package final class FileSink: BodySink, @unchecked Sendable {
 
     package init(
         _ fileURL: URL, _ file: FileWriter, isProvisional: Bool, preparing: (@Sendable () throws -> Void)? = nil,
-        didCommit: (@Sendable () throws -> Void)? = nil
+        didCommit: (@Sendable () throws -> Void)? = nil,
+        clock: @escaping @Sendable () -> MonotonicTime = { NetworkRunLoop.now }
     ) {
         (self.fileURL, self.file, self.isProvisional) = (fileURL, file, isProvisional)
-        (prepare, self.didCommit) = (preparing, didCommit)
+        (prepare, self.didCommit, self.clock) = (preparing, didCommit, clock)
     }
 
     package func open() throws(URLError) {
@@ -65,7 +80,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
             }
             guard !isProvisional else { return }
             let isThere = try file.openExisting()
-            isImmediate = isThere ? file.isOnLocalDisk : file.isFolderOnLocalDisk
+            isOnLocalDisk = isThere ? file.isOnLocalDisk : file.isFolderOnLocalDisk
             hasOldContents = (file.plainSize ?? 0) > 0
         }
         isOpen = true
@@ -75,7 +90,7 @@ package final class FileSink: BodySink, @unchecked Sendable {
     func openEmpty() throws(URLError) {
         guard !isOpen, !isClosed else { return }
         try attempt { () throws(FileWritingError) in try file.open() }
-        (isOpen, isImmediate) = (true, file.isOnLocalDisk)
+        (isOpen, isOnLocalDisk, wasEmptied) = (true, file.isOnLocalDisk, true)
     }
 
     package func begin(_ response: ResponseHead, discarding count: Int64) {
@@ -86,7 +101,9 @@ package final class FileSink: BodySink, @unchecked Sendable {
     package func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {
         try attempt { () throws(FileWritingError) in
             try makeEmpty()
+            let start = clock()
             try file.write(bytes)
+            if clock() - start > Self.longestWrite { isSlow = true }
         }
     }
 
@@ -102,10 +119,11 @@ package final class FileSink: BodySink, @unchecked Sendable {
         guard begins else { return }
         if !file.isOpen {
             // This may be the network thread, and the file may have been replaced by a pipe.
-            try file.open(waits: !isImmediate)
-            isImmediate = isImmediate && file.isOnLocalDisk
+            try file.open(waits: !isOnLocalDisk)
+            isOnLocalDisk = isOnLocalDisk && file.isOnLocalDisk
         } else if hasOldContents {
             try file.rewind()
+            wasEmptied = true
         }
         (begins, hasOldContents) = (false, false)
     }

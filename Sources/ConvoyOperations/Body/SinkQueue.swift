@@ -186,8 +186,8 @@ final class SinkQueue {
     private func discardUnused() {
         guard isOpen else { return }
         isOpen = false
-        // A user's stream may take long to close.
-        if sink.isImmediate { sink.discard() } else { BlockingWorkers.shared.perform { [sink] in sink.discard() } }
+        // A user's stream may take long to close, and so may a file.
+        if sink.closesImmediately { sink.discard() } else { BlockingWorkers.shared.perform { [sink] in sink.discard() } }
     }
 
     private struct Owner: @unchecked Sendable { let queue: SinkQueue }
@@ -196,7 +196,7 @@ final class SinkQueue {
     /// on the network thread.
     private func append(_ command: Command) {
         guard !isDiscarded else { return }
-        if !isBusy, sink.isImmediate {
+        if !isBusy, command.closes ? sink.closesImmediately : sink.isImmediate {
             if command.closes { isOpen = false }
             return carryOut(command.job, command.then)
         }

@@ -394,7 +394,7 @@ extension URLConnectionOperation {
             if sink.isPaced {
                 attempt.configuration.closesWhenStopped = true
             } else {
-                attempt.configuration.receiveBufferSize = 128 << 10
+                attempt.configuration.receiveBufferSize = 512 << 10
             }
         }
         if let stream = request.bodyStream, let limit = (stream as? any ThrottledBodyStream)?.rateLimit {
