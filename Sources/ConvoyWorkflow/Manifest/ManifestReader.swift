@@ -241,6 +241,12 @@ struct WorkflowPlan: Sendable {
         }
     }
 
+    /// Whether a reference is to a secret of which the journal must say nothing: one that is marked, or a capture that is a
+    /// secret by its name. After a run that was resumed, such a capture is not there.
+    func isLeftOutOfJournal(_ reference: Reference) -> Bool {
+        isMarked(reference) || !isKnownEarly(reference) && isSecretByName(reference)
+    }
+
     /// Whether the value of a reference is marked as secret, or a part of one that is.
     func isMarked(_ reference: Reference) -> Bool {
         if let name = reference.path.first, secretCaptures[reference.root]?.contains(name) == true { return true }

@@ -90,7 +90,8 @@ struct ItemScope: Scope {
 
     func value(of reference: Reference) throws(EvaluationError) -> ScopedValue {
         let isHidden =
-            hidesSecrets && values.plan.isMarked(reference) || hidesNamedSecrets && values.plan.isSecret(reference)
+            hidesSecrets && values.plan.isLeftOutOfJournal(reference)
+            || hidesNamedSecrets && values.plan.isSecret(reference)
         if isHidden { return ScopedValue(json: "***") }
         switch reference.root {
         case "item":
