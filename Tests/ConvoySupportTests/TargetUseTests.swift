@@ -9,6 +9,8 @@ struct TargetUseTests {
         "ConvoySupport/URLs/URLReference.swift": ["\"https\".utf8", "\"http\".utf8"],
         // A proxy has schemes of its own.
         "ConvoyTransport/Routes/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
+        // What a user types, perhaps without a scheme.
+        "ConvoyTool/Requests/Headers.swift": ["[\"http\", \"https\"]"],
         // The type of a link in Metalink 3, which is no URL.
         "ConvoyDownloads/Mirrors/MetalinkBuilder.swift": ["[\"http\", \"https\"]"],
     ]
