@@ -202,7 +202,7 @@ enum DownloadURL {
         let place = rest.prefix { !"/?#".contains($0) }
         let authority = place.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
         let host = authority.hasPrefix("[") ? authority.prefix { $0 != "]" } + "]" : authority.prefix { $0 != ":" }
-        let isLocal = ["localhost", "[::1]"].contains(host.lowercased()) || host.hasPrefix("127.")
+        let isLocal = HostName(String(host))?.isLoopback == true
         return "\(isLocal ? "http" : "https")://\(rest)"
     }
 

@@ -107,6 +107,9 @@ import Testing
     @Test func `a URL without a scheme is https, or http on this machine`() throws {
         for (text, url) in [
             ("example.com", "https://example.com"), ("example.com/a?b=http://c", "https://example.com/a?b=http://c"),
+            ("127.example/x", "https://127.example/x"), ("127.1.2.3/x", "http://127.1.2.3/x"),
+            ("api.localhost/x", "http://api.localhost/x"),
+            ("localhost.example/x", "https://localhost.example/x"),
             ("localhost:8080/x", "http://localhost:8080/x"), ("//h/x", "https://h/x"), ("HTTP://h/", "HTTP://h/"),
             ("[::1]:80/", "http://[::1]:80/"), ("127.0.0.1", "http://127.0.0.1"), ("[::2]/", "https://[::2]/"),
             ("ada@h/x", "https://ada@h/x"), ("http:/h/x", "http://h/x"), ("httpbin.org/x", "https://httpbin.org/x"),
