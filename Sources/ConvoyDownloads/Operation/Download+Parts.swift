@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
 import Foundation
@@ -117,7 +118,7 @@ extension Download {
         }
         // HTML in place of the file, for instance.
         let wrongType = isSuccess ? typeError(of: head) : nil
-        if let error = wrongType ?? contentError(of: head, isPart: isPart, state.plan) {
+        if let error = wrongType ?? contentError(of: head, for: id, state) {
             state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
             state.plan.refuse(id)
             return .useless
@@ -143,17 +144,40 @@ extension Download {
         return verdict
     }
 
-    /// Why a success is not the file: there is none, or it is of another type than what is there already.
-    private func contentError(of head: ResponseHead, isPart: Bool, _ plan: DownloadPlan) -> DownloadError? {
+    /// Returns why a successful response cannot be the file: it has no content, or cannot be the resource whose bytes are
+    /// stored already. A network that asks for a login answers every request with its page, for instance.
+    private func contentError(of head: ResponseHead, for id: Int, _ state: DownloadState) -> DownloadError? {
         switch head.statusCode {
-        case 204, 205: return isPart ? nil : .noContent(status: head.statusCode)
+        case 204, 205: state.plan.parts[id]?.asksForRange == true ? nil : .noContent(status: head.statusCode)
         case 200, 203, 226:
-            guard !plan.done.isEmpty, let expected = plan.representation?.type,
-                let actual = Representation.type(head["Content-Type"]), !actual.utf8.elementsEqual(expected.utf8)
-            else { return nil }
-            return .changedType(expected: expected, actual: actual)
-        default: return nil
+            settings.acceptsUnrelatedContent ? nil : typeChange(in: head, state) ?? lengthChange(in: head, for: id, state)
+        default: nil
         }
+    }
+
+    private func typeChange(in head: ResponseHead, _ state: DownloadState) -> DownloadError? {
+        let hasBegun = !state.plan.done.isEmpty
+        guard hasBegun || state.existing != nil || state.condition != nil,
+            let actual = Representation.type(head["Content-Type"])
+        else { return nil }
+        if hasBegun, let expected = state.plan.representation?.type {
+            return actual == expected ? nil : .changedType(expected: expected, actual: actual)
+        }
+        // Only the name says what the stored bytes are. Servers name many types in several ways, but not HTML.
+        guard actual == "text/html" || actual == "application/xhtml+xml", let path = state.finalPath else { return nil }
+        let expected = MIMEType.type(forPathExtension: (path as NSString).pathExtension)
+        return expected == MIMEType.unknown || expected == "text/html" || expected == "application/xhtml+xml"
+            ? nil : .changedType(expected: expected, actual: actual)
+    }
+
+    /// A checksum settles whether a shorter file is the right one, and other parts that are being received outweigh a
+    /// response of this length.
+    private func lengthChange(in head: ResponseHead, for id: Int, _ state: DownloadState) -> DownloadError? {
+        let stored = max(state.plan.done.count, state.existing?.length ?? 0)
+        guard let actual = head.isEncoded ? nil : head.contentLength, actual < stored, !state.plan.isVerified,
+            !state.plan.parts.contains(where: { $0.key != id && $0.value.isReceiving })
+        else { return nil }
+        return .changedLength(stored: stored, actual: actual)
     }
 
     /// Why a status is no success, whatever is acceptable.

@@ -24,10 +24,13 @@ public struct DownloadError: Error, Equatable, Sendable {
         case notEnoughSpace(needed: Int64, available: Int64, URL)
         /// The file has another length than was said, in bytes; nil where the server did not tell.
         case unexpectedLength(expected: Int64, actual: Int64?)
-        /// In place of the rest of a file of one media type, the server sends something of another type: a page that asks for a
-        /// login, for instance. What was there is kept; ``DownloadOperation/removePartialFile(of:)`` lets the next download
-        /// begin anew.
+        /// The server sends another media type than that of the stored bytes: a page that asks for a login, for instance. The
+        /// stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after
+        /// ``DownloadOperation/removePartialFile(of:)``, the download restarts from the beginning.
         case changedType(expected: String, actual: String)
+        /// The server's file is shorter than the stored bytes, in bytes, so they cannot be part of it. They are kept, as for
+        /// ``changedType(expected:actual:)``.
+        case changedLength(stored: Int64, actual: Int64)
         /// The server has answered with a status that has no file, 204 or 205.
         case noContent(status: Int)
         /// The server has begun to send another file again and again, or the whole file contradicts what is known of it: the same
@@ -67,6 +70,9 @@ extension DownloadError {
     static func changedType(expected: String, actual: String) -> DownloadError {
         DownloadError(.changedType(expected: expected, actual: actual))
     }
+    static func changedLength(stored: Int64, actual: Int64) -> DownloadError {
+        DownloadError(.changedLength(stored: stored, actual: actual))
+    }
     static func noContent(status: Int) -> DownloadError { DownloadError(.noContent(status: status)) }
 }
 
@@ -97,7 +103,9 @@ extension DownloadError: SelfDescribingError {
         case .unexpectedLength(let expected, let actual):
             "The file should have \(expected) bytes, and has \(actual.map { "\($0)" } ?? "another number")."
         case .changedType(let expected, let actual):
-            "The server sends \(actual) in place of the rest of the file, which is \(expected)."
+            "The server sends \(actual), but the stored bytes are \(expected). They were kept."
+        case .changedLength(let stored, let actual):
+            "The server's file has \(actual) bytes, fewer than the \(stored) bytes stored, which were kept."
         case .noContent(let status): "The server has answered with the status \(status), and without a file."
         case .keepsChanging: "The file has changed on the server while it was fetched, or the server contradicts itself."
         case .unsuitableRequest: "A download is a GET without a body and without a range of its own."

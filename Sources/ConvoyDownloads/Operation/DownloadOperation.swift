@@ -77,6 +77,18 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.usesServerFileName = newValue } }
     }
 
+    /// Whether the download restarts from the beginning with content that cannot be the resource whose bytes are stored: the
+    /// media type has changed, or the whole file is shorter than the stored bytes. False by default, so that the login page
+    /// of a network does not replace an interrupted download: it fails with ``DownloadError/Reason/changedType(expected:actual:)``
+    /// or ``DownloadError/Reason/changedLength(stored:actual:)``, and the stored bytes are kept.
+    ///
+    /// The rule also protects a file that ``ExistingFilePolicy/resume`` continues. Where only the file's name says what
+    /// type it has (there, and with ``ExistingFilePolicy/revalidate``), only HTML counts as a change.
+    public final var acceptsUnrelatedContent: Bool {
+        get { downloadSettings.withLock { $0.acceptsUnrelatedContent } }
+        set { downloadSettings.withLock { $0.acceptsUnrelatedContent = newValue } }
+    }
+
     /// The digest that the file must have; nil, the default, for any. It is computed while the bytes come. Without
     /// one, the file is checked against what the server says of it in `Repr-Digest`, `Digest` or `Content-MD5`.
     public final var checksum: Checksum? {

@@ -23,6 +23,7 @@ struct DownloadSettings: Sendable {
     var minimumSegment: Int64 = 1 << 20
     var mirrors: [URL] = []
     var usesServerMirrors = false
+    var acceptsUnrelatedContent = false
     var synchronizes = false
     var keepsModificationDate = true
     var relocation: DownloadOperation.Relocation?

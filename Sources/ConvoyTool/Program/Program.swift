@@ -152,7 +152,7 @@ enum FailureKind: String, CaseIterable, Sendable {
             switch error.reason {
             case .checksumMismatch, .piecesMismatch, .unexpectedLength: .checksum
             case .fileExists, .inUse, .notEnoughSpace, .unusableDestination: .disk
-            case .changedType, .noContent: .connection
+            case .changedType, .changedLength, .noContent: .connection
             case .noDestination, .noSource, .keepsChanging, .unsuitableRequest: .other
             }
     }

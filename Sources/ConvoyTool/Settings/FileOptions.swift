@@ -110,6 +110,7 @@ struct FileOptions {
     /// - Parameter path: that of the file, if it is known.
     func apply(to download: DownloadOperation, of item: DownloadItem, path: String?) throws(ToolError) {
         download.existingFilePolicy = existing
+        download.acceptsUnrelatedContent = existing == .replace
         download.segmentCount = item.segments ?? segments
         if let file = item.metalink { download.apply(file) }
         if let checksum = item.checksum { download.checksum = checksum }

@@ -140,7 +140,12 @@ enum ErrorText {
             if "\(network)" == "0.0.0.0/0" { return "There is no address of IPv6 to connect to (--ipv6)." }
         }
         // The URL stands before it.
-        if let error = error as? DownloadError { return error.sentence }
+        if let error = error as? DownloadError {
+            switch error.reason {
+            case .changedType, .changedLength: return "\(error.sentence) To replace them, use --force."
+            default: return error.sentence
+            }
+        }
         if let error = error as? UploadError { return error.sentence }
         // `localizedDescription` of a `URLError` is not used: on Linux it has only a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }

@@ -76,12 +76,17 @@ struct ExistingFileTests {
         #expect(fixture.contents() == whole)
     }
 
-    @Test func aFileThatNothingProvesIsReplacedByTheWhole() async throws {
-        for contents in [whole.prefix(60_000), Data(repeating: 9, count: 60_000), whole + whole] {
+    @Test func `a file that cannot be verified is replaced, unless the server's file is shorter`() async throws {
+        for contents in [whole.prefix(60_000), Data(repeating: 9, count: 60_000)] {
             let operation = try await run(.resume, contents)
             #expect(operation.error == nil && operation.hasReplacedUnprovenFile)
             #expect(fixture.contents() == whole)
         }
+        let longer = whole + whole
+        let operation = try await run(.resume, longer)
+        let expected = DownloadError.Reason.changedLength(stored: Int64(longer.count), actual: Int64(whole.count))
+        #expect((operation.error as? DownloadError)?.reason == expected)
+        #expect(fixture.contents() == longer)
     }
 
     @Test func aFileAsLongAsTheServersStays() async throws {

@@ -32,24 +32,102 @@ struct KeptBytesTests {
 
     // MARK: What replaces
 
-    /// The page by which a network asks for a login.
-    @Test func aPageInPlaceOfTheRestIsNotTheFile() async {
+    /// A response that cannot be the resource that was begun, in the ways in which a network that asks for a login differs.
+    enum Unrelated: CaseIterable {
+        case page, longPage, shorter, pageByRedirect
+
+        func response(_ bytes: Data) -> TestServer.Response {
+            switch self {
+            case .page, .pageByRedirect: .bytes(Data(repeating: 60, count: 820), type: "text/html; charset=utf-8")
+            case .longPage: .bytes(Data(repeating: 60, count: 4_000_000), type: "text/html")
+            case .shorter: .bytes(bytes.prefix(1_999_999), type: "application/octet-stream").header("ETag", "\"2\"")
+            }
+        }
+
+        func reason(from type: String, stored: Int64) -> DownloadError.Reason {
+            self == .shorter
+                ? .changedLength(stored: stored, actual: 1_999_999) : .changedType(expected: type, actual: "text/html")
+        }
+    }
+
+    private func serve(_ kind: Unrelated) {
+        fixture.server.route("/file", kind == .pageByRedirect ? .redirect(to: "/login") : kind.response(bytes))
+        fixture.server.route("/login", kind.response(bytes))
+    }
+
+    @Test(arguments: Unrelated.allCases, [1, 4])
+    func `unrelated content does not replace an interrupted download`(kind: Unrelated, segments: Int) async {
         await beginFile()
-        fixture.server.route("/file", .bytes(Data(repeating: 60, count: 820), type: "text/html"))
-        let download = await fixture.run(fixture.download())
-        guard case .changedType(_, "text/html") = (download.error as? DownloadError)?.reason else {
-            Issue.record("\(String(describing: download.error))")
-            return
+        serve(kind)
+        for existing in [ExistingFilePolicy.fail, .skip, .replace, .resume, .revalidate] {
+            let download = await fixture.run(
+                fixture.download {
+                    ($0.existingFilePolicy, $0.segmentCount) = (existing, segments)
+                })
+            let expected = kind.reason(from: "application/octet-stream", stored: 2_000_000)
+            #expect((download.error as? DownloadError)?.reason == expected, "\(String(describing: download.error))")
         }
         await expectContinuation()
     }
 
-    @Test func aLengthThatWasKnownAndIsAnotherNowIsSaid() async {
+    @Test(arguments: Unrelated.allCases)
+    func `unrelated content replaces an interrupted download if it is accepted`(kind: Unrelated) async throws {
         await beginFile()
+        serve(kind)
+        let download = await fixture.run(fixture.download { $0.acceptsUnrelatedContent = true })
+        #expect(download.error == nil)
+        let body = try #require(fixture.contents())
+        #expect(body.first == (kind == .shorter ? bytes.first : 60) && body.count != 3_000_000)
+    }
+
+    @Test(arguments: Unrelated.allCases, ["file.tar.gz", "file.bin", "file"])
+    func `unrelated content does not replace a file to be continued`(kind: Unrelated, name: String) async throws {
+        let stored = bytes.prefix(2_000_000)
+        try stored.write(to: fixture.file(name))
+        serve(kind)
+        let download = await fixture.run(fixture.download(to: name) { $0.existingFilePolicy = .resume })
+        // A page that is longer than the file may be its new contents, unless the name says otherwise.
+        guard name == "file.tar.gz" || kind != .longPage else {
+            #expect(download.error == nil)
+            return
+        }
+        let expected: DownloadError.Reason =
+            if kind != .shorter, name != "file.tar.gz" {
+                .changedLength(stored: 2_000_000, actual: 820)
+            } else {
+                kind.reason(from: "application/gzip", stored: 2_000_000)
+            }
+        #expect((download.error as? DownloadError)?.reason == expected, "\(String(describing: download.error))")
+        #expect(fixture.contents(name) == stored)
+    }
+
+    @Test func `a login page does not replace a file that is revalidated`() async throws {
+        try bytes.write(to: fixture.file("file.zip"))
+        serve(.page)
+        let download = await fixture.run(fixture.download(to: "file.zip") { $0.existingFilePolicy = .revalidate })
+        #expect(
+            (download.error as? DownloadError)?.reason
+                == .changedType(expected: "application/zip", actual: "text/html"))
+        #expect(fixture.contents("file.zip") == bytes)
+    }
+
+    @Test func `a shorter file replaces an interrupted download if it has the checksum`() async throws {
+        await beginFile()
+        let digest = MessageDigest(.sha256)
+        digest.update(bytes.prefix(820))
+        let checksum = try #require(Checksum(of: digest))
         fixture.server.serve(bytes.prefix(820), at: "/file", etag: "\"2\"")
-        let download = await fixture.run(fixture.download())
+        let download = await fixture.run(fixture.download { $0.checksum = checksum })
         #expect(download.error == nil && download.earlierLength == 3_000_000)
         #expect(fixture.contents() == bytes.prefix(820))
+    }
+
+    @Test func `a changed length of the server's file is reported`() async {
+        await beginFile()
+        fixture.server.serve(bytes.prefix(2_500_000), at: "/file", etag: "\"2\"")
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil && download.earlierLength == 3_000_000)
+        #expect(fixture.contents() == bytes.prefix(2_500_000))
     }
 
     @Test func aLengthThatIsTheSameIsNot() async {
