@@ -108,7 +108,7 @@ extension ArticleCode {
         // Article: FromAFNetworking
         // NSURLSessionConfiguration.backgroundSessionConfigurationWithIdentifier("com.example.sync")
         let queue = try DownloadQueue(directory: folder, manager: HTTPRequestOperationManager())
-        queue.start()  // goes on with what the last process has left
+        queue.start()  // continues what the last process left unfinished
 
         // manager.downloadTaskWithRequest(…).resume(), and manager.uploadTaskWithRequest(…).resume()
         try await queue.enqueue([DownloadRequest(source, destination: file), OutboxRequest(post, body: .data(json))])
