@@ -2,8 +2,8 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-// The code of the articles in Sources/Convoy/Convoy.docc, so that it compiles and works. `ArticleTests` compares the two:
-// what stands between two marks is one block of the article.
+// The code of the articles in Sources/Convoy/Convoy.docc, which is compiled and run here. `ArticleTests` checks that each
+// code block of an article matches the code between two marks.
 
 enum ArticleCode {
     struct User: Codable, Sendable {
@@ -14,7 +14,24 @@ enum ArticleCode {
         var items: Int
     }
 
+    struct Login: Codable, Sendable {
+        var token: String
+    }
+
     // MARK: Operations and dependencies
+
+    static func typedChain(_ manager: HTTPRequestOperationManager) async throws -> User {
+        // Article: Operations
+        let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Login.self)
+        let profile = manager.operation(.get, "me", as: User.self)
+        profile.depend(on: login) { login, request in
+            request.setValue("Bearer \(login.token)", forHTTPHeaderField: "Authorization")
+        }
+        manager.enqueue([login, profile])
+        let user = try await profile.value()
+        // Article: end
+        return user
+    }
 
     static func chain(_ manager: HTTPRequestOperationManager) async throws -> HTTPRequestOperation {
         // Article: Operations
@@ -55,6 +72,16 @@ enum ArticleCode {
         return observation
     }
 
+    static func group(_ manager: HTTPRequestOperationManager, _ operations: [HTTPRequestOperation]) -> DispatchGroup {
+        // Article: Operations
+        let group = DispatchGroup()
+        for operation in operations { operation.completionGroup = group }
+        manager.enqueue(operations)
+        group.notify(queue: .global()) { @Sendable in print("all handlers have run") }
+        // Article: end
+        return group
+    }
+
     // MARK: Pausing
 
     static func pause(_ manager: HTTPRequestOperationManager, _ file: URL) async throws -> HTTPRequestOperation {
@@ -63,8 +90,8 @@ enum ArticleCode {
         download.outputStream = FileOutputStream(fileURL: file)
         manager.enqueue(download)
 
-        download.pause()  // the transfer ends, and what has arrived is kept
-        download.resume()  // the rest is asked for
+        download.pause()  // ends the transfer and keeps the received bytes
+        download.resume()  // requests the remaining bytes
         try await download.finished()
         // Article: end
         return download
@@ -182,6 +209,21 @@ enum ArticleCode {
         // Article: Errors
         manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
         manager.totalTimeout = 120
+        // Article: end
+    }
+
+    static func retryPost(_ operation: HTTPRequestOperation) {
+        // Article: Retrying
+        var policy = RetryPolicy()
+        policy.idempotentMethods.insert("POST")
+        operation.retryPolicy = policy
+        operation.retryHandler = { operation, event in
+            switch event.decision {
+            case .retry(let delay): print("retry \(event.retryCount + 1) in \(delay) s:", event.reason)
+            case .giveUp(let refusal): print("not retried:", refusal)
+            default: print(event)
+            }
+        }
         // Article: end
     }
 }

@@ -100,6 +100,8 @@ import Testing
         let profile = try await ArticleCode.chain(manager)
         #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
         #expect((profile.responseObject as? [String: String]) == ["name": "Ada"])
+        #expect(try await ArticleCode.typedChain(manager).name == "Ada")
+        #expect(server.requests("/me").last?.headers["Authorization"] == "Bearer t0ken")
 
         let operations = try (0..<2).map { _ in try manager.makeOperation(.get, "me") }
         let states = States()
@@ -111,6 +113,11 @@ import Testing
         try await waitUntil("the last state") { states.list.withLock { $0.last } == "finished" }
         #expect(states.list.withLock { $0 } == ["executing", "finished"])
         withExtendedLifetime((observation, own)) {}
+
+        let grouped = try (0..<2).map { _ in try manager.makeOperation(.get, "me") }
+        let group = ArticleCode.group(manager, grouped)
+        await withCheckedContinuation { continuation in group.notify(queue: .global()) { continuation.resume() } }
+        #expect(grouped.allSatisfy { $0.isFinished })
     }
 
     @Test func `a paused download has the right bytes`() async throws {
@@ -149,6 +156,11 @@ import Testing
     @Test func `an error says what happened`() async throws {
         ArticleCode.retry(manager)
         #expect(manager.retryPolicy?.maximumRetryCount == 5 && manager.totalTimeout == 120)
+        server.route("POST", "/busy", inTurn: [.status(503), .json(["a": 1])])
+        let post = try manager.makeOperation(.post, "busy")
+        ArticleCode.retryPost(post)
+        try await post.finished()
+        #expect(server.requests("POST", "/busy").count == 2)
         #expect(try await ArticleCode.errors(manager) == "No user 7")
     }
 

@@ -109,6 +109,18 @@ private func form(_ manager: HTTPRequestOperationManager, _ photo: URL) throws -
     return upload
 }
 
+private func held(_ server: TestServer, _ manager: HTTPRequestOperationManager) async throws {
+    // Article: Testing
+    let gate = TestServer.Gate()
+    server.route("GET", "/users/1", .json(["name": "Ada"]).held(by: gate))
+    let request = manager.operation(.get, "users/1", as: User.self)
+    manager.enqueue(request)
+    #expect(!request.operation.isFinished)  // the response is held back
+    gate.open()
+    #expect(try await request.value().name == "Ada")
+    // Article: end
+}
+
 private func downloads(_ manager: HTTPRequestOperationManager, _ file: URL, _ checksum: Checksum?) async throws {
     // README: downloads
     let download = try manager.makeDownload("archive", to: file)
@@ -128,7 +140,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
         let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000, seed: 7)
         do {
-            // Your client: it breaks off in the middle and resumes, and gives up if nothing comes.
+            // Your client: it disconnects half-way, resumes, and gives up if it receives nothing.
             let (body, status) = try download(server.url(resource.path))
             #expect(resource.accepts(body, status: status), "\(behaviour)")
         } catch {
@@ -201,6 +213,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         let file = scratch.url.appendingPathComponent("film")
         let (user, me) = try await front(manager, file)
         #expect(user.name == "Grace" && me.name == "Ada")
+        try await held(server, manager)
         #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 1_000_000))
     }
