@@ -73,7 +73,7 @@ import Testing
         if let image = downloader.cachedImage(for: request) {
             show(image)
         }
-        // Asked for something else meanwhile, a cell cancels what it does not need any more.
+        // A reused cell cancels the load that it no longer needs.
         receipt.cancel()
         // Article ends
         #expect(shown.withLock { $0.count } == 2)
