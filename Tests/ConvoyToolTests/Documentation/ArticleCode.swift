@@ -205,13 +205,6 @@ enum ArticleCode {
         return message
     }
 
-    static func retry(_ manager: HTTPRequestOperationManager) {
-        // Article: Errors
-        manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
-        manager.totalTimeout = 120
-        // Article: end
-    }
-
     static func retryPost(_ operation: HTTPRequestOperation) {
         // Article: Retrying
         var policy = RetryPolicy()

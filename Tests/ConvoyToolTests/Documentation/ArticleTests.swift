@@ -154,8 +154,6 @@ import Testing
     }
 
     @Test func `an error says what happened`() async throws {
-        ArticleCode.retry(manager)
-        #expect(manager.retryPolicy?.maximumRetryCount == 5 && manager.totalTimeout == 120)
         server.route("POST", "/busy", inTurn: [.status(503), .json(["a": 1])])
         let post = try manager.makeOperation(.post, "busy")
         ArticleCode.retryPost(post)
