@@ -20,7 +20,7 @@ enum ArticleCode {
 
     // MARK: Operations and dependencies
 
-    static func typedChain(_ manager: HTTPRequestOperationManager) async throws -> User {
+    static func chain(_ manager: HTTPRequestOperationManager) async throws -> User {
         // Article: Operations
         let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Login.self)
         let profile = manager.operation(.get, "me", as: User.self)
@@ -31,22 +31,6 @@ enum ArticleCode {
         let user = try await profile.value()
         // Article: end
         return user
-    }
-
-    static func chain(_ manager: HTTPRequestOperationManager) async throws -> HTTPRequestOperation {
-        // Article: Operations
-        let login = try manager.makeOperation(.post, "login", parameters: ["user": "ada"])
-        let profile = try manager.makeOperation(.get, "me")
-        profile.addDependency(login)
-        profile.dependencyFailurePolicy = .cancel
-        profile.prepare = { request in
-            let answer = login.responseObject as? [String: Any]
-            request.setValue("Bearer \(answer?["token"] ?? "")", forHTTPHeaderField: "Authorization")
-        }
-        manager.enqueue([login, profile])
-        try await profile.finished()
-        // Article: end
-        return profile
     }
 
     static func report(

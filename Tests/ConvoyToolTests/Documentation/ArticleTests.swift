@@ -97,11 +97,8 @@ import Testing
     }
 
     @Test func `a request waits for another, and uses what it brings`() async throws {
-        let profile = try await ArticleCode.chain(manager)
+        #expect(try await ArticleCode.chain(manager).name == "Ada")
         #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
-        #expect((profile.responseObject as? [String: String]) == ["name": "Ada"])
-        #expect(try await ArticleCode.typedChain(manager).name == "Ada")
-        #expect(server.requests("/me").last?.headers["Authorization"] == "Bearer t0ken")
 
         let operations = try (0..<2).map { _ in try manager.makeOperation(.get, "me") }
         let states = States()
