@@ -15,7 +15,7 @@ import Testing
     init() throws {
         root = try TestCertificate.root()
         present = try root.issue(.server("localhost"))
-        next = try present.replacingKey()  // says the same, for another key
+        next = try present.replacingKey()  // the same certificate, for another key
         policy = try SecurityPolicy(publicKeyPins: [present.publicKeyPin], backupPins: [next.publicKeyPin])
         policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
     }
@@ -27,7 +27,7 @@ import Testing
         return (server, try HTTPRequestOperationManager(baseURL: url, securityPolicy: policy))
     }
 
-    @Test func `the server may have its key, a renewed certificate for it, or the next key`() async throws {
+    @Test func `a server with the pinned key, a renewed certificate, or the backup key is trusted`() async throws {
         for certificate in [present, try present.reissued(), next] {
             let (server, manager) = try serve(certificate)
             #expect(try await manager.get("hello", as: String.self) == "hello")

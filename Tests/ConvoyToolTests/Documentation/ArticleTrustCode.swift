@@ -18,8 +18,8 @@ extension ArticleCode {
         // Article: Trust
         let policy = try SecurityPolicy(
             publicKeyPins: [pins.present],  // "sha256/" and base64
-            backupPins: [pins.next],  // of a key that is ready, and in no server yet
-            pinsExpire: pins.expiry)  // when nobody may be using this version of the program any more
+            backupPins: [pins.next],  // of a spare key that no server uses yet
+            pinsExpire: pins.expiry)  // when every user has a newer version
         let manager = try HTTPRequestOperationManager(baseURL: api, securityPolicy: policy)
         // Article: end
         return manager
