@@ -56,7 +56,7 @@ extension ArticleCode {
     ) async throws -> DownloadQueue {
         // Article: Downloads
         let queue = try DownloadQueue(directory: folder, manager: manager) { operation, entry in
-            operation.setCompletionHandler(failure: { _, error in print("\(entry.url) has failed for good: \(error)") })
+            operation.setCompletionHandler(failure: { _, error in print("\(entry.url) failed: \(error)") })
         }
         queue.start()
         let photo = DownloadRequest(source, destination: file)

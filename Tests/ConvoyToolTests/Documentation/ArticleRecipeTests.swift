@@ -13,7 +13,7 @@ struct Book: Codable, Sendable, Equatable {
     var title: String
 }
 
-/// A client of a library's service.
+/// A client for the service of a library.
 struct LibraryClient: Sendable {
     private struct Grant: Decodable {
         var token: String
@@ -27,7 +27,7 @@ struct LibraryClient: Sendable {
 
     private let manager: HTTPRequestOperationManager
 
-    /// - Parameter directory: where responses are cached; one for each process or user that may read them.
+    /// - Parameter directory: the directory of cached responses. Use one per user that may read them.
     init(url: URL, key: String, cachingIn directory: URL) throws {
         manager = HTTPRequestOperationManager(baseURL: url)
         manager.cache = try HTTPCache(directory: directory, diskCapacity: 256 << 20)
@@ -42,7 +42,7 @@ struct LibraryClient: Sendable {
 
     func book(_ id: Int) async throws -> Book { try await manager.get("books/\(id)") }
 
-    /// Calls the closure for each book. A page is fetched when all books of the one before have been handled.
+    /// Calls the closure for each book. Fetches a page when all books of the previous page have been handled.
     func forEachBook(_ body: (Book) async throws -> Void) async throws {
         var address: String? = "books"
         while let current = address {
@@ -68,7 +68,7 @@ struct LibraryClient: Sendable {
         try LibraryClient(url: server.url, key: "k", cachingIn: directory)
     }
 
-    @Test func `a refused token is replaced, and the request sent again`() async throws {
+    @Test func `a rejected token is replaced, and the request is sent again`() async throws {
         server.route(
             "GET", "/books/1",
             inTurn: [
@@ -81,10 +81,10 @@ struct LibraryClient: Sendable {
         #expect(server.requests("/books/1").last?.headers["Authorization"] == "Bearer t0ken")
 
         #expect(try await client.book(1).title == "Emma")
-        #expect(server.requests("/books/1").count == 2)  // the last one is from the cache
+        #expect(server.requests("/books/1").count == 2)  // the last response is from the cache
     }
 
-    @Test func `pages are read to the last, and a broken connection is no end`() async throws {
+    @Test func `all pages are read, despite a broken connection`() async throws {
         server.route(
             "GET", "/books",
             inTurn: [
@@ -100,7 +100,7 @@ struct LibraryClient: Sendable {
 // Article: end
 
 // Article: Recipes
-/// Fetches the files of a server's index that are new or have changed, and returns the downloads that failed.
+/// Downloads new and changed files of a server's index, and returns the downloads that failed.
 func mirror(_ manager: HTTPRequestOperationManager, into directory: URL) async throws -> [DownloadOperation] {
     struct File: Decodable, Sendable {
         var name: String
@@ -121,7 +121,7 @@ func mirror(_ manager: HTTPRequestOperationManager, into directory: URL) async t
 // Article: end
 
 // Article: Recipes
-/// The latest prices, as events bring them.
+/// The latest prices, updated by events.
 actor Dashboard {
     struct Price: Decodable {
         var symbol: String
@@ -130,13 +130,24 @@ actor Dashboard {
 
     private(set) var prices: [String: Double] = [:]
 
-    /// Follows the events until the server ends them for good, or the task is cancelled.
+    /// Follows the events until the server ends them, or the task is cancelled.
     func follow(_ manager: HTTPRequestOperationManager) async throws {
         for try await event in try manager.events("prices") where event.type == "price" {
             let price = try event.decoded(as: Price.self)
             prices[price.symbol] = price.value
         }
     }
+}
+// Article: end
+
+// Article: Recipes
+/// Cancels all requests when the user presses Ctrl-C. Keep the returned source for as long as that should work.
+func cancelOnInterrupt(_ manager: HTTPRequestOperationManager) -> any DispatchSourceSignal {
+    signal(SIGINT, SIG_IGN)
+    let source = DispatchSource.makeSignalSource(signal: SIGINT, queue: .global())
+    source.setEventHandler { @Sendable in manager.operationQueue.cancelAllOperations() }
+    source.resume()
+    return source
 }
 // Article: end
 
