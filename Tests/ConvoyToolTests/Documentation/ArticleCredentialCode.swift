@@ -60,7 +60,7 @@ extension ArticleCode {
         var configuration = manager.connectionConfiguration
         configuration.addressGuard = .publicAddresses.denying(try IPNetwork("203.0.113.0/24"))
         configuration.maximumRedirects = 5
-        configuration.proxy = ProxySelection.none  // a proxy would connect where the guard does not see it
+        configuration.proxy = ProxySelection.none  // the guard cannot see where a proxy connects
         manager.connectionConfiguration = configuration
         // Article: end
     }
