@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// The system calls behind every file that is written. Tests replace them to make each one fail. They set `errno`.
+/// The system calls for writing files. Tests replace them to simulate failures. Each sets `errno` on failure.
 package struct FileCalls: Sendable {
     package var open: @Sendable (_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 = { path, flags, mode in
         Glibc.open(path, flags, mode)
@@ -13,19 +13,19 @@ package struct FileCalls: Sendable {
     package var empty: @Sendable (_ descriptor: Int32) -> Int32 = { descriptor in
         ftruncate(descriptor, 0) == 0 && lseek(descriptor, 0, SEEK_SET) == 0 ? 0 : -1
     }
-    /// Locks the file, if that is possible without waiting.
+    /// Locks the file, without waiting.
     package var lock: @Sendable (_ descriptor: Int32) -> Int32 = { flock($0, LOCK_EX | LOCK_NB) }
     /// Releases the lock, even if a duplicate of the descriptor is still open.
     package var unlock: @Sendable (_ descriptor: Int32) -> Int32 = { flock($0, LOCK_UN) }
     package var duplicate: @Sendable (_ descriptor: Int32) -> Int32 = { fcntl($0, F_DUPFD_CLOEXEC, 0) }
     package var close: @Sendable (_ descriptor: Int32) -> Int32 = { Glibc.close($0) }
     package var rename: @Sendable (_ path: String, _ newPath: String) -> Int32 = { Glibc.rename($0, $1) }
-    /// Like `rename`, but fails with `EEXIST` if the new name is taken.
+    /// Like `rename`, but fails with `EEXIST` if the new name already exists.
     package var renameWithoutReplacing: @Sendable (_ path: String, _ newPath: String) -> Int32 = {
         cepoll_rename_without_replacing($0, $1)
     }
     package var link: @Sendable (_ path: String, _ newPath: String) -> Int32 = { Glibc.link($0, $1) }
-    /// Gives an open file without a name its first one; fails with `EEXIST` if that is taken.
+    /// Gives an open unnamed file its first name. Fails with `EEXIST` if the name already exists.
     package var name: @Sendable (_ descriptor: Int32, _ path: String) -> Int32 = { cepoll_name_file($0, $1) }
     package var writeAt: @Sendable (_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int64) -> Int = {
         pwrite($0, $1.baseAddress, $1.count, off_t($2))
@@ -36,19 +36,19 @@ package struct FileCalls: Sendable {
     package var truncate: @Sendable (_ descriptor: Int32, _ length: Int64) -> Int32 = { ftruncate($0, off_t($1)) }
     /// Reserves space for a file, without changing its length.
     package var allocate: @Sendable (_ descriptor: Int32, _ length: Int64) -> Int32 = { cepoll_allocate($0, $1) }
-    /// Waits until a file's bytes are on the disk, with the metadata that is needed to read them.
+    /// Waits until a file's bytes, and the metadata needed to read them, are on disk.
     package var synchronizeData: @Sendable (_ descriptor: Int32) -> Int32 = { fdatasync($0) }
-    /// Waits until a file or a directory is on the disk.
+    /// Waits until a file or a directory is on disk.
     package var synchronize: @Sendable (_ descriptor: Int32) -> Int32 = { fsync($0) }
-    /// Sets when the file was last modified, in seconds since 1970.
+    /// Sets the modification time of a file, in seconds since 1970.
     package var setModificationTime: @Sendable (_ descriptor: Int32, _ seconds: Int64) -> Int32 = { descriptor, seconds in
         let time = timespec(tv_sec: Int(seconds), tv_nsec: 0)
         return futimens(descriptor, [time, time])
     }
-    /// Sets the permissions of an open file, whatever the process's umask is.
+    /// Sets the permissions of an open file, regardless of the process's umask.
     package var setMode: @Sendable (_ descriptor: Int32, _ mode: mode_t) -> Int32 = { fchmod($0, $1) }
     package var unlink: @Sendable (_ path: String) -> Int32 = { Glibc.unlink($0) }
-    /// A mark that identifies an open file on its disk; see `FileIdentity`.
+    /// A string that identifies an open file on its disk; see `FileIdentity`.
     package var mark: @Sendable (_ descriptor: Int32) -> String? = { FileIdentity.mark(of: $0) }
 
     /// The real system calls.
@@ -60,20 +60,20 @@ package struct SystemError: Error, Hashable, Sendable {
     /// The `errno` of the call.
     package let code: Int32
 
-    /// - Parameter code: by default, that of this thread's last failed system call.
+    /// - Parameter code: the `errno`; by default, that of this thread's last failed system call.
     package init(code: Int32 = errno) { self.code = code }
 
-    /// Whether the process, or the system, has no file descriptor left.
+    /// Whether the process or the system has run out of file descriptors.
     package var lacksDescriptor: Bool { code == EMFILE || code == ENFILE }
 
-    /// The system's message.
+    /// The system's error message.
     package var text: String {
         var buffer = [CChar](repeating: 0, count: 256)
         guard strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
         return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// The same in `NSPOSIXErrorDomain`, with the path of the file.
+    /// The error in `NSPOSIXErrorDomain`, with the path of the file.
     package func error(path: String?) -> NSError {
         var userInfo: [String: Any] = [NSLocalizedDescriptionKey: text]
         userInfo[NSFilePathErrorKey] = path
@@ -86,21 +86,21 @@ package struct FileIdentity: Equatable {
     private let device: dev_t
     private let number: ino_t
     package let isRegular: Bool
-    /// Whether it is a regular file with one name.
+    /// Whether it is a regular file with a single name.
     package let isPlain: Bool
-    /// Whether it belongs to this user or to root.
+    /// Whether it belongs to the current user or to root.
     package let isOwn: Bool
-    /// Why it cannot be trusted as a private file; nil if it can.
+    /// Why the file cannot be trusted as a private file; nil if it can.
     package let flaw: FileFlaw?
 
-    /// The identity of an open file; nil if the system refuses to say.
+    /// The identity of an open file; nil if `fstat` fails.
     package init?(_ descriptor: Int32) {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
         self.init(information)
     }
 
-    /// The identity of the file at a path, without following links; nil if there is none.
+    /// The identity of the file at a path, without following links; nil if the file does not exist.
     package init?(_ path: String) {
         var information = stat()
         guard lstat(path, &information) == 0 else { return nil }
@@ -119,9 +119,9 @@ package struct FileIdentity: Equatable {
         one.device == other.device && one.number == other.number
     }
 
-    /// A mark that identifies an open file among all files of its disk, even after the disk was attached again: its
-    /// inode number and its time of creation, which another user cannot predict. Where the file system does not record
-    /// that time, the device takes its place. nil if the system refuses to say.
+    /// A string that identifies an open file among all files on its disk, even after the disk is detached and
+    /// reattached: the inode number and the creation time, which another user cannot predict. If the file system does
+    /// not record creation times, the device number is used instead. nil if `fstat` fails.
     package static func mark(of descriptor: Int32) -> String? {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
@@ -132,22 +132,23 @@ package struct FileIdentity: Equatable {
 
 /// Properties of the file system of an open file.
 package enum FileSystem {
-    /// Whether it is on a local disk or in memory, so that writing does not wait for another program or another machine.
+    /// Whether the file system is on a local disk or in memory, so that writing does not wait for another program or
+    /// machine.
     package static func isLocal(_ descriptor: Int32) -> Bool { local.contains(type(of: descriptor)) }
 
-    /// Whether reserving space is cheap there. A file system in memory fills the space with zeros.
+    /// Whether reserving space is cheap. In-memory file systems fill the reserved space with zeros.
     package static func reserves(_ descriptor: Int32) -> Bool {
         let type = type(of: descriptor)
         return local.contains(type) && type != tmpfs && type != ramfs
     }
 
-    /// How many bytes are free for users other than root; nil if the system refuses to say.
+    /// The number of bytes available to users other than root; nil if the system call fails.
     package static func freeSpace(_ descriptor: Int32) -> Int64? {
         var information = statvfs()
         return fstatvfs(descriptor, &information) == 0 ? freeSpace(information) : nil
     }
 
-    /// The same of a directory.
+    /// The number of bytes available to users other than root on the file system of a directory.
     package static func freeSpace(at path: String) -> Int64? {
         var information = statvfs()
         return statvfs(path, &information) == 0 ? freeSpace(information) : nil

@@ -8,7 +8,7 @@ package enum FileContents {
         /// The file has more bytes than the limit.
         case tooLarge(limit: Int)
 
-        /// The reason in a few words.
+        /// The reason, as one short sentence or the system's error text.
         package var reason: String {
             switch self {
             case .system(let error): error.text
@@ -19,7 +19,7 @@ package enum FileContents {
 
     /// Reads all bytes of an open file, from its current offset. Blocks.
     ///
-    /// - Parameter limit: in bytes.
+    /// - Parameter limit: the maximum size, in bytes.
     package static func read(_ descriptor: Int32, limit: Int) throws(Failure) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
@@ -37,25 +37,25 @@ package enum FileContents {
     }
 }
 
-/// Splits and joins paths as bytes, as the system does. `NSString`'s `deletingLastPathComponent` traps on a path of one
-/// character.
+/// Splits and joins paths as bytes, as the system does. `NSString`'s `deletingLastPathComponent` traps on a
+/// one-character path.
 package enum PathText {
     private static let slash = UInt8(ascii: "/")
 
-    /// The components of a path, also empty ones. A slash with an accent is another `Character`, but still a slash to the system,
-    /// and to servers.
+    /// The components of a path, including empty ones. To Swift, a slash followed by a combining accent is a different
+    /// `Character`; to the system and to servers it is still a slash.
     package static func components(of path: String) -> [String] {
         path.utf8.split(separator: slash, omittingEmptySubsequences: false).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The last component of a path; empty for one that ends in a slash.
+    /// The last component of a path; empty if the path ends in a slash.
     package static func name(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return path }
         return String(decoding: path.utf8[path.utf8.index(after: last)...], as: UTF8.self)
     }
 
-    /// The path of the URL of a file; nil for another URL, and for that of a directory. Foundation is slow where nothing has to
-    /// be decoded, as mostly.
+    /// The path of a file URL; nil for other URLs and for directory URLs. Faster than Foundation if no percent-decoding
+    /// is needed, which is the common case.
     package static func path(ofFile url: URL) -> String? {
         let text = url.absoluteString.utf8
         let scheme = "file://".utf8
@@ -66,14 +66,14 @@ package enum PathText {
         return String(decoding: path, as: UTF8.self)
     }
 
-    /// The directory of the last component: `.` for a path without slashes.
+    /// The directory that contains the last component; `.` for a path without slashes.
     package static func directory(of path: String) -> String {
         guard let last = path.utf8.lastIndex(of: slash) else { return "." }
         let directory = String(decoding: path.utf8[..<last], as: UTF8.self)
         return directory.utf8.allSatisfy { $0 == slash } ? "/" : directory
     }
 
-    /// The path of a name in a directory, in its shortest form: the name alone in an empty one, and in `.`.
+    /// Joins a directory and a name. The result is the name alone if the directory is empty or `.`.
     package static func join(_ directory: String, _ name: String) -> String {
         if directory.isEmpty || directory == "." { return name }
         return directory.utf8.last == slash ? directory + name : directory + "/" + name

@@ -1,14 +1,14 @@
 import Foundation
 
-/// Gives a complete file its final name; no other code does. Only a regular file may be replaced, and the new file
-/// takes over its permissions. Links are not followed here: callers ask ``target(of:)`` first.
+/// Renames a complete file to its final name. All such renames use this type. Only regular files may be replaced, and
+/// the new file takes over the permissions of the old one. This type does not follow links: callers resolve them first
+/// with ``target(of:)``.
 package struct FileRenaming {
     let calls: FileCalls
 
     package init(calls: FileCalls) { self.calls = calls }
 
-    /// Resolves a path that may be a link or a chain of links, to the file that will be replaced, or that does not
-    /// exist yet.
+    /// Resolves a path, which may be a link or a chain of links, to the file that will be replaced or created.
     ///
     /// - Throws: `exists` for a device, a pipe or a socket, which must not be replaced.
     package static func target(of path: String) throws(FileWritingError) -> String {
@@ -29,9 +29,9 @@ package struct FileRenaming {
     /// Renames a file atomically.
     ///
     /// - Parameters:
-    ///   - replaces: whether another file with the new name is replaced; otherwise the error's reason is `exists`, as
-    ///     always where the new name is that of a link, a device or a pipe.
-    ///   - keepsMode: whether the file takes over the permissions of the one that it replaces.
+    ///   - replaces: whether an existing regular file may be replaced. If false, an existing file causes an error with
+    ///     the reason `exists`. A link, a device or a pipe always causes this error.
+    ///   - keepsMode: whether the file takes over the permissions of the file it replaces.
     package func rename(
         _ path: String, to newPath: String, replaces: Bool, keepsMode: Bool = true
     ) throws(FileWritingError) {
@@ -50,13 +50,13 @@ package struct FileRenaming {
         }
         if calls.renameWithoutReplacing(path, newPath) == 0 { return }
         guard [EINVAL, ENOSYS, ENOTSUP].contains(errno) else { throw failure(newPath) }
-        // The file system does not support that: a hard link, then removing the first name.
+        // The file system does not support this operation. Create a hard link, then remove the old name.
         if calls.link(path, newPath) == 0 {
             _ = calls.unlink(path)
             return
         }
         guard [EPERM, ENOTSUP, ENOSYS, EMLINK].contains(errno) else { throw failure(newPath) }
-        // It has no hard links either: an empty file reserves the name, and is then replaced.
+        // Hard links are not supported either. Reserve the name with an empty file, then replace that file.
         let flags = O_EXCL | O_NOFOLLOW | O_WRONLY | O_CREAT | O_CLOEXEC
         var reserved: Int32
         repeat { reserved = calls.open(newPath, flags, 0o666) } while reserved < 0 && errno == EINTR
@@ -75,28 +75,28 @@ package struct FileRenaming {
     }
 }
 
-/// The error when a file cannot be written.
+/// An error that prevents a file from being written.
 package struct FileWritingError: Error, Equatable {
     package enum Reason: Equatable, Sendable {
-        /// The file exists, and must not be replaced.
+        /// The file exists and must not be replaced.
         case exists
-        /// The partial file exists, and must not be replaced.
+        /// The partial file exists and must not be replaced.
         case partialExists
-        /// The partial file is used by another writer, or is not a regular file of this user's.
+        /// The partial file is used by another writer, or is not a regular file of the current user.
         case partialIsShared
         case cannotCreate
         case cannotWrite
-        /// What was written cannot be read.
+        /// The written data cannot be read back.
         case cannotRead
     }
 
     package let reason: Reason
-    /// The path of the file in question: the final or the partial one.
+    /// The path of the final or the partial file, whichever failed.
     package let path: String
-    /// The system's error.
+    /// The underlying system error.
     package let cause: SystemError
 
-    /// - Parameter code: the `errno`. A taken name has a reason of its own, `exists`.
+    /// - Parameter code: the `errno`. If the name already exists, the reason is `exists`.
     package init(_ reason: Reason, _ path: String, _ code: Int32) {
         self.reason = reason
         self.path = path

@@ -2,48 +2,50 @@ import Foundation
 
 /// Writes a file: in place, or under the name of a partial file until it is complete.
 ///
-/// A partial file is never shared with another writer: no link is followed, it is not another user's, and it is locked
-/// while it is written, if the file system has locks. `commit()` closes it and renames it atomically, replacing another
-/// file only if `replaces` is set. Without a commit, it is removed when the writer is discarded or released.
+/// A partial file is never shared with another writer: links are not followed, files of other users are rejected, and
+/// the file is locked during writing if the file system supports locks. `commit()` closes it and renames it atomically,
+/// replacing an existing file only if `replaces` is set. If the writer is discarded or deallocated without a commit,
+/// the partial file is removed.
 ///
-/// Used by one thread at a time, which may block on a disk or another machine.
+/// Not thread-safe. Calls may block on a disk or on another machine.
 package final class FileWriter {
     /// The path of the file.
     package let path: String
-    /// The path of the partial file; nil for a file that is written in place.
+    /// The path of the partial file; nil if the file is written in place.
     package private(set) var partialPath: String?
     /// The path with links resolved.
     private var target: String
     private let replaces: Bool
     private let mode: mode_t
-    /// Whether the partial file must be new and synchronized before the rename, with its exact mode whatever the umask
-    /// is.
+    /// Whether the partial file must be newly created with exactly this mode, regardless of the umask, and synchronized
+    /// before the rename.
     private let isPrivate: Bool
     private let calls: FileCalls
     private var descriptor: Int32 = -1
-    /// The partial file that was opened, while it is ours to rename or remove.
+    /// The identity of the open partial file, while this writer may rename or remove it.
     private var partial: FileIdentity?
     private var hasLock = false
-    /// Whether the writer was closed for good.
+    /// Whether the writer has been closed permanently.
     private var isOver = false
-    /// Whether all that was written is on the disk.
+    /// Whether all written bytes are on disk.
     private var isSynchronized = false
 
     package var isOpen: Bool { descriptor >= 0 }
 
-    /// A writer for a file in place, not open yet.
+    /// A writer that writes a file in place. Does not open the file yet.
     package init(inPlace path: String, calls: FileCalls = FileCalls()) {
         (self.path, partialPath, replaces, mode, self.calls) = (path, nil, true, 0o666, calls)
         target = path
         isPrivate = false
     }
 
-    /// A writer for a file that only its owner may read, not open yet.
+    /// A writer for a file that only its owner may read. Does not open the file yet.
     ///
-    /// Its partial file has a random name in the same directory, so that another user can neither have prepared it nor
-    /// have a file of this user's destroyed that has that name. With `commit()` the file and its name are on the disk.
+    /// The partial file has a random name in the same directory. Another user can therefore not prepare it in advance,
+    /// and no existing file of the current user is overwritten. After `commit()`, both the file and its name are on
+    /// disk.
     ///
-    /// - Parameter replaces: whether it may replace another file.
+    /// - Parameter replaces: whether an existing file may be replaced.
     package init(private path: String, replaces: Bool = true, calls: FileCalls = FileCalls()) {
         let digits = [UInt64.random(in: .min ... .max), .random(in: .min ... .max)].map { String($0, radix: 36) }
         partialPath = PathText.join(PathText.directory(of: path), ".\(digits.joined()).convoy")
@@ -51,9 +53,10 @@ package final class FileWriter {
         target = path
     }
 
-    /// A writer that uses another name in the same directory until the file is complete. Opens nothing yet.
+    /// A writer that uses a temporary name in the same directory until the file is complete. Does not open the file
+    /// yet.
     ///
-    /// - Parameter replaces: whether it may replace an existing file, or a partial file that no other writer has
+    /// - Parameter replaces: whether an existing file may be replaced, and a partial file that no other writer has
     ///   locked.
     package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
         (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
@@ -67,7 +70,7 @@ package final class FileWriter {
 
     /// Opens and empties the file, or creates it.
     ///
-    /// - Parameter waits: whether to wait for a reader if a file written in place is a pipe.
+    /// - Parameter waits: whether to wait for a reader if the file is a pipe that is written in place.
     package func open(waits: Bool = true) throws(FileWritingError) {
         guard !isOpen else { return }
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
@@ -80,13 +83,14 @@ package final class FileWriter {
         do throws(FileWritingError) {
             try openPartial(partialPath)
         } catch {
-            // For lack of a descriptor, nothing is open, and it can be tried again.
+            // Without a free descriptor nothing was opened, so the caller can retry.
             if !error.cause.lacksDescriptor { discard() }
             throw error
         }
     }
 
-    /// Opens a file that is written in place, without changing it. False if it does not exist but can be created.
+    /// Opens a file that is written in place, without changing it. Returns false if it does not exist but can be
+    /// created.
     package func openExisting() throws(FileWritingError) -> Bool {
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
         do throws(FileWritingError) {
@@ -107,7 +111,8 @@ package final class FileWriter {
         return lstat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFLNK
     }
 
-    /// Puts the partial file into the directory of the link's target, which may be on another disk than the link.
+    /// Moves the partial file's path to the directory of the link's target, which may be on a different disk than the
+    /// link.
     private func followLink() throws(FileWritingError) {
         target = try FileRenaming.target(of: path)
         let directory = PathText.directory(of: target)
@@ -116,7 +121,7 @@ package final class FileWriter {
     }
 
     private func openPartial(_ path: String) throws(FileWritingError) {
-        // Without following a link, and without waiting for the reader of a pipe.
+        // Do not follow links, and do not wait for the reader of a pipe.
         let flags = O_NOFOLLOW | O_NONBLOCK
         do throws(FileWritingError) {
             descriptor = try opened(path, flags | O_EXCL)
@@ -131,7 +136,7 @@ package final class FileWriter {
         guard let found, found.isPlain, isNew || found.isOwn, isPrivate || lock() != .heldByAnother,
             found == FileIdentity(path)
         else {
-            // Another writer uses the partial file, or has renamed it meanwhile, or it is another user's.
+            // Another writer is using the partial file or has just renamed it, or it belongs to another user.
             partial = nil
             throw shared(path)
         }
@@ -139,8 +144,8 @@ package final class FileWriter {
         if isPrivate, calls.setMode(descriptor, mode) != 0 { throw failure(.cannotCreate, path) }
         if isNew { return }
         if hasLock { return try rewind() }
-        // The file system has no locks, so another writer may still use the file: it keeps the file, but loses its
-        // name.
+        // The file system does not support locks, so another writer may still be using the file. That writer keeps the
+        // file, but it loses its name.
         partial = nil
         _ = calls.close(descriptor)
         descriptor = -1
@@ -175,7 +180,7 @@ package final class FileWriter {
 
     // MARK: Writing
 
-    /// Writes as many bytes as one call accepts, and returns their number.
+    /// Writes as many bytes as a single call accepts, and returns their number.
     package func writeSome(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) -> Int {
         isSynchronized = false
         while true {
@@ -185,7 +190,7 @@ package final class FileWriter {
         }
     }
 
-    /// Writes all bytes, in as many calls as needed.
+    /// Writes all bytes, with as many calls as needed.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) {
         var rest = bytes
         while !rest.isEmpty {
@@ -195,7 +200,7 @@ package final class FileWriter {
         }
     }
 
-    /// The same with an array, as the closure of its `withUnsafeBytes` cannot throw typed errors.
+    /// Writes an array. (The closure of its `withUnsafeBytes` cannot throw typed errors.)
     package func write(_ bytes: [UInt8]) throws(FileWritingError) {
         let result = bytes.withUnsafeBytes { bytes in
             Result { () throws(FileWritingError) in try write(bytes) }
@@ -203,7 +208,7 @@ package final class FileWriter {
         try result.get()
     }
 
-    /// Truncates the file, and continues writing at its start.
+    /// Truncates the file and continues writing at its start.
     package func rewind() throws(FileWritingError) {
         isSynchronized = false
         guard calls.empty(descriptor) == 0 else { throw failure(.cannotWrite, writtenPath) }
@@ -213,19 +218,20 @@ package final class FileWriter {
 
     // MARK: Ending
 
-    /// Closes a file that is written in place. Some file systems report a lack of space only now.
+    /// Closes a file that is written in place. Some file systems report a lack of space only at this point.
     package func close() throws(FileWritingError) { try checkedClose(writtenPath) }
 
     /// Closes the complete file and gives it its final name. If it was never opened, an empty file is created.
     ///
-    /// After an error there is no new file with the final name, and the partial file stays until it is discarded.
+    /// If this fails, no new file exists under the final name, and the partial file remains until it is discarded.
     package func commit() throws(FileWritingError) {
         try open()
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
         try synchronize()
-        // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename. Where there
-        // is no descriptor for it, the file is closed afterwards. A private file has a random name that no other writer uses.
+        // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename. If no
+        // descriptor is available, the file is closed after the rename instead. A private file needs no lock: no other
+        // writer uses its random name.
         let held = isPrivate ? -1 : calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         let isClosed = isPrivate || held >= 0
@@ -236,19 +242,19 @@ package final class FileWriter {
         if isPrivate { synchronizeDirectory() }
     }
 
-    /// Waits until what was written is on the disk, which `commit()` does too: a power cut must not leave the new name with
-    /// other bytes, where there was an old file.
+    /// Waits until all written bytes are on disk. `commit()` calls this, because a power failure must not leave wrong
+    /// bytes under a name that used to belong to the old file.
     package func synchronize() throws(FileWritingError) {
         try open()
         while !isSynchronized, (isPrivate ? calls.synchronize : calls.synchronizeData)(descriptor) != 0 {
-            // Some file systems have nothing to wait for.
+            // Some file systems do not support synchronization.
             if [EINVAL, ENOSYS, ENOTSUP, EROFS].contains(errno) { break }
             if errno != EINTR { throw failure(.cannotWrite, writtenPath) }
         }
         isSynchronized = true
     }
 
-    /// Synchronizes the directory. Without this a power cut may bring the old file back; a failure is ignored, as the
+    /// Synchronizes the directory. Without this, a power failure may restore the old file. Failures are ignored, as the
     /// new file is complete.
     private func synchronizeDirectory() {
         let folder = calls.open(PathText.directory(of: target), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
@@ -259,7 +265,7 @@ package final class FileWriter {
 
     /// Closes the file, and removes the partial file if it is this writer's.
     package func discard() {
-        // While the lock is still held.
+        // Remove the file while the lock is still held.
         if let partial, let partialPath, partial == FileIdentity(partialPath) { _ = calls.unlink(partialPath) }
         partial = nil
         isOver = true
@@ -270,7 +276,7 @@ package final class FileWriter {
         guard isOpen else { return }
         let closing = descriptor
         (descriptor, isOver) = (-1, true)
-        // An interrupted `close` has closed the descriptor.
+        // A `close` that fails with `EINTR` has still closed the descriptor.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 
@@ -281,7 +287,7 @@ package final class FileWriter {
 
     // MARK: Properties
 
-    /// The size of an open file; nil if it is not a regular file, or if the system does not tell.
+    /// The size of an open regular file; nil for other files, or if `fstat` fails.
     package var plainSize: Int64? {
         var information = stat()
         guard fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return nil }
@@ -289,10 +295,10 @@ package final class FileWriter {
     }
 
     /// Whether an open file is a regular file on a local disk or in memory, so that writing does not wait for another
-    /// program or another machine.
+    /// program or machine.
     package var isOnLocalDisk: Bool { plainSize != nil && FileSystem.isLocal(descriptor) }
 
-    /// The same for a file that does not exist yet.
+    /// Whether the directory of a file that does not exist yet is on a local disk or in memory.
     package var isFolderOnLocalDisk: Bool {
         let folder = calls.open(PathText.directory(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard folder >= 0 else { return false }

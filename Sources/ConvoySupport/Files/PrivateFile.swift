@@ -3,17 +3,17 @@ import Foundation
 
 /// Opens and creates files with private contents: cookies, known hosts, journals, archives of requests, caches, queues.
 ///
-/// New files are created exclusively, with mode 0600 from the first byte whatever the process's umask is. An existing
-/// file is checked through its descriptor before any of it is read: it must be a regular file of this user or root,
-/// with one name, and not writable by others. A link is followed only where the caller resolves it first
-/// (``target(of:)``): a user may keep a file on another disk, but no other user may redirect it.
+/// New files are created exclusively, with mode 0600 from the start, regardless of the process's umask. An existing
+/// file is checked through its descriptor before it is read: it must be a regular file of the current user or root,
+/// have a single name, and not be writable by others. Links are not followed unless the caller resolves them first with
+/// ``target(of:)``. This allows users to keep a file on another disk, but prevents other users from redirecting it.
 package enum PrivateFile {
     /// Why a file or a directory cannot be used.
     package enum Failure: Error, Hashable, Sendable {
         case system(SystemError)
         case unsafe(FileFlaw)
 
-        /// The reason in a sentence.
+        /// The reason, as a sentence.
         package var reason: String {
             switch self {
             case .system(let error): error.text
@@ -21,7 +21,7 @@ package enum PrivateFile {
             }
         }
 
-        /// The same in `NSPOSIXErrorDomain`, with the path of the file; `EPERM` for what is unsafe.
+        /// The error in `NSPOSIXErrorDomain`, with the path of the file. Unsafe files have the code `EPERM`.
         package func error(path: String) -> NSError {
             if case .system(let error) = self { return error.error(path: path) }
             return NSError(
@@ -36,7 +36,7 @@ package enum PrivateFile {
 
     /// Opens an existing file, without following a link and without waiting for the other end of a pipe.
     ///
-    /// - Parameter flags: how, such as `O_RDONLY`.
+    /// - Parameter flags: the access mode, for example `O_RDONLY`.
     package static func open(
         _ path: String, _ flags: Int32 = O_RDONLY, calls: FileCalls = FileCalls()
     ) throws(Failure) -> Int32 {
@@ -64,7 +64,7 @@ package enum PrivateFile {
         return descriptor
     }
 
-    /// Creates a file that must not exist yet.
+    /// Creates a file. Fails if it already exists.
     package static func create(
         _ path: String, _ flags: Int32 = O_WRONLY, calls: FileCalls = FileCalls()
     ) throws(Failure) -> Int32 {
@@ -73,7 +73,7 @@ package enum PrivateFile {
             descriptor = calls.open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         } while descriptor < 0 && errno == EINTR
         guard descriptor >= 0 else { throw .system(SystemError()) }
-        // The umask can only have taken away what the owner needs.
+        // The umask can have removed permissions that the owner needs.
         guard calls.setMode(descriptor, mode) == 0 else {
             let error = SystemError()
             _ = calls.close(descriptor)
@@ -96,17 +96,17 @@ package enum PrivateFile {
             do throws(Failure) {
                 return try create(path, flags, calls: calls)
             } catch {
-                // Another process was faster.
+                // Another process created the file first.
                 guard case .system(let cause) = error, cause.code == EEXIST else { throw error }
             }
         }
         throw .system(SystemError(code: EAGAIN))
     }
 
-    /// Checks the file at a path without opening it for reading: closing a descriptor would drop this process's locks
-    /// on the file.
+    /// Checks the file at a path without opening it for reading. (Closing an ordinary descriptor would drop this
+    /// process's locks on the file.)
     ///
-    /// - Returns: its identity; nil if there is no such file.
+    /// - Returns: the identity of the file; nil if it does not exist.
     @discardableResult
     package static func examine(_ path: String) throws(Failure) -> FileIdentity? {
         let descriptor = cepoll_open_path(path, O_NOFOLLOW)
@@ -124,10 +124,10 @@ package enum PrivateFile {
 
     // MARK: Replacing
 
-    /// Replaces a whole file atomically, through a file with a random name in the same directory, and waits until it is
-    /// on the disk. A link leads to the file that is replaced.
+    /// Atomically replaces the contents of a file through a file with a random name in the same directory, and waits
+    /// until it is on disk. Links are followed to the file to replace.
     ///
-    /// - Throws: `Failure`; the file is then unchanged.
+    /// - Throws: `Failure`, leaving the file unchanged.
     package static func replace(
         _ path: String, with bytes: [UInt8], calls: FileCalls = FileCalls()
     ) throws(Failure) {
@@ -142,8 +142,8 @@ package enum PrivateFile {
         }
     }
 
-    /// Resolves a path that may be a link or a chain of links. Each link must belong to this user or root, and lead to
-    /// a regular file or to nothing: a device would be replaced by a file.
+    /// Resolves a path that may be a link or a chain of links. Each link must belong to the current user or root. The
+    /// target must be a regular file or must not exist, so that no device is replaced with a file.
     package static func target(of path: String) throws(Failure) -> String {
         var path = path
         for _ in 0..<40 {
@@ -171,11 +171,11 @@ package enum PrivateFile {
 
     // MARK: Directories
 
-    /// Creates a directory with mode 0700, or checks an existing one: it must belong to this user or root, and others
-    /// must not be able to write to it.
+    /// Creates a directory with mode 0700, or checks an existing one: it must belong to the current user or root, and
+    /// must not be writable by others.
     ///
-    /// - Parameter isChosen: whether a user has chosen the path. Then it may also be a link of this user or root, or a
-    ///   directory such as `/tmp`, whose entries only their owners can change.
+    /// - Parameter isChosen: whether the user has chosen the path. If true, it may also be a link that belongs to the
+    ///   current user or root, or a directory with the sticky bit, for example `/tmp`.
     package static func makeDirectory(_ path: String, isChosen: Bool = false) throws(Failure) {
         if mkdir(path, 0o700) == 0 { return }
         let error = SystemError()
@@ -192,31 +192,31 @@ package enum PrivateFile {
 
 /// Why a file or a directory cannot be trusted: another user may have prepared it, or can change it.
 package enum FileFlaw: Error, Hashable, Sendable {
-    /// The file belongs to a user who is neither this one nor root.
+    /// The file belongs to a user other than the current one and root.
     case otherOwner(UInt32)
-    /// Its group or all users may write to it.
+    /// The group or all users can write to the file.
     case writableByOthers(mode: UInt32)
     /// The file has a second name, through which it can be changed.
     case hardLinked
-    /// A link that belongs to another user leads to it.
+    /// The path leads through a link that belongs to another user.
     case linkOfOther(UInt32)
-    /// The file is a link itself.
+    /// The path is itself a link.
     case link
     case notRegularFile
     case notDirectory
 
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     package var reason: String {
         switch self {
         case .otherOwner(let user):
-            "It belongs to another user (uid \(user)), who may have prepared it. Remove it, or choose another place."
+            "It belongs to another user (uid \(user)), who may have planted it. Remove it, or choose another path."
         case .writableByOthers(let mode):
-            "Other users can write to it (mode \(Self.digits(mode))). Check what is in it, and take that away: chmod go-w."
-        case .hardLinked: "It has another name, too (a hard link). Replace it by a copy."
-        case .linkOfOther(let user): "It is a link that another user has made (uid \(user))."
-        case .link: "It is a link."
-        case .notRegularFile: "It is no regular file."
-        case .notDirectory: "It is no directory."
+            "Other users can write to it (mode \(Self.digits(mode))). Check its contents, then run chmod go-w."
+        case .hardLinked: "It has more than one hard link. Replace it with a copy."
+        case .linkOfOther(let user): "It is a symbolic link created by another user (uid \(user))."
+        case .link: "It is a symbolic link."
+        case .notRegularFile: "It is not a regular file."
+        case .notDirectory: "It is not a directory."
         }
     }
 
@@ -224,9 +224,9 @@ package enum FileFlaw: Error, Hashable, Sendable {
 
     // MARK: Checking
 
-    /// Checks a file by its attributes; nil if it can be trusted.
+    /// Checks a file's attributes. Returns nil if the file can be trusted.
     ///
-    /// - Parameter user: the user whose files, besides root's, are trusted.
+    /// - Parameter user: the user whose files are trusted, in addition to root's.
     package init?(ofFile facts: stat, user: uid_t = geteuid()) {
         guard facts.st_mode & S_IFMT == S_IFREG else {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notRegularFile
@@ -237,17 +237,17 @@ package enum FileFlaw: Error, Hashable, Sendable {
         } else if facts.st_mode & (S_IWGRP | S_IWOTH) != 0 {
             self = .writableByOthers(mode: UInt32(facts.st_mode))
         } else if facts.st_nlink > 1 {
-            // A file that was removed meanwhile has no name left, which is harmless.
+            // A file that has just been removed has no names left, which is harmless.
             self = .hardLinked
         } else {
             return nil
         }
     }
 
-    /// Checks a directory for private files; nil if it can be trusted.
+    /// Checks a directory for private files. Returns nil if the directory can be trusted.
     ///
-    /// - Parameter allowsShared: whether to accept a directory such as `/tmp`, which others may write to but whose
-    ///   entries only their owners can rename or remove. Each entry is then checked by itself.
+    /// - Parameter allowsShared: whether to accept a directory like `/tmp`, to which others may write but whose entries
+    ///   only their owners can rename or remove. Each entry is then checked individually.
     init?(ofDirectory facts: stat, allowsShared: Bool, user: uid_t = geteuid()) {
         guard facts.st_mode & S_IFMT == S_IFDIR else {
             self = facts.st_mode & S_IFMT == S_IFLNK ? .link : .notDirectory
@@ -267,7 +267,8 @@ package enum FileFlaw: Error, Hashable, Sendable {
         self = .otherOwner(facts.st_uid)
     }
 
-    /// Checks the link at a path; nil if there is none, or if it belongs to this user or root.
+    /// Checks the link at a path. Returns nil if the path is not a link, or if the link belongs to the current user or
+    /// root.
     init?(ofLinkAt path: String, user: uid_t = geteuid()) {
         var facts = stat()
         guard lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFLNK, facts.st_uid != user, facts.st_uid != 0 else {

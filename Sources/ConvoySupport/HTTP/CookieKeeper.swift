@@ -1,12 +1,12 @@
 import Foundation
 
-/// The URL of a request that needs its cookies, or whose response sets some, in the parts that libcurl reads.
+/// The URL of a request that needs cookies, or whose response sets cookies, split as libcurl splits it.
 package struct CookieTarget: Sendable {
-    /// In any case, with or without brackets.
+    /// The host, in any case, with or without brackets.
     package let host: String
-    /// Without the query.
+    /// The path, without the query.
     package let path: String
-    /// Whether the request travels over TLS.
+    /// Whether the request uses TLS.
     package let isSecure: Bool
 
     package init(host: String, path: String, isSecure: Bool) {
@@ -16,31 +16,31 @@ package struct CookieTarget: Sendable {
     }
 }
 
-/// Stores the cookies of a transfer, behind the transport. No member may block, unless its documentation says so.
+/// Stores cookies on behalf of the transport. Members must not block unless their documentation says otherwise.
 package protocol CookieKeeper: AnyObject, Sendable {
-    /// Whether it stores no cookies, so that requests need not ask.
+    /// Whether the store contains no cookies, so that requests can skip the lookup.
     var isEmpty: Bool { get }
-    /// Rises with each change.
+    /// A number that increases with each change.
     var revision: UInt64 { get }
-    /// Identifies the store among others; for one with a file, in other processes too.
+    /// Identifies the store. Stores with the same file have the same identity, even in different processes.
     var identity: String { get }
-    /// Whether a handler decides about cookies before they are stored.
+    /// Whether a handler decides which cookies are stored.
     var asksBeforeAccepting: Bool { get }
-    /// How many `Set-Cookie` fields of a response are read, from the first on. A server may send thousands, which are
-    /// parsed on the network thread.
+    /// The maximum number of `Set-Cookie` fields read from a response, starting with the first. A server may send
+    /// thousands, and they are parsed on the network thread.
     var fieldLimit: Int { get }
 
-    /// The value of the `Cookie` field of a request; nil for none.
+    /// The value of the `Cookie` field for a request; nil if no cookie matches.
     ///
     /// - Parameters:
-    ///   - site: the site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own.
-    ///   - isSafeMethod: whether its method only reads (RFC 9110, section 9.2.1).
+    ///   - site: the site that makes the request, `URLRequest.mainDocumentURL`; nil for the server's own site.
+    ///   - isSafeMethod: whether the request's method is safe (RFC 9110, section 9.2.1).
     func field(for target: CookieTarget, site: URL?, isSafeMethod: Bool) -> [UInt8]?
 
-    /// Stores the cookies of a response's `Set-Cookie` fields, without asking the handler.
+    /// Stores the cookies of a response's `Set-Cookie` fields, without calling the handler.
     func take(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 
-    /// The same, but calls the handler first, on the calling thread, which it may block.
+    /// Like `take`, but calls the handler first, on the calling thread. The handler may block.
     func takeAsking(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 }
 

@@ -1,15 +1,15 @@
-/// A value from a server that is sent back to it: a validator, or the identifier of an event (RFC 9110, sections 8.8
-/// and 13.1; HTML, section 9.2). All such values use this type.
+/// A value that a server sends and expects back unchanged: a validator, or an event identifier (RFC 9110, sections 8.8
+/// and 13.1; HTML, section 9.2).
 ///
-/// The bytes are kept unchanged, whatever their encoding is, as the server compares them with its own. Bytes that no
-/// request can carry are not a value: the response then counts as one without it.
+/// The bytes are preserved in any encoding, because the server compares them with its own. If a value contains bytes
+/// that a request cannot carry, the response is treated as if it had no such value.
 package struct EchoedValue: Hashable, Sendable {
-    /// In bytes; longer values are ignored. Servers refuse heads of 8 KiB.
+    /// The maximum length, in bytes. Longer values are ignored, because many servers reject request heads over 8 KiB.
     package static let maximumLength = 4096
 
     package let bytes: [UInt8]
 
-    /// - Returns: nil for no bytes, for too many, and for control characters other than the tab.
+    /// - Returns: nil if the value is empty, too long, or contains control characters other than tabs.
     package init?(_ bytes: some Collection<UInt8>) {
         guard !bytes.isEmpty, bytes.count <= Self.maximumLength else { return nil }
         self.bytes = Array(bytes)
@@ -18,17 +18,17 @@ package struct EchoedValue: Hashable, Sendable {
 
     // MARK: As text
 
-    /// The value as text, for storage and for a field of a `URLRequest`.
+    /// The value as text, for storage and for the fields of a `URLRequest`.
     ///
-    /// Bytes that are not UTF-8 become private characters, U+10FE80 to U+10FEFF, one for each byte, and so do the bytes
-    /// of these characters themselves. ``bytes(of:)`` reverses this.
+    /// Each byte that is not valid UTF-8 becomes a private-use character from U+10FE80 to U+10FEFF. The bytes of these
+    /// characters themselves are escaped in the same way. ``bytes(of:)`` reverses this.
     package var text: String {
         if bytes.withUnsafeBytes({ ASCII.isASCII($0) }) { return String(decoding: bytes, as: UTF8.self) }
         if let text = String(validating: bytes, as: UTF8.self), !Self.isEscaped(text) { return text }
         var scalars = String.UnicodeScalarView()
         var rest = bytes[...]
         while let byte = rest.first {
-            // Longest first, as the beginning of a long sequence is not valid by itself.
+            // Try the longest sequence first: a prefix of a multibyte sequence is not valid on its own.
             let scalar = (1...4).lazy.compactMap { length -> (Unicode.Scalar, Int)? in
                 guard length <= rest.count, let text = String(validating: rest.prefix(length), as: UTF8.self),
                     let scalar = text.unicodeScalars.first, !Self.escapes.contains(scalar)
@@ -46,10 +46,10 @@ package struct EchoedValue: Hashable, Sendable {
         return String(scalars)
     }
 
-    /// Decodes what ``text`` returned.
+    /// Decodes a text returned by ``text``.
     package init?(text: String) { self.init(Self.bytes(of: text)) }
 
-    /// The bytes of a text that ``text`` returned.
+    /// The bytes of a text returned by ``text``.
     package static func bytes(of text: String) -> [UInt8] {
         guard isEscaped(text) else { return Array(text.utf8) }
         var bytes: [UInt8] = []
@@ -63,9 +63,9 @@ package struct EchoedValue: Hashable, Sendable {
         return bytes
     }
 
-    /// Whether a text contains private characters that stand for bytes.
+    /// Whether a text contains private-use characters that represent bytes.
     package static func isEscaped(_ text: String) -> Bool {
-        // Fast path: characters beyond the fifteenth plane begin with this byte, and almost no text has one.
+        // Fast path: only characters beyond plane 15 begin with this byte, and they are rare.
         text.utf8.contains(0xF4) && text.unicodeScalars.contains { escapes.contains($0) }
     }
 
@@ -74,7 +74,7 @@ package struct EchoedValue: Hashable, Sendable {
 
     // MARK: As one character for each byte
 
-    /// The value of a text with one character for each byte, as the cache represents fields.
+    /// Creates a value from a text that has one character per byte, as the cache represents fields.
     package init?(latin1 text: String) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)

@@ -1,8 +1,8 @@
 import Foundation
 
-/// The rules of RFC 9110 for text in a message.
+/// The syntax rules of RFC 9110 for text in messages.
 @usableFromInline package enum HTTPSyntax {
-    /// A token (section 5.6.2): at least one character, no separators, no spaces, ASCII only.
+    /// Whether the text is a token (section 5.6.2): one or more ASCII characters, without separators or spaces.
     package static func isToken(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isToken($0) }
@@ -12,7 +12,8 @@ import Foundation
         !bytes.isEmpty && bytes.allSatisfy(isTokenByte)
     }
 
-    /// A field value (section 5.5): no control character but the tab. Bytes above ASCII are allowed as `obs-text`.
+    /// Whether the text is a valid field value (section 5.5): no control characters except tabs. Bytes above ASCII are
+    /// allowed as `obs-text`.
     package static func isFieldValue(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isFieldValue($0) }
@@ -36,17 +37,17 @@ import Foundation
         }
     }
 
-    /// Whether two names are those of the same field (section 5.1).
+    /// Whether two names denote the same field (section 5.1).
     package static func isSameField(_ one: String, _ other: String) -> Bool {
         ASCII.equalIgnoringCase(one.utf8, other.utf8)
     }
 
-    /// Whether a byte is whitespace that may surround field values and their parts (section 5.6.3): a space or a tab.
+    /// Whether a byte is optional whitespace around field values and their parts (section 5.6.3): a space or a tab.
     @inlinable package static func isOptionalWhitespace(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 
-    /// The text without optional whitespace at both ends.
+    /// The text without leading and trailing optional whitespace.
     package static func trimmed(_ text: Substring) -> Substring {
         Substring(ASCII.trimmed(text.utf8, blank: isOptionalWhitespace))
     }
@@ -54,10 +55,10 @@ import Foundation
 
 /// Quoted strings (section 5.6.4), in which `\` escapes the next byte.
 extension HTTPSyntax {
-    /// Reads a quoted string, without its quotes and escapes.
+    /// Reads a quoted string, removing its quotes and escapes.
     ///
-    /// - Parameter rest: begins with the opening quote, and afterwards with what follows the closing one.
-    /// - Returns: the text, and whether it is closed. One that is not closed extends to the end.
+    /// - Parameter rest: begins with the opening quote. On return, it begins after the closing quote.
+    /// - Returns: the text, and whether the string is closed. An unclosed string extends to the end.
     @inlinable package static func quotedString<Bytes: Collection<UInt8>>(
         _ rest: inout Bytes
     ) -> (text: [UInt8], isClosed: Bool) where Bytes.SubSequence == Bytes {
@@ -74,7 +75,8 @@ extension HTTPSyntax {
         return (text, false)
     }
 
-    /// The position of the first separator outside quoted strings, or the end; nil if a quoted string is not closed.
+    /// The position of the first separator outside quoted strings, or the end of the text. nil if a quoted string
+    /// is not closed.
     package static func firstSeparator(_ separator: Unicode.Scalar, in text: ArraySlice<UInt8>) -> Int? {
         var rest = text
         while let byte = rest.first, byte != UInt8(ascii: separator) {
@@ -90,22 +92,22 @@ extension HTTPSyntax {
 
 /// Media types of header fields (RFC 9110, section 8.3.1).
 package enum MediaType {
-    /// Whether the value of a `Content-Type` has this type, whatever its parameters are. The case does not matter.
+    /// Whether a `Content-Type` value has this type, ignoring parameters and case.
     package static func of(_ value: String?, is type: String) -> Bool {
         guard let essence = value?.utf8.prefix(while: { $0 != UInt8(ascii: ";") }) else { return false }
         return ASCII.equalIgnoringCase(ASCII.trimmed(essence), type.utf8)
     }
 }
 
-/// The version of this package, as the tool prints it, and as its archives of requests name it.
+/// The version of this package, as shown by the command-line tool and recorded in HAR archives.
 package enum ConvoyVersion {
     package static let text = "0.1.0"
 }
 
-/// The `User-Agent` of requests that set none.
+/// The default `User-Agent`.
 package enum UserAgent {
-    /// `<program>/<version> (Linux)`, ASCII only. It names no version of the system, which would help to identify a
-    /// machine; and libcurl formats each request's head byte by byte.
+    /// `<program>/<version> (Linux)`, ASCII only. It does not include the system's version, which would help
+    /// fingerprint a machine, and it is short because libcurl formats each request's head byte by byte.
     package static let standard: String = {
         let bundle = Bundle.main.infoDictionary ?? [:]
         let name = (bundle["CFBundleExecutable"] as? String) ?? ProcessInfo.processInfo.processName
@@ -124,8 +126,8 @@ package enum UserAgent {
         return "\(token(name, or: "Convoy"))/\(token(version, or: "1.0")) (\(platform))"
     }
 
-    /// Text as a product name (RFC 9110, section 10.1.5): each run of characters that a token cannot contain becomes
-    /// one `_`.
+    /// Converts text to a product name (RFC 9110, section 10.1.5): each run of characters that are not allowed in a
+    /// token becomes one `_`.
     private static func token(_ text: String, or substitute: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

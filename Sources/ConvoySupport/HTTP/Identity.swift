@@ -1,34 +1,34 @@
 import Foundation
 
-/// Who a request acts as, and which policy decides about the server: its credentials and cookies, or in place of these
-/// the name that the program gives; the client's certificate; and the security policy.
+/// The identity that a request acts under, and the policy that evaluates the server: the credentials and cookies, or
+/// the name that the program sets instead of them; the client's certificate; and the security policy.
 ///
-/// One value decides what requests may share, so that no place can forget a part of it: the partition of a cache is its
-/// digest, and transfers in flight are shared only between equal identities. Connections are keyed by the parts that
-/// matter to them: the name, the client's certificate and the policy.
+/// This one value decides what requests may share, so that all users of it consider the same parts. The partition of a
+/// cache is its digest, and transfers in flight are shared only between equal identities. Connections are keyed by the
+/// parts that matter to them: the name, the client's certificate and the policy.
 package struct Identity: Sendable, Hashable {
-    /// Where a request is sent instead of to the URL's host.
+    /// The destination of a request that is not sent to the URL's host.
     package enum Place: Sendable {
         case socket(String)
         case address(String)
     }
 
-    /// The parts with their kinds and lengths, so that different lists of parts have different bytes.
+    /// The parts with their kinds and lengths, so that different lists of parts never produce the same bytes.
     private(set) package var bytes: [UInt8] = []
 
     /// Whether the request is anonymous and uses the default policy.
     package var isEmpty: Bool { bytes.isEmpty }
 
     /// - Parameters:
-    ///   - name: given by the program. It replaces the credentials and cookies, so that exchanging a token for another
-    ///     does not change the identity.
+    ///   - name: set by the program. It replaces the credentials and cookies, so that renewing a token does not change
+    ///     the identity.
     ///   - credential: sent with the request.
-    ///   - secrets: the request's own fields that are secrets.
-    ///   - cookieStore: identifies the shared cookie store; nil if the request uses none, or one of its own.
-    ///   - certificate: identifies the client's certificate; nil if none is presented.
-    ///   - policy: identifies the security policy of the host; nil for the default one.
-    ///   - host: the value of `Host`, if it is not the URL's.
-    ///   - place: where the request is sent, if not to the URL's host.
+    ///   - secrets: the request's own secret header fields.
+    ///   - cookieStore: identifies the shared cookie store; nil if the request uses no store or a private one.
+    ///   - certificate: identifies the client's certificate; nil if no certificate is presented.
+    ///   - policy: identifies the security policy of the host; nil for the default policy.
+    ///   - host: the value of `Host`, if it differs from the URL's host.
+    ///   - place: the destination, if it differs from the URL's host.
     package init(
         name: ExactString? = nil, credential: (user: String, password: String)? = nil,
         secrets: [(name: String, value: String)] = [], cookieStore: String? = nil, certificate: String? = nil,
@@ -49,7 +49,7 @@ package struct Identity: Sendable, Hashable {
         }
         if let certificate { add("certificate", certificate) }
         if let policy { add("policy", policy) }
-        // ASCII only: the lowercase form of the Kelvin sign is `k`, but servers distinguish the two.
+        // ASCII only: Unicode lowercases the Kelvin sign to `k`, but servers distinguish the two.
         if let host { add("host", [host.utf8.map(ASCII.lowercased)]) }
         switch place {
         case .socket(let path): add("socket", path)
@@ -72,10 +72,10 @@ package struct Identity: Sendable, Hashable {
     }
 }
 
-/// Text that is compared byte by byte.
+/// Text that is compared by its bytes.
 ///
-/// `==` of `String` follows Unicode, where a letter with an accent equals the same letter followed by a combining
-/// accent. A server takes these for two users, or two keys.
+/// `==` of `String` uses Unicode equivalence: a precomposed letter equals the letter followed by a combining accent. To
+/// a server, these are two different users or keys.
 package struct ExactString: Sendable, Hashable {
     package let text: String
 

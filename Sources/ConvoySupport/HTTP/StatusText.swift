@@ -1,6 +1,6 @@
-/// The texts for status codes.
+/// Texts for status codes.
 package enum StatusText {
-    /// The reason phrase of a code in RFC 9110, section 15, or in IANA's registry; empty for others.
+    /// The reason phrase of a code from RFC 9110, section 15, or IANA's registry; empty for other codes.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"
@@ -68,10 +68,11 @@ package enum StatusText {
         }
     }
 
-    /// The text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which AFNetworking's error texts contain.
+    /// The text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which is part of AFNetworking's error
+    /// messages.
     ///
-    /// Foundation on Linux has other texts ("Not Found" for "not found"). For a status for which Apple has only a
-    /// generic text ("client error"), this is the reason phrase.
+    /// Foundation on Linux returns different texts ("Not Found" instead of "not found"). If Apple has only a generic
+    /// text for a status ("client error"), this returns the reason phrase.
     package static func localizedString(_ code: Int) -> String {
         switch code {
         case 100: "continue"

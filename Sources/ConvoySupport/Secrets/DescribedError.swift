@@ -1,16 +1,16 @@
 import Foundation
 
-/// An `NSError` whose description is one line: the localized description, the URL, and the domain and code.
+/// An `NSError` with a one-line description: the localized description, the URL, the domain and the code.
 ///
-/// On Linux Foundation's description contains everything in `userInfo`, including all header fields and the bytes of
-/// the body, but `"(null)"` in place of the localized description.
+/// On Linux, Foundation's description contains all of `userInfo`, including header fields and body bytes, but
+/// `"(null)"` instead of the localized description.
 package final class DescribedError: NSError, @unchecked Sendable {
     package override var description: String { ErrorDescription.line(of: self) }
 }
 
-/// Formats the one-line description of this library's errors.
+/// Formats the one-line descriptions of this library's errors.
 package enum ErrorDescription {
-    /// A key in the `userInfo`: the `SecretClassifier` that applies in place of the standard one.
+    /// The `userInfo` key of the `SecretClassifier` to use instead of the standard one.
     package static let secretsKey = "ConvoySecrets"
 
     package static func line(of error: NSError) -> String {
@@ -24,13 +24,13 @@ package enum ErrorDescription {
         return "\(line) (\(error.domain) \(error.code))"
     }
 
-    /// What is missing or wrong in a document, and where. On Linux the `localizedDescription` of a `DecodingError` says
-    /// neither.
+    /// What is missing or wrong in a document, and where. On Linux the `localizedDescription` of a `DecodingError`
+    /// contains neither.
     package static func text(of error: DecodingError) -> String {
         let (context, what): (DecodingError.Context, String?) =
             switch error {
             case .keyNotFound(let key, let context): (context, "The key \(key.stringValue.debugDescription) is missing.")
-            case .valueNotFound(let type, let context): (context, "There is null in place of a value of type \(type).")
+            case .valueNotFound(let type, let context): (context, "Expected a value of type \(type), but found null.")
             case .typeMismatch(_, let context), .dataCorrupted(let context): (context, nil)
             @unknown default: (DecodingError.Context(codingPath: [], debugDescription: "\(error)"), nil)
             }
@@ -41,7 +41,7 @@ package enum ErrorDescription {
         return "At \(place.isEmpty ? "the root" : place): \(what ?? context.debugDescription)"
     }
 
-    /// What has happened, in a sentence with the URL, for an error of any type that is the reason of another one. Without
+    /// A sentence, with the URL, that describes an error of any type as the reason for another error. Contains no
     /// secrets.
     package static func reason(_ error: any Error) -> String {
         if let error = error as? DecodingError { return Redaction.text(text(of: error)) }
@@ -55,9 +55,9 @@ package enum ErrorDescription {
     }
 }
 
-/// An error that an operation completes with the URL of its request.
+/// An error to which an operation adds the URL of its request.
 package protocol URLNaming: Error {
-    /// The same error with the URL, unless it has one.
+    /// Returns the error with the URL added, unless it already has one.
     func naming(_ url: URL) -> Self
 }
 

@@ -1,13 +1,14 @@
-/// Removes secrets from URLs in everything that is printed: user information (RFC 3986, section 3.2.1), and the values
-/// of secret items in the query, in the fragment, and in the parameters of the path.
+/// Removes secrets from URLs before they are printed: user information (RFC 3986, section 3.2.1), and the values of
+/// secret items in the query, the fragment and the path parameters.
 ///
-/// It works on bytes, as a combining accent after an `@` or a `=` must not hide that. It accepts URLs in any spelling,
-/// as wrong ones contain secrets too: `http:/user:password@host`, `http:\\user:password@host`, `user:password@host`.
+/// Works on bytes, because a combining accent after `@` or `=` must not hide the separator. Malformed URLs are
+/// supported too, as they can contain secrets: `http:/user:password@host`, `http:\\user:password@host`,
+/// `user:password@host`.
 package enum Redaction {
-    /// Replaces a secret.
+    /// The replacement for a secret.
     package static let mask = "***"
 
-    /// Redacts a URL, or a text that was meant as one.
+    /// Redacts a URL, or a text that was intended as a URL.
     package static func url(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
         guard mayHaveSecrets(text) else { return text }
         let bytes = Array(text.utf8)
@@ -27,12 +28,13 @@ package enum Redaction {
         return string(result + rest)
     }
 
-    /// Redacts the items of a query or of a form, separated by `&` or `;`.
+    /// Redacts the items of a query or a form, which are separated by `&` or `;`.
     package static func items(_ query: String, _ secrets: SecretClassifier = .standard) -> String {
         string(items(Array(query.utf8)[...], secrets, depth: 0))
     }
 
-    /// The range of the user information in the text of a URL, in any spelling, without the `@`; nil if there is none.
+    /// The range of the user information in a URL of any spelling, without the `@`; nil if the URL has no user
+    /// information.
     static func userInfo(in bytes: ArraySlice<UInt8>) -> Range<Int>? {
         let start = endOfScheme(bytes) ?? bytes.startIndex
         return endOfUserInfo(bytes[start...], last: bytes.lastIndex(of: UInt8(ascii: "@"))).map { start..<$0 }
@@ -62,18 +64,18 @@ package enum Redaction {
         }
     }
 
-    /// Fast path: whether a text contains any character that a secret needs. Most do not, which is found without a
-    /// copy.
+    /// Fast path: whether the text contains any character that occurs in every secret. Most texts contain none, and are
+    /// not copied.
     private static func mayHaveSecrets(_ text: String) -> Bool {
         var previous: UInt8 = 0
         return text.utf8.contains { byte in
             defer { previous = byte }
-            // The first letters of a JSON Web Token.
+            // JSON Web Tokens begin with these letters.
             return isMark(byte) || (byte == UInt8(ascii: "J") && previous == UInt8(ascii: "y"))
         }
     }
 
-    /// The end of the scheme and of the slashes after it; nil if there is no scheme.
+    /// The index after the scheme and the slashes that follow it; nil without a scheme.
     private static func endOfScheme(_ text: ArraySlice<UInt8>) -> Int? {
         let name = text.prefix(while: ByteSet.scheme.contains)
         let hasColon = name.endIndex < text.endIndex && text[name.endIndex] == UInt8(ascii: ":")
@@ -89,7 +91,7 @@ package enum Redaction {
         schemes.contains { ASCII.equalIgnoringCase($0.utf8, name) }
     }
 
-    /// Where an authority may begin, after a scheme or after slashes.
+    /// The index at which an authority may begin, after a scheme or slashes.
     private static func startOfAuthority(in text: ArraySlice<UInt8>) -> Int? {
         var index = text.startIndex, name = text.startIndex
         while index < text.endIndex {
@@ -108,21 +110,22 @@ package enum Redaction {
 
     // MARK: User information
 
-    /// The `@` that ends the user information, in a text that begins with an authority; nil if there is none.
+    /// The index of the `@` that ends the user information in a text that begins with an authority; nil if there is no
+    /// user information.
     ///
-    /// - Parameter last: the last `@` of the text; nil for none.
+    /// - Parameter last: the index of the last `@` of the text; nil if it contains none.
     private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
         let authority = text.prefix { !endsAuthority($0) }
         if let at = authority.lastIndex(of: UInt8(ascii: "@")) ?? encodedAt(in: authority) { return at }
-        // The password may contain an unescaped slash, if the text after the colon is not a port. In brackets, the
-        // colons are those of an IPv6 address.
+        // The password may contain an unescaped slash, unless the text after the colon is a port. Colons in brackets
+        // belong to an IPv6 address.
         guard let last, authority.first != UInt8(ascii: "["), let colon = authority.firstIndex(of: UInt8(ascii: ":")),
             last > colon, !authority[(colon + 1)...].allSatisfy(ASCII.isDigit)
         else { return nil }
         return last
     }
 
-    /// An encoded `@`, which some parsers decode before they look for one.
+    /// The index of a percent-encoded `@`. Some parsers decode the authority before they look for the `@`.
     private static func encodedAt(in authority: ArraySlice<UInt8>) -> Int? {
         authority.indices.dropLast(2).last {
             authority[$0] == UInt8(ascii: "%") && authority[$0 + 1] == UInt8(ascii: "4")
@@ -132,7 +135,7 @@ package enum Redaction {
 
     // MARK: Parts of URLs
 
-    /// Redacts one word of a text. It is a URL if it contains slashes, a scheme, or a user's name and password.
+    /// Redacts one word of a text. The word is a URL if it contains slashes, a scheme, or a user name and password.
     private static func word(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         if SecretName.isWebToken(text) { return Array(mask.utf8) }
         if let start = endOfScheme(text) { return text[..<start] + hierarchy(text[start...], secrets) }
@@ -143,7 +146,7 @@ package enum Redaction {
         return query(text, secrets, depth: 0)
     }
 
-    /// Redacts the text after `//`, which may begin with user information.
+    /// Redacts the text after `//`, which can begin with user information.
     private static func hierarchy(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         guard let at = endOfUserInfo(text, last: text.lastIndex(of: UInt8(ascii: "@"))) else {
             return query(text, secrets, depth: 0)
@@ -159,10 +162,10 @@ package enum Redaction {
         return path + [text[mark]] + items(text[(mark + 1)...], secrets, depth: depth)
     }
 
-    /// In bytes. Several authorities in a path may follow each other without a separator.
+    /// The maximum length, in bytes. The authorities in a path may follow each other without a separator.
     private static let longestAuthority = 2 << 10
 
-    /// Redacts a path, which may contain other URLs, parameters (`;jsessionid=…`), and tokens.
+    /// Redacts a path, which can contain other URLs, parameters (`;jsessionid=…`) and tokens.
     private static func path(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
         var result: [UInt8] = [], rest = text
         let last = text.lastIndex(of: UInt8(ascii: "@")), lastMark = max(last ?? -1, encodedAt(in: text) ?? -1)
@@ -190,7 +193,7 @@ package enum Redaction {
     private static func items(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier, depth: Int) -> [UInt8] {
         var result: [UInt8] = [], rest = text
         while true {
-            // Another `?` or `#` begins the items of a URL inside this one.
+            // Another `?` or `#` starts the items of a nested URL.
             let end = rest.firstIndex { "&;?#".utf8.contains($0) } ?? rest.endIndex
             result += item(rest[..<end], secrets, depth: depth)
             guard end < rest.endIndex else { return result }
@@ -209,14 +212,14 @@ package enum Redaction {
         if secrets.hides(item: PercentEncoding.decoded(text[..<equals]), decoded) {
             return Array(text[...equals]) + mask.utf8
         }
-        // The value may be a URL of its own, with its own items.
+        // The value may itself be a URL with items.
         guard depth < 3, value.contains(where: { isMark($0) || $0 == UInt8(ascii: "/") }) else { return Array(text) }
         let isHarmless = query(decoded[...], secrets, depth: depth + 1) == decoded && !hasUserInfo(decoded)
         return isHarmless ? Array(text) : Array(text[...equals]) + mask.utf8
     }
 
-    /// Whether the value of an item is a URL with user information, which may be encoded more than once. An e-mail
-    /// address is not one.
+    /// Whether the value of an item is a URL with user information, possibly encoded more than once. E-mail addresses
+    /// do not count.
     private static func hasUserInfo(_ value: [UInt8]) -> Bool {
         var value = value
         for _ in 0..<3 {
@@ -233,16 +236,17 @@ package enum Redaction {
     }
 }
 
-/// The user name and password that a URL can contain (RFC 3986, section 3.2.1). HTTP deprecates them, as URLs are
-/// logged, stored and passed on (RFC 9110, section 4.2.4).
+/// The user name and password in a URL (RFC 3986, section 3.2.1). HTTP deprecates them, because URLs are logged, stored
+/// and shared (RFC 9110, section 4.2.4).
 package enum URLUserInfo {
-    /// Whether a URL, given as text, has user information, even an empty one.
+    /// Whether the text of a URL contains user information, even if it is empty.
     package static func isPresent(in url: String) -> Bool {
-        // Fast path: most URLs have no such character at all.
+        // Fast path: most URLs do not contain this character.
         url.utf8.contains(separator) && URLParts(Array(url.utf8)[...]).authority?.contains(separator) == true
     }
 
-    /// The user name and the password, decoded, as bytes; nil if the URL has none. The password is nil without a colon.
+    /// The decoded user name and password, as bytes; nil if the URL has no user information. The password is nil if
+    /// there is no colon.
     package static func parts(of url: String) -> (user: [UInt8], password: [UInt8]?)? {
         guard let authority = URLParts(Array(url.utf8)[...]).authority, let at = authority.lastIndex(of: separator) else {
             return nil
@@ -255,7 +259,7 @@ package enum URLUserInfo {
         )
     }
 
-    /// The same URL without user information.
+    /// The URL without user information.
     package static func removed(from url: String) -> String {
         guard isPresent(in: url) else { return url }
         var parts = URLParts(Array(url.utf8)[...])
@@ -265,8 +269,8 @@ package enum URLUserInfo {
         return parts.text
     }
 
-    /// The text without anything that may be user information, in any spelling, even where RFC 3986 sees no authority,
-    /// as in `http:/user:password@host`. For display only.
+    /// The text without anything that could be user information, in any spelling, including texts in which RFC 3986
+    /// recognizes no authority, for example `http:/user:password@host`. For display only.
     package static func removedFromAnySpelling(_ text: String) -> String {
         guard text.utf8.contains(where: { $0 == separator || $0 == UInt8(ascii: "%") }) else { return text }
         let bytes = Array(text.utf8)

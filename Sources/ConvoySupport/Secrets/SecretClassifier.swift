@@ -1,20 +1,20 @@
-/// Decides which header fields, items of queries and forms, and members of JSON are secret. Redirects, logs, errors,
-/// files and the command-line tool share it, so that a secret is hidden everywhere or nowhere.
+/// Decides which header fields, query and form items, and JSON members are secret. Redirects, logs, errors, files and
+/// the command-line tool all use it, so that a secret is hidden everywhere.
 ///
-/// It decides by the parts of a name (see ``SecretName``), by values that are secrets under any name, and by what the
-/// user has added.
+/// The decision depends on the parts of a name (see ``SecretName``), on values that are secret under any name, and on
+/// the names that the user has added.
 package struct SecretClassifier: Sendable, Hashable {
-    /// The classifier without additions.
+    /// The classifier without user-defined names.
     package static let standard = SecretClassifier()
 
-    /// Names of header fields that the user has marked, as they were given.
+    /// The header field names marked as secret by the user, as specified.
     private let fields: Set<String>
-    /// nil for the standard names, so that copying costs nothing.
+    /// The item names that the user has set; nil for the standard names, so that copying is free.
     private let items: ItemNames?
 
     /// - Parameters:
-    ///   - fields: names of header fields that are secrets, besides those whose names say so.
-    ///   - items: names of items; nil for the standard ones.
+    ///   - fields: the names of additional secret header fields.
+    ///   - items: the names of secret items; nil for the standard names.
     package init(fields: Set<String> = [], items: ItemNames? = nil) {
         self.fields = fields
         self.items = items
@@ -22,11 +22,11 @@ package struct SecretClassifier: Sendable, Hashable {
 
     // MARK: Header fields
 
-    /// Whether a header field may contain a secret, by its name. A challenge (`WWW-Authenticate`) contains none of the
-    /// client's.
+    /// Whether the name of a header field indicates a secret. A challenge (`WWW-Authenticate`) contains no client
+    /// secrets.
     package func contains(_ name: String) -> Bool { isMarked(name) || SecretName.verdict(on: name.utf8) != .harmless }
 
-    /// Whether the value of a header field is a secret.
+    /// Whether the value of a header field is secret.
     package func hides(field name: String, _ value: String) -> Bool {
         isMarked(name) || SecretName.verdict(on: name.utf8).hides(value.utf8) || SecretName.isTelling(value.utf8)
     }
@@ -42,14 +42,15 @@ package struct SecretClassifier: Sendable, Hashable {
         !fields.isEmpty && fields.contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Whether the whole value of this field is a URL, which may be relative and may contain spaces.
+    /// Whether the entire value of this field is a URL, which may be relative and may contain spaces.
     private static func isReference(_ name: String) -> Bool {
         ["location", "content-location", "referer", ":path"].contains { ASCII.equalIgnoringCase($0.utf8, name.utf8) }
     }
 
-    /// Whether a redirect to another origin may keep a field, as it is not meant for one origin alone: the fields that
-    /// the Fetch standard allows in any request ("CORS-safelisted"), those that describe the body, also that of a resumable upload, or ask for
-    /// a part of the response or for a newer one, and those about caches, traces and the connection.
+    /// Whether a field is kept when a redirect leads to another origin, because it is not specific to one origin. This
+    /// includes fields that the Fetch standard allows in any request ("CORS-safelisted"); fields that describe the
+    /// body, including that of a resumable upload; range and conditional fields; and fields for caching, tracing and
+    /// the connection.
     package static func isHarmless(_ name: String) -> Bool {
         let name = name.lowercased()
         return name.hasPrefix("accept") && SecretName.verdict(on: name.utf8) == .harmless || harmless.contains(name)
@@ -68,7 +69,7 @@ package struct SecretClassifier: Sendable, Hashable {
 
     // MARK: Items
 
-    /// Whether the value of an item of a query or a form is a secret.
+    /// Whether the value of a query or form item is secret.
     ///
     /// - Parameters:
     ///   - name: decoded.
@@ -79,21 +80,21 @@ package struct SecretClassifier: Sendable, Hashable {
             || (items.words.contains("token") && SecretName.isTelling(value))
     }
 
-    /// Whether the value of a member of JSON is a secret: a text is treated like an item, an array or an object by its
-    /// name.
+    /// Whether the value of a JSON member is secret. Strings are classified like items; arrays and objects by their
+    /// names only.
     package func hides(member name: String, _ value: String?) -> Bool { hides(item: name.utf8, (value ?? "-").utf8) }
 
-    /// The names of items whose values are hidden, if the user has set them.
+    /// The names of secret items, if the user has set them.
     package struct ItemNames: Sendable, Hashable {
-        /// The names as the program gave them.
+        /// The names as specified by the program.
         package let names: Set<String>
-        /// Names that are not words of the standard set: compared as a whole, in normalized form.
+        /// Names that are not in the standard set. They are compared as a whole, in normalized form.
         private let whole: Set<[UInt8]>
-        /// Names that are words of the standard set.
+        /// Names that are in the standard set.
         fileprivate let words: Set<String>
 
-        /// - Parameter names: words of the standard set, which match in any name that contains them, and whole names.
-        ///   For whole names, case, `-` and `_` do not matter, and in `user[password]` each part is compared.
+        /// - Parameter names: words from the standard set, which match any name that contains them, and whole names.
+        ///   Whole names ignore case, `-` and `_`; in `user[password]`, each part is compared.
         package init(_ names: Set<String>) {
             self.names = names
             words = SecretName.standard.intersection(names)

@@ -1,19 +1,19 @@
-/// Decides by the name of a field, item or member whether its value is a secret.
+/// Decides whether the name of a field, item or member indicates a secret value.
 ///
-/// A name is split at characters that are neither letters nor digits, at digits, and where camel case begins a word:
-/// `X-Api-Key`, `x_api_key` and `xApiKey` have the same parts. Letters beyond ASCII are letters.
+/// A name is split at characters that are neither letters nor digits, at digits, and at camel-case boundaries:
+/// `X-Api-Key`, `x_api_key` and `xApiKey` have the same parts. Non-ASCII letters count as letters.
 package enum SecretName {
-    /// What a name says about its value.
+    /// What a name reveals about its value.
     package enum Verdict: Sendable {
-        /// The value is no secret.
+        /// The value is not secret.
         case harmless
-        /// The value is a secret unless it is a number.
+        /// The value is secret unless it is a number.
         case unlessNumber
-        /// The value is a secret unless it is a plain word, such as a status or a switch.
+        /// The value is secret unless it is a plain word, for example a status or a switch.
         case unlessPlain
         case secret
 
-        /// Whether a value is a secret under such a name.
+        /// Whether a value under such a name is secret.
         func hides(_ value: some Collection<UInt8>) -> Bool {
             switch self {
             case .harmless: false
@@ -27,10 +27,10 @@ package enum SecretName {
     /// The words that make a name secret.
     package static let standard: Set<String> = Set(words.keys).union(compounds)
 
-    /// The verdict on a name, if only these of the ``standard`` words count; nil for all.
+    /// The verdict on a name if only these of the ``standard`` words are enabled; nil enables all.
     package static func verdict(on name: some Collection<UInt8>, _ enabled: Set<String>? = nil) -> Verdict {
         if let enabled, enabled.isEmpty { return .harmless }
-        // Longer names are cut: their ends are enough to decide.
+        // Longer names are truncated. Their ends are sufficient for a decision.
         let bytes = name.count > 256 ? Array(name.prefix(128)) + Array(name.suffix(128)) : Array(name)
         let (parts, hasCamelCase) = parts(of: bytes, splitsCamelCase: true)
         guard let last = parts.last, !aboutSecrets.contains(last) else { return .harmless }
@@ -40,7 +40,8 @@ package enum SecretName {
         return self.verdict(on: self.parts(of: bytes, splitsCamelCase: false).parts, enabled)
     }
 
-    /// Whether a value is a secret under any name: a JSON Web Token (RFC 7519), or what `Authorization` would have.
+    /// Whether a value is secret under any name: a JSON Web Token (RFC 7519), or a value as in an `Authorization`
+    /// field.
     package static func isTelling(_ value: some Collection<UInt8>) -> Bool {
         switch value.first {
         case UInt8(ascii: "e"): isWebToken(value)
@@ -50,7 +51,7 @@ package enum SecretName {
         }
     }
 
-    /// Whether a text is a JSON Web Token: the beginning of `{"` in Base64, and at least three parts.
+    /// Whether a text is a JSON Web Token: it begins with the Base64 of `{"` and has at least three parts.
     static func isWebToken(_ text: some Collection<UInt8>) -> Bool {
         guard text.count >= 16, text.starts(with: "eyJ".utf8) else { return false }
         var dots = 0
@@ -83,7 +84,7 @@ package enum SecretName {
         var parts: [String] = [], part: [UInt8] = [], hasCamelCase = false
         func end() {
             if part.isEmpty { return }
-            // `OAuth`
+            // `OAuth` is one word.
             if part.elementsEqual("auth".utf8), parts.last == "o" {
                 parts[parts.count - 1] = "oauth"
             } else {
@@ -125,7 +126,7 @@ package enum SecretName {
             } else if hasCompound(part, counts) {
                 note(.secret)
             }
-            // Compound words written apart: `api_key`, `pass-word`.
+            // Compound words written separately: `api_key`, `pass-word`.
             var joined = part
             for next in parts[(index + 1)...].prefix(2) {
                 joined += next
@@ -138,7 +139,7 @@ package enum SecretName {
         return strongest
     }
 
-    /// The secret word at the end of a part that was written without separators: `accesstoken`.
+    /// The secret word at the end of a part without separators, for example `accesstoken`.
     private static func end(of part: String) -> (text: String, rest: Substring)? {
         guard part.utf8.count > 3 else { return nil }
         for word in ends where part.hasSuffix(word) { return (word, part.dropLast(word.count)) }
@@ -167,9 +168,9 @@ package enum SecretName {
         enum Place: Sendable { case anywhere, last, alone }
         var place = Place.anywhere
         var verdict = Verdict.secret
-        /// The preceding parts that make it harmless.
+        /// Preceding parts that make the word harmless.
         var harmlessAfter: Set<String> = []
-        /// The preceding parts with which it counts, though it does not count alone.
+        /// Preceding parts that make the word count, although it does not count on its own.
         var tellingAfter: Set<String> = []
 
         func applies(at index: Int, of count: Int, after before: String?) -> Bool {
@@ -205,10 +206,10 @@ package enum SecretName {
         .merging(
             [
                 "token": Word(harmlessAfter: [
-                    // Cursors of pagination are not secret.
+                    // Pagination cursors are not secret.
                     "cancel", "cancellation", "continuation", "cursor", "page", "pagination", "skip", "sync",
                 ]),
-                // Tokens of language models and of rate limits are numbers.
+                // Language-model tokens and rate-limit tokens are numbers.
                 "tokens": Word(verdict: .unlessNumber),
                 "key": Word(
                     place: .last, verdict: .unlessPlain,
@@ -219,7 +220,7 @@ package enum SecretName {
                         "public", "routing", "row", "setting", "socket", "sort", "surrogate", "tag", "translation", "unique",
                         "websocket",
                     ]),
-                // `code` may also be a status or a country.
+                // `code` can also be a status code or a country code.
                 "code": Word(
                     place: .alone, verdict: .unlessPlain,
                     tellingAfter: [
@@ -227,19 +228,19 @@ package enum SecretName {
                         "invitation", "invite", "login", "mfa", "oauth", "otp", "pass", "recovery", "reset", "security",
                         "sms", "totp", "user", "verification",
                     ]),
-                // A policy of CloudFront's signed URLs, or of forms for S3.
+                // The policy of a CloudFront signed URL or of an S3 form.
                 "policy": Word(place: .alone, verdict: .unlessPlain),
                 "sign": Word(place: .alone, verdict: .unlessPlain),
             ]
         ) { $1 }
 
-    /// Words that can end a part after others.
+    /// Words that can be the suffix of a part.
     private static let ends = [
         "token", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "authorization", "cookie", "signature",
         "credential", "credentials", "assertion", "jwt",
     ]
 
-    /// Compound words, written together in one part or apart in up to three.
+    /// Compound words, written as one part or separated into two or three parts.
     private static let compounds: Set<String> = [
         "accesscode", "accesskey", "accountkey", "activationcode", "adminkey", "apikey", "appkey", "applicationkey",
         "authcode", "authkey", "clientkey", "confirmationcode", "consumerkey", "devicecode", "encryptionkey", "functionkey",
@@ -252,7 +253,7 @@ package enum SecretName {
     /// Every compound contains one of these.
     private static let stems = ["key", "code", "pass", "sess", "saml", "token", "accessid"]
 
-    /// Last parts that describe a secret without being one.
+    /// Final parts that indicate metadata about a secret.
     private static let aboutSecrets: Set<String> = [
         "alg", "algorithm", "count", "enabled", "endpoint", "expiration", "expires", "expiry", "length", "limit", "method",
         "methods", "mode", "remaining", "required", "scheme", "size", "ttl", "type", "types", "uri", "url", "version",

@@ -1,6 +1,6 @@
-/// Functions for ASCII text as bytes, without the cost of Unicode's rules.
+/// Functions for ASCII text as bytes, without the overhead of Unicode processing.
 @usableFromInline package enum ASCII {
-    /// The byte in lower case, if it is an ASCII letter.
+    /// The byte in lower case if it is an ASCII letter; otherwise the byte itself.
     @inlinable package static func lowercased(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
     }
@@ -9,7 +9,7 @@
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
-    /// A space, a tab, a carriage return or a line feed.
+    /// Whether the byte is a space, a tab, a carriage return or a line feed.
     @inlinable package static func isWhitespace(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
             || byte == UInt8(ascii: "\n")
@@ -22,7 +22,7 @@
         one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
     }
 
-    /// The bytes without blank bytes at both ends.
+    /// The bytes without leading and trailing blanks.
     @inlinable package static func trimmed<Bytes: BidirectionalCollection<UInt8>>(
         _ bytes: Bytes, blank isBlank: (UInt8) -> Bool = isWhitespace
     ) -> Bytes.SubSequence {
@@ -32,20 +32,20 @@
         return rest
     }
 
-    /// Decodes text from the wire: as UTF-8 if it is valid, else as Latin-1, which can decode any bytes.
+    /// Decodes text from the network as UTF-8 if it is valid, and as Latin-1 otherwise, which can decode any bytes.
     package static func text(_ bytes: ArraySlice<UInt8>) -> String {
         String(validating: bytes, as: UTF8.self)
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     }
 
-    /// The same for bytes in memory.
+    /// Decodes bytes in memory.
     package static func text(_ bytes: UnsafeRawBufferPointer) -> String {
         if isASCII(bytes) { return String(decoding: bytes, as: UTF8.self) }
         return String(validating: bytes, as: UTF8.self)
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
     }
 
-    /// Whether all bytes are ASCII. Swift's own validation of a text costs several times as much.
+    /// Whether all bytes are ASCII. Swift's own string validation takes several times as long.
     package static func isASCII(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var all: UInt8 = 0
         for byte in bytes { all |= byte }
@@ -66,7 +66,7 @@
 
     @inlinable package static func isHexadecimal(_ byte: UInt8) -> Bool { hexadecimalValue(byte) != nil }
 
-    /// The bytes of pairs of hexadecimal digits; nil for anything else.
+    /// The bytes encoded by pairs of hexadecimal digits; nil for any other text.
     package static func bytes(ofHexadecimal digits: some RandomAccessCollection<UInt8>) -> [UInt8]? {
         guard digits.count.isMultiple(of: 2) else { return nil }
         var bytes: [UInt8] = []
@@ -88,8 +88,8 @@
 }
 
 extension Unicode.Scalar {
-    /// Whether a terminal or a file manager obeys the scalar instead of showing it: control characters, line separators,
-    /// and characters that change the direction of text, as `U+202E` does to show `gpj.exe` as `exe.jpg`.
+    /// Whether the scalar controls a terminal or a file manager instead of being displayed: control characters, line
+    /// separators, and bidirectional formatting characters. For example, `U+202E` displays `gpj.exe` as `exe.jpg`.
     package var controlsDisplay: Bool {
         switch value {
         case 0...0x1F, 0x7F...0x9F, 0x2028, 0x2029: true

@@ -1,18 +1,18 @@
 import Foundation
 
-/// How the bytes of a text are decoded: by an encoding of the WHATWG Encoding Standard, of iconv(3) or of Foundation.
+/// A character encoding, from the WHATWG Encoding Standard, iconv(3) or Foundation.
 ///
-/// Every reader of a body chooses its charset with ``ofText(_:label:otherwise:)`` or ``ofJSON(_:label:otherwise:)``, so
-/// that they all read the same text.
+/// All readers of a body choose its charset with ``ofText(_:label:otherwise:)`` or ``ofJSON(_:label:otherwise:)``, so
+/// that they all decode the same text.
 package struct Charset: Sendable {
     private enum Decoder {
         case standard(StandardCharset.Decoder)
         case foundation(String.Encoding)
     }
 
-    /// The name, for messages.
+    /// The name, for use in messages.
     package let name: String
-    /// The nearest Foundation encoding; nil if there is none.
+    /// The nearest Foundation encoding; nil without an equivalent.
     package let encoding: String.Encoding?
     private let decoder: Decoder
 
@@ -23,7 +23,7 @@ package struct Charset: Sendable {
     }
 
     private init(_ standard: StandardCharset, label: String) {
-        // The name `replacement` would not help a reader of a message.
+        // The name `replacement` would not be helpful in a message.
         let name = if case .replacement = standard.decoder { label } else { standard.name }
         self.init(name: name, encoding: standard.encoding, decoder: .standard(standard.decoder))
     }
@@ -47,12 +47,12 @@ package struct Charset: Sendable {
         .utf32LittleEndian: "UTF-32LE",
     ]
 
-    /// The charset of a label, in any case and with or without quotes; nil for an unknown one.
+    /// The charset for a label, in any case, with or without quotes; nil if the label is unknown.
     ///
-    /// A label of the WHATWG Encoding Standard is that encoding. Other names are those of iconv.
+    /// Labels from the WHATWG Encoding Standard take precedence. All others are iconv names.
     package init?(named label: String) {
         let label = label.trimmingCharacters(in: ["\"", "'", " ", "\t", "\r", "\n", "\u{C}"]).lowercased()
-        // A slash begins suffixes such as `//IGNORE`, which change how iconv treats errors.
+        // A slash introduces suffixes like `//IGNORE`, which change how iconv handles errors.
         guard (1...64).contains(label.utf8.count),
             label.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") })
         else { return nil }
@@ -60,14 +60,14 @@ package struct Charset: Sendable {
             self.init(standard, label: label)
             return
         }
-        // Big-endian, if neither the name nor a mark specifies the order.
+        // The byte order defaults to big-endian if neither the name nor a byte-order mark specifies it.
         let name = label == "utf-32" ? "UTF-32BE" : label.uppercased()
         guard Iconv.supports(name) else { return nil }
         self.init(
             name: name, encoding: Charset.wide.first { $0.value == name }?.key, decoder: .standard(.iconv(name)))
     }
 
-    /// Whether the bytes are UTF-8 without conversion.
+    /// Whether the charset is UTF-8, so that no conversion is needed.
     package var isUTF8: Bool {
         if case .standard(.utf8) = decoder { true } else { false }
     }
@@ -88,11 +88,11 @@ package struct Charset: Sendable {
         case .standard(.singleByte(let name)): SingleByteTable.named(name)?.text(of: data)
         case .standard(.gb18030):
             Iconv.text(of: data, named: "GB18030") { rest in
-                // The euro sign of Windows' code page 936.
+                // Windows code page 936 encodes the euro sign as this byte.
                 rest.first == 0x80 ? ("\u{20AC}", 1) : nil
             }
         case .standard(.big5):
-            // The characters of Hong Kong supplement those of Taiwan.
+            // Characters from Hong Kong supplement those from Taiwan.
             Iconv.text(of: data, named: "BIG5") { rest in
                 let pair = Data(rest.prefix(2))
                 return Iconv.text(of: pair, named: "BIG5-HKSCS").map { ($0, pair.count) }
@@ -111,20 +111,20 @@ package struct Charset: Sendable {
 // MARK: The charset of a body
 
 extension Charset {
-    /// The charset of a text: that of its byte-order mark, otherwise the one that the label names, otherwise the given one
-    /// (WHATWG, Encoding, section 6).
+    /// The charset of a text: determined by its byte-order mark, or else by the label, or else the fallback (WHATWG,
+    /// Encoding, section 6).
     ///
     /// - Parameters:
-    ///   - label: the `charset` of the response; nil for none.
+    ///   - label: the `charset` of the response, if any.
     ///   - fallback: the charset if there is neither a mark nor a known label.
     package static func ofText(_ data: Data, label: String?, otherwise fallback: Charset = .utf8) -> Charset {
         unicodeMark(of: data) ?? labelled(label) ?? fallback
     }
 
-    /// The charset of JSON: UTF-8, or the UTF-16 or UTF-32 that the bytes reveal, whatever the label (RFC 8259, section
-    /// 11). Only bytes that are not valid UTF-8 are read like a text.
+    /// The charset of JSON: UTF-8, or UTF-16 or UTF-32 if the bytes show it, regardless of the label (RFC 8259, section
+    /// 11). The label is used only for bytes that are not valid UTF-8.
     ///
-    /// - Parameters: as of ``ofText(_:label:otherwise:)``.
+    /// - Parameters: see ``ofText(_:label:otherwise:)``.
     package static func ofJSON(_ data: Data, label: String?, otherwise fallback: Charset = .utf8) -> Charset {
         if let detected = unicodeMark(of: data) ?? wideASCII(in: data) { return detected }
         let named = labelled(label) ?? fallback
@@ -136,12 +136,13 @@ extension Charset {
 
     private static func labelled(_ label: String?) -> Charset? {
         guard let label, !label.isEmpty else { return nil }
-        // The most common labels, without trimming and look-up.
+        // Fast path for the most common labels.
         if label == "utf-8" || label == "UTF-8" { return .utf8 }
         return Charset(named: label)
     }
 
-    /// The charset of a byte-order mark; nil if there is none. UTF-32's little-endian mark begins with UTF-16's.
+    /// The charset indicated by a byte-order mark; nil without a mark. The little-endian mark of UTF-32 begins with
+    /// that of UTF-16.
     package static func unicodeMark(of data: Data) -> Charset? {
         guard let first = data.first, first == 0xEF || first >= 0xFE || first == 0 else { return nil }
         let head = Array(data.prefix(4))
@@ -153,8 +154,8 @@ extension Charset {
         return nil
     }
 
-    /// UTF-16 or UTF-32 without a byte-order mark, of a text that begins with ASCII, as JSON and XML do: the zeros among
-    /// the first four bytes reveal it (RFC 4627, section 3). nil for anything else.
+    /// The charset of UTF-16 or UTF-32 text without a byte-order mark that begins with ASCII, as JSON and XML do. It is
+    /// detected by the zeros among the first four bytes (RFC 4627, section 3). nil for other text.
     package static func wideASCII(in data: Data) -> Charset? {
         guard data.count >= 2, data[data.startIndex] == 0 || data[data.startIndex + 1] == 0,
             unicodeMark(of: data) == nil

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Formats dates. A `DateFormatter` takes 25 to 70 microseconds for each date and is a shared object; this takes a
-/// third of a microsecond.
+/// Formats dates. A `DateFormatter` is a shared object and takes 25 to 70 microseconds per date; this takes a third of
+/// a microsecond.
 package enum DateText {
     /// `2013-01-01 00:00:00 +0000`, as in `NSDate`'s description; nil if the year is outside 1…9999.
     package static func description(of date: Date) -> String? {
@@ -9,8 +9,8 @@ package enum DateText {
         return fields.text("%04Y-%m-%d %H:%M:%S +0000")
     }
 
-    /// RFC 3339 in UTC, `2013-01-01T00:00:00Z`, with milliseconds only if they are not 0; nil if the year is outside
-    /// 1…9999.
+    /// The date in RFC 3339 format and UTC, `2013-01-01T00:00:00Z`, with milliseconds only if they are not 0; nil if
+    /// the year is outside 1…9999.
     package static func iso8601(_ date: Date) -> String? {
         guard let (fields, millisecond) = fields(of: date, rounded: .toNearestOrEven) else { return nil }
         let fraction = millisecond == 0 ? "" : "." + String(1000 + millisecond).dropFirst()
@@ -22,7 +22,7 @@ package enum DateText {
         of date: Date, rounded rule: FloatingPointRoundingRule
     ) -> (fields: UTCFields, millisecond: Int64)? {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(rule)
-        // A comparison with NaN is false, so NaN is refused here too.
+        // Comparisons with NaN are false, so NaN is rejected as well.
         guard abs(milliseconds) < 1e15 else { return nil }
         let total = Int64(milliseconds)
         let second = Int64((milliseconds / 1000).rounded(.down))
@@ -31,11 +31,11 @@ package enum DateText {
     }
 }
 
-/// The fields of a time in UTC and the Gregorian calendar. The C library computes them.
+/// The calendar fields of a time in UTC and the Gregorian calendar, computed by the C library.
 struct UTCFields {
     private var fields: tm
 
-    /// 0001-01-01 to 9999-12-31, the range that every format supports.
+    /// 0001-01-01 to 9999-12-31, the range that all formats support.
     static let seconds: Range<Int64> = -62_135_596_800..<253_402_300_800
 
     /// The fields of a time in seconds since 1970.
@@ -51,8 +51,8 @@ struct UTCFields {
     /// Sunday is 0.
     var weekday: Int { Int(fields.tm_wday) }
 
-    /// The time at which a day begins; nil for a day that its month does not have, which `timegm` would move to the
-    /// next month.
+    /// The time at which a day begins; nil if the month does not have this day. (`timegm` would move it to the next
+    /// month.)
     static func midnight(year: Int32, month: Int32, day: Int32) -> Int64? {
         var fields = tm()
         fields.tm_year = year - 1900
@@ -69,8 +69,8 @@ struct UTCFields {
         return Int64(timegm(&fields))
     }
 
-    /// Formats with `strftime`, to at most 63 bytes. Only numeric fields may be used, as names would be in the
-    /// process's language.
+    /// Formats the time with `strftime`, to at most 63 bytes. Use only numeric fields: names would be in the process's
+    /// language.
     func text(_ format: String) -> String {
         var fields = fields
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in

@@ -2,10 +2,10 @@ import Foundation
 
 /// Parses and formats HTTP dates (RFC 9110, section 5.6.7).
 ///
-/// No text makes it trap or overflow: each field is checked before it is used, and years have at most four digits. It
-/// is lenient if the meaning is clear: names may be in any case, the name of the day need not fit the date, the day of
-/// the month may lack its leading zero, `UTC` may replace `GMT`, the form with dashes may have a four-digit year, and
-/// there may be extra spaces. Other time zones are refused.
+/// Parsing never traps or overflows: each field is checked before use, and years have at most four digits. It is
+/// lenient if the meaning is clear: names may be in any case, the weekday may be wrong, the day of the month may lack
+/// its leading zero, `UTC` may replace `GMT`, the format with dashes may have a four-digit year, and extra spaces are
+/// allowed. Other time zones are rejected.
 package enum HTTPDate {
     /// The seconds since 1970 of a date in one of the three formats; nil for any other text.
     ///
@@ -13,7 +13,7 @@ package enum HTTPDate {
     ///     Sunday, 06-Nov-94 08:49:37 GMT    RFC 850
     ///     Sun Nov  6 08:49:37 1994          asctime
     ///
-    /// - Parameter now: the time by which a two-digit year is interpreted, in seconds since 1970.
+    /// - Parameter now: the reference time for two-digit years, in seconds since 1970.
     package static func parse(_ text: String, now: Int64 = Int64(time(nil))) -> Int64? {
         guard text.utf8.count <= longestText else { return nil }
         if let seconds = fixdate(text) { return seconds }
@@ -35,7 +35,7 @@ package enum HTTPDate {
 
     /// The IMF-fixdate of a time in seconds since 1970: `Sun, 06 Nov 1994 08:49:37 GMT`.
     ///
-    /// The year has four digits: a time before the year 0 or after 9999 is written as the first or last possible one.
+    /// The year has four digits. Times before the year 0 or after 9999 are clamped.
     package static func string(_ seconds: Int64) -> String {
         guard let fields = UTCFields(min(max(seconds, firstSecond), lastSecond)) else { return string(0) }
         return fields.text("\(days[fields.weekday].prefix(3)), %d \(months[fields.month]) %04Y %H:%M:%S GMT")
@@ -43,7 +43,7 @@ package enum HTTPDate {
 
     // MARK: Foundation's type
 
-    /// Parses a text as a `Date`.
+    /// Parses an HTTP date as a `Date`.
     package static func date(_ text: String) -> Date? {
         parse(text).map { Date(timeIntervalSince1970: TimeInterval($0)) }
     }
@@ -61,7 +61,7 @@ package enum HTTPDate {
 
     /// Twice the length of the longest format.
     private static let longestText = 64
-    /// The first second of the year 0, and the last of 9999.
+    /// The first second of the year 0, and the last second of the year 9999.
     private static let (firstSecond, lastSecond): (Int64, Int64) = (-62_167_219_200, 253_402_300_799)
 
     private static let days = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
@@ -89,7 +89,7 @@ package enum HTTPDate {
 
     // MARK: Two-digit years
 
-    /// The latest time in a year with these last two digits that is not after the limit.
+    /// The latest time, not after the limit, in a year that ends in these two digits.
     private static func latest(
         _ digits: Int32, before limit: (time: Int64, year: Int32), _ inYear: (Int32) -> Int64?
     ) -> Int64? {
@@ -100,7 +100,7 @@ package enum HTTPDate {
         return nil
     }
 
-    /// Fifty years from now: a two-digit year that seems to be later is in the previous century.
+    /// Fifty years from now. A two-digit year that would be later is in the previous century.
     private static func limit(_ now: Int64) -> (time: Int64, year: Int32) {
         guard let fields = UTCFields(min(max(now, 0), lastSecond)) else { return (0, 2020) }
         return (fields.adding(years: 50), Int32(fields.year + 50))
@@ -108,7 +108,7 @@ package enum HTTPDate {
 
     // MARK: As it is written
 
-    /// The time of an IMF-fixdate in its exact form, which nearly every date has; nil for any other text.
+    /// Parses the exact IMF-fixdate format, which nearly all dates have; nil for other text.
     private static func fixdate(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8 { bytes -> Int64? in

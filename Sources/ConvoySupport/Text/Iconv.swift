@@ -9,10 +9,11 @@ enum Iconv {
         return true
     }
 
-    /// The text of bytes in a charset; nil if the system does not know the charset, and for invalid or incomplete bytes.
+    /// Decodes bytes in a charset. Returns nil if the system does not support the charset, or if the bytes are invalid
+    /// or incomplete.
     ///
-    /// - Parameter recover: called with the remaining bytes where iconv finds them invalid. Returns the text of the first
-    ///   ones and their number; nil if they are invalid.
+    /// - Parameter recover: called with the remaining bytes where iconv rejects them. Returns the text for the first of
+    ///   these bytes and the number of bytes used; nil if they are invalid.
     static func text(
         of data: Data, named name: String, recover: (UnsafeRawBufferPointer) -> (text: String, length: Int)? = { _ in nil }
     ) -> String? {
@@ -24,7 +25,7 @@ enum Iconv {
             var input = UnsafeMutablePointer(mutating: bytes.bindMemory(to: CChar.self).baseAddress)
             var left = bytes.count
             while left > 0 {
-                // A full buffer is not a failure.
+                // A full output buffer is not a failure.
                 if append(to: &output, { iconv(converter, &input, &left, $0, $1) }) || errno == E2BIG { continue }
                 let rest = UnsafeRawBufferPointer(rebasing: bytes[(bytes.count - left)...])
                 guard let recovered = recover(rest), (1...left).contains(recovered.length) else { return false }
@@ -32,7 +33,7 @@ enum Iconv {
                 input = input?.advanced(by: recovered.length)
                 left -= recovered.length
             }
-            // Some charsets hold a letter back until they know whether an accent follows.
+            // Some charsets hold back a letter until they know whether a combining accent follows.
             return append(to: &output) { iconv(converter, nil, nil, $0, $1) }
         }
         return isComplete ? String(validating: output, as: UTF8.self) : nil
@@ -43,7 +44,7 @@ enum Iconv {
         return converter == iconv_t(bitPattern: -1) ? nil : converter
     }
 
-    /// Appends the output of a call of iconv. False if it fails, with `errno` set.
+    /// Appends the output of an iconv call. Returns false if it fails, with `errno` set.
     private static func append(
         to output: inout [UInt8],
         _ convert: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>, UnsafeMutablePointer<Int>) -> Int

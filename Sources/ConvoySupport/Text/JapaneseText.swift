@@ -2,15 +2,15 @@ import Foundation
 
 /// Decodes EUC-JP and ISO-2022-JP as the WHATWG Encoding Standard does (sections 12.1 and 12.2).
 ///
-/// Both use JIS X 0208 with the additions of NEC and IBM. iconv has these additions only in its Shift_JIS (CP932), which
-/// numbers the same characters in another way.
+/// Both use JIS X 0208 with the NEC and IBM extensions. iconv supports these extensions only in its Shift_JIS (CP932),
+/// which numbers the same characters differently.
 enum JapaneseText {
     /// Collects text as Shift_JIS.
     private struct Builder {
         private var text = ""
         private var shiftJIS: [UInt8] = []
 
-        /// Appends a byte of ASCII, or a half-width katakana from 0xA1 to 0xDF.
+        /// Appends an ASCII byte, or a half-width katakana from 0xA1 to 0xDF.
         mutating func append(_ byte: UInt8) { shiftJIS.append(byte) }
 
         /// Appends a character of JIS X 0208 by its row and cell, which are between 1 and 94.
@@ -19,7 +19,7 @@ enum JapaneseText {
             shiftJIS.append(row.isMultiple(of: 2) ? cell + 0x9E : cell + (cell >= 64 ? 0x40 : 0x3F))
         }
 
-        /// Appends text that Shift_JIS does not have. False if the text before it is invalid.
+        /// Appends text that Shift_JIS cannot represent. Returns false if the text before it is invalid.
         mutating func append(_ other: String) -> Bool {
             guard let before = Iconv.text(of: Data(shiftJIS), named: "CP932") else { return false }
             text += before + other
@@ -27,7 +27,7 @@ enum JapaneseText {
             return true
         }
 
-        /// All text; nil if it is invalid.
+        /// The complete text; nil if it is invalid.
         func result() -> String? { Iconv.text(of: Data(shiftJIS), named: "CP932").map { text + $0 } }
     }
 
@@ -76,7 +76,7 @@ enum JapaneseText {
                 set = chosen
                 bytes = bytes.dropFirst(2)
             case (0x80..., _), (0x0E...0x0F, _): return nil
-            // Some writers do not return to ASCII before the end of a line.
+            // Some encoders do not return to ASCII before the end of a line.
             case (...0x20, _), (_, .ascii): builder.append(byte)
             case (0x5C, .roman): guard builder.append("\u{A5}") else { return nil }
             case (0x7E, .roman): guard builder.append("\u{203E}") else { return nil }

@@ -1,15 +1,15 @@
 import Foundation
 
-/// The characters of an encoding with one byte for each, as the WHATWG Encoding Standard has them (section 9).
+/// A single-byte encoding, as the WHATWG Encoding Standard defines it (section 9).
 ///
-/// iconv supplies most of them. Decoding byte by byte with a table avoids its composition of letters and accents.
+/// Most of the characters come from iconv. Decoding with a table avoids iconv's composition of letters and accents.
 struct SingleByteTable: Sendable {
-    /// The characters of the bytes from 0x80 on; nil for an invalid byte.
+    /// The characters for the bytes from 0x80 on; nil for an invalid byte.
     private let upper: [Unicode.Scalar?]
 
     private static let tables = Locked<[String: SingleByteTable]>([:])
 
-    /// The table of a charset of iconv; nil if the system does not have it.
+    /// The table of an iconv charset; nil if the system does not support it.
     static func named(_ name: String) -> SingleByteTable? {
         if let known = tables.withLock({ $0[name] }) { return known }
         guard Iconv.supports(name) else { return nil }
@@ -18,7 +18,7 @@ struct SingleByteTable: Sendable {
         return table
     }
 
-    /// The bytes for which iconv has another character.
+    /// The bytes for which iconv returns a different character than the standard.
     private static let exceptions: [String: [UInt8: Unicode.Scalar]] = [
         "CP1255": [0xCA: "\u{5BA}"],
         "KOI8-U": [0xAE: "\u{45E}", 0xBE: "\u{40E}"],
@@ -30,12 +30,12 @@ struct SingleByteTable: Sendable {
         upper = (UInt8(0x80)...0xFF).map { byte in
             if let exception = Self.exceptions[name]?[byte] { return exception }
             if let scalar = Iconv.text(of: Data([byte]), named: name)?.unicodeScalars.first { return scalar }
-            // The gaps of Windows' code pages are control characters.
+            // Gaps in the Windows code pages decode to control characters.
             return byte < 0xA0 ? Unicode.Scalar(byte) : nil
         }
     }
 
-    /// The text of bytes; nil if one is invalid.
+    /// The decoded text; nil if a byte is invalid.
     func text(of data: Data) -> String? {
         var output: [UInt8] = []
         output.reserveCapacity(data.count)

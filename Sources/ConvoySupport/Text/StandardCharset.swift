@@ -2,20 +2,20 @@ import Foundation
 
 /// An encoding of the WHATWG Encoding Standard: its name, its labels, and how Convoy decodes it.
 ///
-/// The labels are those of section 4.2. Many of them name a superset that is used in practice: `iso-8859-1` and
+/// The labels are those of section 4.2. Many of them denote a superset that is used in practice: `iso-8859-1` and
 /// `us-ascii` are windows-1252, `gb2312` is GBK, `tis-620` is windows-874.
 package struct StandardCharset: Sendable {
     enum Decoder: Sendable {
         case utf8
-        /// The name of the charset for iconv.
+        /// The charset with this iconv name.
         case iconv(String)
-        /// One byte for each character; see ``SingleByteTable``.
+        /// A single-byte charset; see ``SingleByteTable``.
         case singleByte(String)
         case gb18030
         case big5
         case eucJP
         case iso2022JP
-        /// The bytes from 0x80 on are U+F780 to U+F7FF (section 14.5).
+        /// The bytes from 0x80 on decode to U+F780 to U+F7FF (section 14.5).
         case userDefined
         /// Never decoded: the bytes of these charsets can hide ASCII, for example markup (section 14.1).
         case replacement
@@ -35,10 +35,10 @@ package struct StandardCharset: Sendable {
 
     private init(_ name: String, _ decoder: Decoder, _ labels: String) { self.init(name, decoder, nil, labels) }
 
-    /// The encoding of a label in lower case.
+    /// The encoding for a label in lower case.
     static func labelled(_ label: String) -> StandardCharset? { byLabel[label].map { all[$0] } }
 
-    /// The standard's form of one of Foundation's encodings.
+    /// The standard encoding that corresponds to a Foundation encoding.
     static func of(_ encoding: String.Encoding) -> StandardCharset? { all.first { $0.encoding == encoding } }
 
     private static let byLabel: [String: Int] = {
@@ -53,7 +53,7 @@ package struct StandardCharset: Sendable {
         StandardCharset(
             "UTF-8", .utf8, .utf8, "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8"),
 
-        // One byte for each character.
+        // Single-byte encodings.
         StandardCharset("IBM866", .singleByte("CP866"), "866 cp866 csibm866 ibm866"),
         StandardCharset(
             "ISO-8859-2", .singleByte("ISO-8859-2"), .isoLatin2,
@@ -121,7 +121,7 @@ package struct StandardCharset: Sendable {
         StandardCharset("windows-1258", .singleByte("CP1258"), "cp1258 windows-1258 x-cp1258"),
         StandardCharset("x-mac-cyrillic", .singleByte("MAC-UK"), "x-mac-cyrillic x-mac-ukrainian"),
 
-        // Several bytes for each character.
+        // Multibyte encodings.
         StandardCharset(
             "GBK", .gb18030, "chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 x-gbk"),
         StandardCharset("gb18030", .gb18030, "gb18030"),

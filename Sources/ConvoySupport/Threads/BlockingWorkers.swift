@@ -1,19 +1,19 @@
 import Foundation
 import Synchronization
 
-/// Threads for calls that may block: a user's streams, a user's `prepare`.
+/// Threads for calls that may block, for example a user's streams or `prepare` closure.
 ///
-/// libdispatch's pool is too small: a few slow streams would exhaust it. A thread is created when work arrives and none
-/// is idle, and ends after some idle time.
+/// libdispatch's pool is too small: a few slow streams would exhaust it. A thread is created when work arrives and no
+/// thread is idle, and it ends after being idle for some time.
 package final class BlockingWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
 
-    /// At most 1,024 threads: with the usual limit of 1,024 open files there cannot be more transfers, so each may have
-    /// a blocked thread. Systems allow a process many more. A waiting thread costs about 30 KB, half of it in the
-    /// kernel.
+    /// At most 1,024 threads. With the usual limit of 1,024 open files there cannot be more transfers, so each can have
+    /// a blocked thread. Systems allow far more threads per process. A waiting thread uses about 30 KB, half of it in
+    /// the kernel.
     package static let shared = BlockingWorkers(limit: 1024)
 
-    /// A job, and its handle if the caller may give it up.
+    /// A job, and its handle if the caller may abandon it.
     private struct Entry {
         let job: Job
         let call: BlockingCall?
@@ -21,14 +21,15 @@ package final class BlockingWorkers: @unchecked Sendable {
 
     private struct State {
         var jobs = Backlog<Entry>()
-        /// All threads, including one that is being created, without those that were given up.
+        /// All threads, including one that is being created, but not those running abandoned calls.
         var threads = 0
         var idle = 0
-        /// Whether a thread is being created. It starts the next one, if needed, before it does anything else.
+        /// Whether a thread is being created. If another one is needed, the new thread creates it before doing anything
+        /// else.
         var isStarting = false
     }
 
-    /// Creates a thread that runs the closure; throws if the system refuses.
+    /// Creates a thread that runs the closure. Throws if the system refuses.
     package typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
 
     private let condition = NSCondition()
@@ -37,13 +38,13 @@ package final class BlockingWorkers: @unchecked Sendable {
     private let limit: Int
     private let makeThread: ThreadMaker
 
-    /// Threads of another kind of work.
+    /// Creates a separate pool for another kind of work.
     ///
-    /// - Parameter limit: how many there are at most.
+    /// - Parameter limit: the maximum number of threads.
     package init(
         limit: Int,
         makeThread: @escaping ThreadMaker = {
-            // As much stack as Apple's systems give to a secondary thread.
+            // The same stack size as secondary threads on Apple platforms.
             try SystemThread.start(name: "Convoy.Worker", stackSize: 512 << 10, $0)
         }
     ) {
@@ -51,19 +52,19 @@ package final class BlockingWorkers: @unchecked Sendable {
         self.makeThread = makeThread
     }
 
-    /// Runs the block on one of the threads; later, if all of them are busy and the limit is reached.
+    /// Runs the block on one of the threads. If all threads are busy and the limit is reached, the block waits.
     package func perform(_ job: @escaping Job) { append(Entry(job: job, call: nil)) }
 
-    /// Runs a job that may never return. If `call` is given up before the job begins, the job does not run; otherwise
-    /// the job must call `call.finish()` at its end, to learn whether its result is still wanted.
+    /// Runs a job that may never return. If `call` is abandoned before the job begins, the job does not run. Otherwise
+    /// the job must end by calling `call.finish()`, to learn whether its result is still needed.
     package func perform(_ call: BlockingCall, _ job: @escaping Job) { append(Entry(job: job, call: call)) }
 
-    /// Stops counting the thread of a call that was given up, and starts another if needed. The thread ends when the
-    /// job returns.
+    /// Stops counting the thread of an abandoned call, and starts another thread if needed. The old thread ends when
+    /// the job returns.
     package func replaceThread(of call: BlockingCall) {
         guard call.isAbandoned else { return }
         #if DEBUG
-        // These threads are not counted.
+        // Simulated threads are not counted.
         if Simulation.threads != nil { return }
         #endif
         condition.lock()
@@ -77,7 +78,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         #if DEBUG
         if let threads = Simulation.threads {
             guard let call = entry.call else { return threads.perform(entry.job) }
-            // It may be given up before it begins, and when it has begun.
+            // The call can be abandoned before or after it begins.
             return threads.perform { if call.begin() { Simulation.threads?.perform(entry.job) } }
         }
         #endif
@@ -89,7 +90,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         if needsThread { startThread() }
     }
 
-    /// Whether the caller must start a thread, which is already counted. The lock must be held.
+    /// Whether the caller must start a thread. If so, the thread is already counted. The lock must be held.
     private func reserveThread() -> Bool {
         guard state.jobs.count > state.idle, !state.isStarting, state.threads < limit else { return false }
         state.threads += 1
@@ -106,8 +107,8 @@ package final class BlockingWorkers: @unchecked Sendable {
                 self.work(waits: true)
             }
         } catch {
-            // The other threads run the jobs, and try again to start one whenever they take a job. If there is no
-            // other, a libdispatch thread runs the jobs this once, so that none is lost.
+            // The other threads run the jobs and try to start a thread whenever they take a job. If there are no other
+            // threads, a libdispatch thread runs the jobs this time, so that none is lost.
             condition.lock()
             state.isStarting = false
             state.threads -= 1
@@ -126,12 +127,12 @@ package final class BlockingWorkers: @unchecked Sendable {
                 continue
             }
             if call.begin() { entry.job() }
-            // Another thread has taken this one's place.
+            // Another thread has replaced this one.
             if call.isAbandoned { return }
         }
     }
 
-    /// The next job; nil if none has arrived for ten seconds, so that the thread must end.
+    /// The next job; nil if no job has arrived for ten seconds and the thread must end.
     private func nextJob(waits: Bool) -> (entry: Entry, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }
@@ -151,19 +152,19 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 }
 
-/// A handle for code that may never return, by which its caller can give it up.
+/// A handle that lets the caller of code that may never return abandon the call.
 ///
 /// Exactly one of ``finish()`` and ``giveUp()`` returns true, so that only one side continues.
 package final class BlockingCall: Sendable {
     enum State: UInt8, AtomicRepresentable {
-        /// No thread has taken it yet.
+        /// No thread has started the call yet.
         case waiting
         case running
-        /// The code has returned, and its caller takes the result.
+        /// The code has returned, and its caller receives the result.
         case finished
-        /// Given up before a thread had taken it; the code will not run.
+        /// Abandoned before a thread started it. The code will not run.
         case withdrawn
-        /// Given up while the code was running. Its thread is lost until the code returns.
+        /// Abandoned while the code was running. Its thread is blocked until the code returns.
         case abandoned
     }
 
@@ -171,19 +172,19 @@ package final class BlockingCall: Sendable {
 
     package init() {}
 
-    /// Notes that a thread is about to run the code. False if the call was given up.
+    /// Records that a thread is about to run the code. Returns false if the call was abandoned.
     func begin() -> Bool {
         state.compareExchange(expected: .waiting, desired: .running, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Notes that the code has returned; called on its thread. False if the call was given up, so that the result must
-    /// be dropped.
+    /// Records, on the calling thread, that the code has returned. Returns false if the call was abandoned and the
+    /// result must be dropped.
     package func finish() -> Bool {
         state.compareExchange(expected: .running, desired: .finished, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Gives the call up. False if the code has already returned, or the call was given up before. Takes no lock. Call
-    /// ``BlockingWorkers/replaceThread(of:)`` afterwards.
+    /// Abandons the call. Returns false if the code has already returned or the call was abandoned before. Takes no
+    /// lock. Call ``BlockingWorkers/replaceThread(of:)`` afterwards.
     package func giveUp() -> Bool {
         if state.compareExchange(expected: .waiting, desired: .withdrawn, ordering: .acquiringAndReleasing).exchanged {
             return true
@@ -191,8 +192,8 @@ package final class BlockingCall: Sendable {
         return state.compareExchange(expected: .running, desired: .abandoned, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// Whether it was given up before its code ran, so that the code will not run.
+    /// Whether the call was abandoned before its code ran, so that the code will not run.
     package var isWithdrawn: Bool { state.load(ordering: .acquiring) == .withdrawn }
-    /// Whether it was given up while its code was running.
+    /// Whether the call was abandoned while its code was running.
     package var isAbandoned: Bool { state.load(ordering: .acquiring) == .abandoned }
 }

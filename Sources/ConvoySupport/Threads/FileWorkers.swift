@@ -1,25 +1,25 @@
 import Foundation
 
-/// Threads for file system calls, which usually take microseconds, but can block for long.
+/// Threads for file system calls, which usually take microseconds but can block for a long time.
 ///
-/// One thread runs all jobs while it keeps up, as waking another for each call would take longer than the call. Only
-/// when a job has waited for a moment, because a call blocks on a disk or on another machine, does another thread take
-/// over.
+/// A single thread runs all jobs as long as it keeps up, because waking another thread would take longer than most
+/// calls. Another thread takes over only if a job has waited for a moment because a call blocks on a disk or another
+/// machine.
 package final class FileWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
 
     package static let shared = FileWorkers()
 
-    /// How long a job waits for a busy thread, in seconds.
+    /// The time a job waits for a busy thread, in seconds.
     private static let patience = 0.002
-    /// How long a thread waits for another job, in seconds.
+    /// The time a thread waits for another job, in seconds.
     private static let idleTime = 10.0
     private static let mostThreads = 256
 
     private let condition = NSCondition()
     // Guarded by the condition.
     private var jobs = Backlog<Job>()
-    /// How many jobs have begun.
+    /// The number of jobs that have begun.
     private var begun: UInt64 = 0
     /// All threads, including those being created.
     private var threads = 0
@@ -27,12 +27,12 @@ package final class FileWorkers: @unchecked Sendable {
     private var busy = 0
     /// Threads that wait for any job.
     private var idle = 0
-    /// Whether a thread was woken or created and has not yet looked at the jobs.
+    /// Whether a thread has been woken or created and has not yet looked at the jobs.
     private var isHelpComing = false
-    /// Whether a thread watches the busy one, until the patience is over.
+    /// Whether a thread is watching the busy one until `patience` expires.
     private var hasWatcher = false
 
-    /// Runs the block on one of the threads. Blocks begin in the order in which they come.
+    /// Runs the block on one of the threads. Blocks begin in the order in which they are submitted.
     package func perform(_ job: @escaping Job) {
         #if DEBUG
         if let threads = Simulation.threads { return threads.perform(job) }
@@ -44,10 +44,10 @@ package final class FileWorkers: @unchecked Sendable {
         call(help)
     }
 
-    /// Which thread must run or watch the jobs.
+    /// The kind of thread needed to run or watch the jobs.
     private enum Help { case notNeeded, idleThread, newThread }
 
-    /// Chooses the thread; a new one is counted here. The lock must be held.
+    /// Chooses the kind of thread. A new thread is counted here. The lock must be held.
     private func helpNeeded() -> Help {
         guard !isHelpComing, busy == 0 || !hasWatcher else { return .notNeeded }
         if idle > 0 {
@@ -60,7 +60,7 @@ package final class FileWorkers: @unchecked Sendable {
         return .newThread
     }
 
-    /// Called without the lock, which a woken thread needs at once.
+    /// Wakes or creates the thread. Call without holding the lock, which a woken thread needs immediately.
     private func call(_ help: Help) {
         switch help {
         case .notNeeded: break
@@ -73,7 +73,7 @@ package final class FileWorkers: @unchecked Sendable {
         do {
             try SystemThread.start(name: "Convoy.Files", stackSize: 512 << 10) { self.work() }
         } catch {
-            // The other threads run the jobs; if there are none, a libdispatch thread does so this once.
+            // The other threads run the jobs. Without other threads, a libdispatch thread runs them this time.
             condition.lock()
             threads -= 1
             isHelpComing = false
@@ -89,7 +89,7 @@ package final class FileWorkers: @unchecked Sendable {
         isHelpComing = false
         while waitForWork() {
             busy += 1
-            // `perform` woke no thread for these jobs, as this one was starting or watching.
+            // `perform` has not woken a thread for these jobs, because this thread was starting or watching.
             let help = jobs.count > 1 ? helpNeeded() : .notNeeded
             if help != .notNeeded {
                 condition.unlock()
@@ -108,7 +108,8 @@ package final class FileWorkers: @unchecked Sendable {
         condition.unlock()
     }
 
-    /// Waits for a job. False if none came, so that the thread must end. Called and returns with the lock held.
+    /// Waits for a job. Returns false if none arrived and the thread must end. The lock must be held, and is held on
+    /// return.
     private func waitForWork() -> Bool {
         while true {
             if jobs.isEmpty {
@@ -120,7 +121,7 @@ package final class FileWorkers: @unchecked Sendable {
             } else if busy == 0 {
                 return true
             } else if hasWatcher {
-                // Another thread watches already.
+                // Another thread is already watching.
                 idle += 1
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
                 idle -= 1
@@ -129,7 +130,7 @@ package final class FileWorkers: @unchecked Sendable {
                 hasWatcher = true
                 let before = begun
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Self.patience))
-                // This thread may have taken the signal for another.
+                // This thread may have received a signal intended for another.
                 (hasWatcher, isHelpComing) = (false, false)
                 if !jobs.isEmpty, begun == before { return true }
             }

@@ -1,17 +1,17 @@
 import Foundation
 import Synchronization
 
-/// A value behind a `Mutex`, adapted to busy machines and the thread sanitizer.
+/// A value protected by a `Mutex`, adapted to busy machines and the thread sanitizer.
 ///
-/// On Linux a contended `Mutex` is handed over in the kernel, which is slow if there are more threads than processors
-/// (see ``ContendedLock``). So a thread that finds it held first spins and yields for a while.
+/// On Linux the kernel hands over a contended `Mutex`, which is slow if there are more threads than processors (see
+/// ``ContendedLock``). Therefore, a thread that finds it locked first spins and yields for a while.
 ///
-/// The sanitizer does not see the kernel's handover, and would report every guarded access as a race. The flag,
-/// released by one holder and acquired by the next, shows it the order. A value without a size has the address of the
-/// flag, which the sanitizer reports, too: a lock that guards no value has a `Bool`.
+/// The sanitizer does not see the kernel's handover and would report every protected access as a race. The flag,
+/// released by one holder and acquired by the next, establishes the order. A zero-sized value has the same address as
+/// the flag, which the sanitizer reports as well. Therefore, a lock that protects no value has a `Bool`.
 ///
-/// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
-/// `@usableFromInline` as well, could not be specialized by other modules.
+/// Inlinable, so that each module specializes it for its own types. Other modules cannot specialize a type that is
+/// `package` without `@usableFromInline`.
 @usableFromInline @frozen package struct Locked<Value: ~Copyable>: ~Copyable, Sendable {
     @usableFromInline let mutex: Mutex<Value>
     @usableFromInline let isHeld = Atomic<Bool>(false)
@@ -20,7 +20,7 @@ import Synchronization
         mutex = Mutex(value)
     }
 
-    /// Calls `body` while the lock is held. No user code may run in it.
+    /// Calls `body` with the lock held. It must not run user code.
     @inlinable @inline(__always)
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
@@ -34,12 +34,12 @@ import Synchronization
             return try body(&value)
         }
         #else
-        // Swift 6.2 does not let a closure pass on what it was sent: without the flag, threads that contend wait longer.
+        // In Swift 6.2 a closure cannot pass on a `sending` value. Without the flag, contending threads wait longer.
         return try mutex.withLock(body)
         #endif
     }
 
-    /// Calls `body` while the lock is held, unless another thread holds it: nil then.
+    /// Calls `body` with the lock held, or returns nil if another thread holds the lock.
     @inlinable
     package borrowing func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
@@ -65,7 +65,7 @@ import Synchronization
 }
 
 extension Locked where Value: Copyable {
-    /// Replaces a part of the value. The old one, which may be a user's, is released outside the lock.
+    /// Replaces a part of the value. The old part, which may be a user's object, is released outside the lock.
     package borrowing func replace<Part: Sendable>(_ part: WritableKeyPath<Value, Part> & Sendable, by new: Part) {
         let old = withLock { value in
             let old = value[keyPath: part]
@@ -76,19 +76,18 @@ extension Locked where Value: Copyable {
     }
 }
 
-/// A value behind a lock for which many threads contend, each for a short time.
+/// A value protected by a lock for which many threads contend, each for a short time.
 ///
-/// On Linux a contended `Mutex` is handed over in the kernel to the thread that has waited longest, even if that one
-/// has yet to be woken, while all others wait. If there are more threads than processors, each handover costs a
-/// scheduling delay (measured: 50 to 100 microseconds per operation instead of 3). A pthread mutex goes to whichever
-/// thread is running, and spins a little before it sleeps. For locks that are rarely contended, ``Locked`` needs less
-/// memory.
+/// On Linux the kernel hands a contended `Mutex` to the thread that has waited longest, even if that thread has yet to
+/// be woken, while all others wait. If there are more threads than processors, each handover costs a scheduling delay
+/// (measured: 50 to 100 microseconds per operation instead of 3). A pthread mutex goes to whichever thread is running,
+/// and spins briefly before it sleeps. For locks that are rarely contended, ``Locked`` needs less memory.
 ///
-/// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
-/// `@usableFromInline` as well, could not be specialized by other modules.
+/// Inlinable, so that each module specializes it for its own types. Other modules cannot specialize a type that is
+/// `package` without `@usableFromInline`.
 @usableFromInline package final class ContendedLock<Value: ~Copyable>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    /// The lock guarantees exclusive access, so it need not be checked at run time.
+    /// The lock guarantees exclusive access, so no run-time check is needed.
     @usableFromInline @exclusivity(unchecked) var value: Value
 
     @inlinable package init(_ value: consuming sending Value) {
@@ -106,7 +105,7 @@ extension Locked where Value: Copyable {
         mutex.deallocate()
     }
 
-    /// Calls `body` while the lock is held. No user code may run in it.
+    /// Calls `body` with the lock held. It must not run user code.
     @inlinable @inline(__always)
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
@@ -117,7 +116,8 @@ extension Locked where Value: Copyable {
     }
 }
 
-/// Reflection, as by `dump`, would read the value without the lock, and stops the program at one that cannot be copied.
+/// Without this, reflection (for example `dump`) would read the value without the lock, and would trap if the value is
+/// noncopyable.
 extension ContendedLock: CustomReflectable where Value: ~Copyable {
     @usableFromInline package var customMirror: Mirror { Mirror(self, children: []) }
 }

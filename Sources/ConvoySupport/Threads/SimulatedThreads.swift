@@ -1,15 +1,15 @@
 import Foundation
 
-/// Decides what runs when, in place of the system's threads and dispatch queues: for tests that try orders.
+/// Replaces threads and dispatch queues in tests that explore different execution orders.
 ///
-/// It counts on the thread that has called ``run(_:)`` only, during that call: what this thread would submit to a
-/// dispatch queue or to a worker, it hands over here. A release build has nothing of it.
+/// It is in effect only on the thread that has called ``run(_:)``, during that call. Work that this thread would submit
+/// to a dispatch queue or a worker is passed to this object instead. Release builds do not include it.
 package protocol SimulatedThreads: AnyObject {
-    /// Takes a block for a dispatch queue.
+    /// Receives a block for a dispatch queue.
     func submit(_ block: @escaping @Sendable () -> Void, to queue: DispatchQueue)
-    /// Takes a block for a dispatch queue, for a later time.
+    /// Receives a block for a dispatch queue, to run after a delay.
     func submit(_ block: @escaping @Sendable () -> Void, to queue: DispatchQueue, after seconds: TimeInterval)
-    /// Takes a job for one of the library's worker threads, or for a thread of its own.
+    /// Receives a job for a worker thread, or for a dedicated thread.
     func perform(_ job: @escaping @Sendable () -> Void)
 }
 
@@ -22,7 +22,7 @@ extension DispatchQueue {
         async(execute: block)
     }
 
-    /// Submits a block for a later time, like `asyncAfter`, unless the calling thread is simulated.
+    /// Submits a block with a delay, like `asyncAfter`, unless the calling thread is simulated.
     package func submit(after seconds: TimeInterval, _ block: @escaping @Sendable () -> Void) {
         #if DEBUG
         if let threads = Simulation.threads { return threads.submit(block, to: self, after: seconds) }
@@ -33,7 +33,7 @@ extension DispatchQueue {
 
 #if DEBUG
 extension SimulatedThreads {
-    /// Calls the closure. What it hands over goes to these threads, instead of real ones.
+    /// Calls the closure. Work that it submits goes to these threads instead of real ones.
     package func run<Result>(_ body: () throws -> Result) rethrows -> Result {
         let outer = pthread_getspecific(Simulation.key)
         let box = Simulation.Box(threads: self)
@@ -43,7 +43,7 @@ extension SimulatedThreads {
     }
 }
 
-/// What simulates the calling thread.
+/// The simulation of the calling thread.
 package enum Simulation {
     fileprivate final class Box {
         let threads: any SimulatedThreads
@@ -56,7 +56,7 @@ package enum Simulation {
         return key
     }()
 
-    /// nil on an ordinary thread.
+    /// The threads that simulate the calling thread; nil on an ordinary thread.
     package static var threads: (any SimulatedThreads)? {
         pthread_getspecific(key).map { Unmanaged<Box>.fromOpaque($0).takeUnretainedValue().threads }
     }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Starts threads, and reports if the system refuses to make one.
+/// Starts threads, and reports an error if the system refuses to create one.
 ///
-/// Foundation's `Thread.start()` does not report a refusal, and the work is lost.
+/// Foundation's `Thread.start()` does not report this error, and the work is lost.
 package enum SystemThread {
     private final class Launch {
         let name: String
@@ -13,12 +13,12 @@ package enum SystemThread {
         }
     }
 
-    /// Runs the body on a new thread, which ends with it.
+    /// Runs the body on a new thread, which ends when the body returns.
     ///
     /// - Parameters:
-    ///   - name: at most 15 bytes, the limit of Linux.
+    ///   - name: at most 15 bytes, the Linux limit.
     ///   - stackSize: in bytes.
-    /// - Throws: `SystemError` if the system makes no further thread. The body is released then.
+    /// - Throws: `SystemError` if the system cannot create another thread. The body is then released.
     package static func start(
         name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void
     ) throws(SystemError) {
@@ -34,13 +34,13 @@ package enum SystemThread {
             { context in
                 guard let context else { return nil }
                 let start = Unmanaged<Launch>.fromOpaque(context).takeRetainedValue()
-                // Writing to a pipe or a TLS connection that the other side has closed is an error of that write, and
-                // must not end the program.
+                // Writing to a pipe or TLS connection closed by the other side must fail with an error, and must not
+                // terminate the program.
                 var signals = sigset_t()
                 sigemptyset(&signals)
                 sigaddset(&signals, SIGPIPE)
                 pthread_sigmask(SIG_BLOCK, &signals, nil)
-                // Set here, as Foundation overwrites a name that is set from outside.
+                // Set on the thread itself, as Foundation overwrites a name set from outside.
                 Thread.current.name = start.name
                 start.body()
                 return nil

@@ -1,6 +1,6 @@
-/// A timer on a run loop. It can be scheduled again after it has fired or been cancelled.
+/// A run loop timer. It can be scheduled again after it has fired or been cancelled.
 ///
-/// Belongs to the run loop's thread.
+/// It must be used only on the run loop's thread.
 package final class RunLoopTimer {
     @exclusivity(unchecked) package fileprivate(set) var deadline: MonotonicTime = 0
     @exclusivity(unchecked) fileprivate var position = -1
@@ -12,18 +12,18 @@ package final class RunLoopTimer {
     package var isScheduled: Bool { position >= 0 }
 }
 
-/// The timers of a run loop: a binary heap in which every timer knows its position, so that scheduling and cancelling
-/// take O(log n).
+/// The timers of a run loop, in a binary heap. Each timer knows its position, so that scheduling and cancelling take
+/// O(log n).
 package struct TimerHeap {
     private var timers: [RunLoopTimer] = []
 
-    /// No timers.
+    /// Creates an empty heap.
     package init() {}
 
     package var nextDeadline: MonotonicTime? { timers.first?.deadline }
     package var count: Int { timers.count }
 
-    /// Sets a timer, or moves one that is already set.
+    /// Schedules a timer, or reschedules one that is already scheduled.
     package mutating func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         let earlier = timer.deadline
         timer.deadline = deadline
@@ -38,7 +38,7 @@ package struct TimerHeap {
         }
     }
 
-    /// Removes a timer. Does nothing if it is not set.
+    /// Removes a timer. Does nothing if the timer is not scheduled.
     package mutating func cancel(_ timer: RunLoopTimer) {
         let position = timer.position
         guard position >= 0 else { return }
@@ -51,7 +51,7 @@ package struct TimerHeap {
         sink(last.position)
     }
 
-    /// Removes the next timer, if it is due.
+    /// Removes and returns the next timer if it is due.
     package mutating func popDue(now: MonotonicTime) -> RunLoopTimer? {
         guard let first = timers.first, first.deadline <= now else { return nil }
         cancel(first)

@@ -1,25 +1,27 @@
 import Foundation
 
-/// The host of a URL, of a certificate or of a setting: a DNS name or an IP address, in its normal form.
+/// A normalized host from a URL, a certificate or a setting: a DNS name or an IP address.
 ///
-/// All comparisons of hosts use this type, so that trust, HSTS, cookies, proxies, reachability and settings have the same
-/// rules: case, brackets, and one final dot make no difference. Trust and credentials take names in ASCII only, as they are in
-/// URLs: a conversion would make different texts equal. Cookies, proxies and overrides convert other scripts (UTS 46).
+/// All comparisons of hosts use this type, so that trust, HSTS, cookies, proxies, reachability and settings follow the
+/// same rules: case, brackets and one trailing dot are ignored. Trust and credentials accept only ASCII names, as they
+/// appear in URLs, because a conversion would make different texts equal. Cookies, proxies and overrides convert other
+/// scripts (UTS 46).
 package struct HostName: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         /// In lower case, without a final dot.
         case name(String)
-        /// Four bytes or sixteen.
+        /// Four or sixteen bytes.
         case address([UInt8])
     }
     package let kind: Kind
 
-    /// A host as in a URL: IPv6 with or without brackets, with a zone or without. nil if DNS and certificates cannot name
-    /// it: if it is empty, has an empty label, or characters that no host name has. An underscore is allowed, as it is
-    /// common. (Names in other scripts must be in their ASCII form.)
+    /// Creates a host from its form in a URL; IPv6 addresses may have brackets and a zone. Returns nil if DNS and
+    /// certificates cannot name the host: if it is empty, has an empty label, or contains characters that host names
+    /// cannot contain. Underscores are allowed because they are common. Names in other scripts must be in their ASCII
+    /// form.
     package init?(_ host: String) {
         let normal = host.utf8.allSatisfy { $0 < 0x80 } ? Self.normalized(host) : nil
-        // A final dot does not make an address a name.
+        // A trailing dot does not turn an address into a name.
         if let address = Self.address(normal ?? host) {
             kind = .address(address)
             return
@@ -42,13 +44,13 @@ package struct HostName: Sendable, Hashable {
             }
     }
 
-    /// Whether it is `localhost` or a name below it, which lead to this machine without a name server (RFC 6761, section
-    /// 6.3).
+    /// Whether the host is `localhost` or a subdomain of it. These names resolve to this machine without DNS (RFC 6761,
+    /// section 6.3).
     package var isLocalhost: Bool {
         if case .name(let name) = kind { Self.isName(name, equalToOrBelow: "localhost") } else { false }
     }
 
-    /// Whether it leads to this machine: a name of the loopback interface or one of its addresses.
+    /// Whether the host is this machine: a name or an address of the loopback interface.
     package var isLoopback: Bool {
         switch kind {
         case .name: isLocalhost
@@ -65,14 +67,14 @@ extension HostName {
     package static func address(_ host: String) -> [UInt8]? {
         var text = withoutBrackets(host)
         if text.utf8.contains(UInt8(ascii: ":")), let zone = text.firstIndex(of: "%") { text = text[..<zone] }
-        // `inet_pton` would take a zero byte for the end.
+        // `inet_pton` would treat a zero byte as the end of the text.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, String(text), &bytes) == 1 { return Array(bytes[..<4]) }
         return inet_pton(AF_INET6, String(text), &bytes) == 1 ? bytes : nil
     }
 
-    /// An address in digits (RFC 5952).
+    /// The text of an address (RFC 5952).
     package static func text(ofAddress bytes: [UInt8]) -> String {
         var text = [CChar](repeating: 0, count: 64)
         let family = bytes.count == 4 ? AF_INET : AF_INET6
@@ -82,8 +84,8 @@ extension HostName {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// A host in lower case and ASCII, without brackets and a final dot; nil for an invalid one. It may have characters
-    /// that only URLs allow.
+    /// The host in lower case and ASCII, without brackets and a trailing dot; nil if it is invalid. It may contain
+    /// characters that are allowed only in URLs.
     package static func normalized(_ host: String) -> String? {
         if isNormal(host) { return host }
         let bytes = Array(withoutBrackets(host).utf8)
@@ -94,14 +96,15 @@ extension HostName {
         return isNormal(text) ? text : nil
     }
 
-    /// Any host with ASCII letters in lower case and without a final dot, for rules that an invalid host must not evade.
+    /// The host, valid or not, with ASCII letters in lower case and without a trailing dot. Used for rules that invalid
+    /// hosts must not evade.
     package static func spelling(of host: String) -> String {
-        // `lowercased()` would turn some other letters into ASCII ones.
+        // `lowercased()` would convert some non-ASCII letters to ASCII.
         let bytes = host.utf8.map(ASCII.lowercased)
         return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
     }
 
-    /// Whether a normalized host is an IP address, which has no domains above it.
+    /// Whether a normalized host is an IP address, which has no parent domains.
     package static func isAddress(_ host: String) -> Bool {
         if host.utf8.contains(UInt8(ascii: ":")) { return true }
         guard let last = host.utf8.last, ASCII.isDigit(last) else { return false }
@@ -109,7 +112,7 @@ extension HostName {
         return inet_pton(AF_INET, host, &address) == 1
     }
 
-    /// Whether a host equals a domain or is a subdomain of it. Both are normalized.
+    /// Whether a host equals a domain or is a subdomain of it. Both must be normalized.
     package static func isName(_ host: String, equalToOrBelow domain: String) -> Bool {
         if host == domain { return true }
         let (bytes, end) = (host.utf8, domain.utf8)
@@ -124,7 +127,7 @@ extension HostName {
         return host.dropFirst().dropLast()
     }
 
-    /// Whether a host is in normal form; without an allocation.
+    /// Whether a host is already normalized. Does not allocate.
     private static func isNormal(_ host: String) -> Bool {
         var last = UInt8(ascii: ".")
         for byte in host.utf8 {

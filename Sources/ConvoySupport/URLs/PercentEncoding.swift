@@ -1,8 +1,8 @@
 /// Percent-encoding (RFC 3986, section 2.1).
 package enum PercentEncoding {
-    /// Encodes all bytes that are not allowed. A `%` that encodes nothing becomes `%25`.
+    /// Encodes all bytes that are not allowed. A `%` that is not part of a valid escape becomes `%25`.
     ///
-    /// - Parameter keepsEncodings: whether existing encodings are kept.
+    /// - Parameter keepsEncodings: whether to keep existing escapes.
     package static func encoded(
         _ bytes: ArraySlice<UInt8>, allowing allowed: ByteSet, keepsEncodings: Bool = true
     ) -> ArraySlice<UInt8> {
@@ -23,7 +23,7 @@ package enum PercentEncoding {
         return output[...]
     }
 
-    /// Decodes all encodings.
+    /// Decodes all escapes.
     package static func decoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         var index = bytes.startIndex
@@ -35,7 +35,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// Decodes all encodings; nil if a `%` encodes nothing.
+    /// Decodes all escapes. Returns nil if a `%` is not part of a valid escape.
     package static func strictlyDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8]? {
         let isStrict = bytes.indices.allSatisfy {
             bytes[$0] != UInt8(ascii: "%") || escapedByte(bytes, at: $0) != nil
@@ -43,7 +43,7 @@ package enum PercentEncoding {
         return isStrict ? decoded(bytes) : nil
     }
 
-    /// The byte that a `%` and the next two digits encode; nil if they encode none.
+    /// The byte encoded by a `%` and the next two digits; nil if this is not a valid escape.
     private static func escapedByte(_ bytes: ArraySlice<UInt8>, at index: Int) -> UInt8? {
         guard bytes[index] == UInt8(ascii: "%"), bytes.endIndex - index > 2,
             let high = ASCII.hexadecimalValue(bytes[index + 1]), let low = ASCII.hexadecimalValue(bytes[index + 2])
@@ -72,8 +72,8 @@ package enum PercentEncoding {
     }
 }
 
-/// The characters that are allowed in each part of a URL (RFC 3986, section 2 and appendix A). `%` is in none of these
-/// sets: it is only allowed before two hexadecimal digits.
+/// The characters allowed in each part of a URL (RFC 3986, section 2 and appendix A). None of these sets contains `%`,
+/// which is allowed only before two hexadecimal digits.
 extension ByteSet {
     private static let plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;="
 

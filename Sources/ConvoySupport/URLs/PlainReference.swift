@@ -1,15 +1,16 @@
 import Foundation
 
-/// A base URL to which most relative references need only be appended. An object, as each reference keeps it.
+/// A base URL to which most relative references can simply be appended. It is an object because every reference holds
+/// it.
 package final class PlainBase: Sendable {
-    /// The directory of the base URL: its text ends in a slash.
+    /// The directory of the base URL. Its text ends in a slash.
     package let address: HTTPAddress
-    /// Where the authority ends in the text.
+    /// The end of the authority in the text.
     fileprivate let originEnd: Int
     fileprivate let hasEscapes: Bool
 
-    /// - Returns: nil for a URL that is not sent as it is written, and for one with a query, a fragment, dot segments or a
-    ///   name behind its last slash: these are resolved anew for each reference.
+    /// - Returns: nil if the URL is not sent exactly as written, or has a query, a fragment, dot segments or a name
+    ///   after its last slash. Such URLs are resolved for each reference.
     package init?(_ base: URL) {
         guard base.query == nil, base.fragment == nil, var address = HTTPAddress(base.absoluteString),
             address.text == base.absoluteString
@@ -25,14 +26,15 @@ package final class PlainBase: Sendable {
     }
 }
 
-/// A reference that needs no resolving and no encoding, as most do. Its target is found in one pass over the text,
-/// which is sent unchanged. `URLReference` reads all others, and would give the same result for these.
+/// A reference that, like most, needs neither resolution nor encoding. Its target is found in a single pass over the
+/// text, which is sent unchanged. `URLReference` handles all other references, and would return the same result for
+/// these.
 package struct PlainReference {
     private enum Form {
         case absolute
-        /// An absolute path under the base's authority.
+        /// An absolute path on the base's authority.
         case path
-        /// A relative path, to append to the base.
+        /// A relative path to append to the base.
         case relative
     }
 
@@ -40,18 +42,18 @@ package struct PlainReference {
     private let base: PlainBase?
     private let form: Form
     private let hasQuery: Bool
-    /// Whether every parser reads the same path and query in the text: there is no zone, no escape in the path, which could
-    /// stand for a dot, and no empty query, which some versions of libcurl leave out.
+    /// Whether all parsers find the same path and query in the text. This requires that there is no zone, no escape in
+    /// the path (which could encode a dot), and no empty query (which some versions of libcurl omit).
     package let isSentAsWritten: Bool
-    /// Whether the reference is an authority without a path.
+    /// Whether the reference consists of an authority without a path.
     private let lacksPath: Bool
     package let target: Target
-    /// Whether it leads to the base's target.
+    /// Whether the reference has the same target as the base.
     package let leadsToBase: Bool
 
-    /// - Returns: nil for a reference that must be parsed: one that is relative without a base, that begins with `//`,
-    ///   `?` or another scheme, that has a fragment, dot segments or characters to encode, or whose authority is not in
-    ///   normal form.
+    /// - Returns: nil for a reference that must be parsed: one that is relative without a base, begins with `//`, `?`
+    ///   or another scheme, has a fragment, dot segments or characters to encode, or has an authority that is not
+    ///   normalized.
     package init?(_ reference: String, under base: PlainBase?) {
         var text = reference
         let found = text.withUTF8 { bytes -> (form: Form, start: Int, isOfBase: Bool, scan: Scan)? in
@@ -66,7 +68,7 @@ package struct PlainReference {
                 guard bytes.count < 2 || bytes[1] != UInt8(ascii: "/") else { return nil }
                 return Scan(bytes, from: 0).map { (.path, 0, true, $0) }
             }
-            // A colon in the first segment ends a scheme.
+            // A colon in the first segment terminates a scheme.
             guard bytes.first != UInt8(ascii: "?"),
                 bytes.first(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") })
                     != UInt8(ascii: ":")
@@ -86,9 +88,9 @@ package struct PlainReference {
         lacksPath = found.form == .absolute && found.start == text.utf8.count
     }
 
-    /// The address of the URL, with a query appended; nil if a slash would have to be inserted before it.
+    /// The address of the URL with a query appended; nil if a slash would have to be inserted before the query.
     ///
-    /// - Parameter query: encoded; empty for none.
+    /// - Parameter query: the encoded query; may be empty.
     package func address(appending query: String) -> HTTPAddress? {
         if query.isEmpty, form == .absolute { return HTTPAddress(target: target, text: text) }
         guard query.isEmpty || !lacksPath else { return nil }
@@ -127,15 +129,15 @@ package struct PlainReference {
         return path.withUTF8 { Scan($0, from: 0)?.hasQuery == false }
     }
 
-    /// The result of scanning a path and a query of plain characters.
+    /// The result of scanning a path and a query that consist of allowed characters.
     private struct Scan {
         let hasQuery: Bool
         /// Whether the path has percent-encoded bytes.
         let hasEscapes: Bool
-        /// Whether the query has no characters.
+        /// Whether there is a query without characters.
         let hasEmptyQuery: Bool
 
-        /// - Returns: nil for a byte that must be encoded, a dot segment, or a fragment.
+        /// - Returns: nil if there is a byte that must be encoded, a dot segment, or a fragment.
         init?(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) {
             var index = start
             let allowed = ByteSet.path
@@ -161,7 +163,7 @@ package struct PlainReference {
             }
         }
 
-        /// The index after an allowed character; nil for any other.
+        /// The index after an allowed character or a valid escape; nil for other characters.
         private static func next(_ bytes: UnsafeBufferPointer<UInt8>, _ index: Int, _ allowed: ByteSet) -> Int? {
             if allowed.contains(bytes[index]) { return index + 1 }
             guard bytes[index] == UInt8(ascii: "%"), bytes.count - index > 2,
@@ -178,7 +180,7 @@ package struct PlainReference {
 }
 
 extension PlainBase {
-    /// Whether a reference begins with the base's scheme and authority, followed by a path or nothing.
+    /// Whether a reference begins with the base's scheme and authority, followed by a path or the end.
     fileprivate func isOrigin(of reference: UnsafeBufferPointer<UInt8>) -> Bool {
         guard reference.count >= originEnd, reference.count == originEnd || reference[originEnd] == UInt8(ascii: "/") else {
             return false

@@ -1,23 +1,24 @@
 import Foundation
 
-/// The scheme, host and port of an http or https URL, which decide about encryption, pins, proxies, cookies, caches and
+/// The scheme, host and port of an http or https URL. They determine encryption, pins, proxies, cookies, caching and
 /// credentials.
 ///
-/// A URL is read once, where it enters, and all spellings of a target are equal: `HTTP://%45xample.COM:080` and
-/// `http://example.com`. No other code compares the texts of URLs, which have several forms each. Names that may lead
-/// to the same server, such as `example.com` and `example.com.`, are two targets.
+/// A URL is parsed once, on entry, and all spellings of a target are equal: `HTTP://%45xample.COM:080` and
+/// `http://example.com`. No other code compares the texts of URLs, which can be written in several ways. Names that may
+/// lead to the same server, for example `example.com` and `example.com.`, are different targets.
 package struct Target: Sendable, Hashable {
     /// Whether the scheme is https.
     package let isSecure: Bool
-    /// In the form that is sent: a name in ASCII and lower case, an IPv4 address of four decimal numbers, or an IPv6
-    /// address in its shortest form, in brackets.
+    /// The host as it is sent: a lowercase ASCII name, an IPv4 address in dotted decimal, or an IPv6 address in its
+    /// shortest form and in brackets.
     package let host: String
-    /// The port, also where the URL has none.
+    /// The port, including the default port if the URL specifies none.
     package let port: Int
-    /// The zone of an IPv6 address, which is not sent (RFC 6874); nil for none.
+    /// The zone of an IPv6 address, which is not sent (RFC 6874); nil without a zone.
     package let zone: String?
 
-    /// The target of a URL given as text; nil for another scheme, and for an authority that is invalid or has no host.
+    /// The target of a URL given as text; nil if the scheme is not http or https, or if the authority is invalid or has
+    /// no host.
     package init?(_ address: String) {
         if let plain = Target(plain: address) {
             self = plain
@@ -28,10 +29,10 @@ package struct Target: Sendable, Hashable {
         }
     }
 
-    /// The target of a URL; nil as above.
+    /// The target of a URL; nil as for the initializer with a text.
     package init?(_ url: URL) { self.init(url.absoluteString) }
 
-    /// Whether both URLs have a target, and the same one: scheme, host and port (RFC 6454, section 5).
+    /// Whether both URLs have the same target: scheme, host and port (RFC 6454, section 5).
     package static func isSame(_ one: URL?, _ other: URL?) -> Bool {
         guard let one = one.flatMap({ Target($0) }), let other = other.flatMap({ Target($0) }) else { return false }
         return one == other
@@ -47,7 +48,7 @@ package struct Target: Sendable, Hashable {
 
     package var usesDefaultPort: Bool { port == (isSecure ? 443 : 80) }
 
-    /// The host, and the port unless it is the scheme's own: the value of `Host` (RFC 9110, section 7.2).
+    /// The host, followed by the port unless it is the default: the value of `Host` (RFC 9110, section 7.2).
     package var authority: String { usesDefaultPort ? host : "\(host):\(port)" }
 
     /// The host without brackets, and with the zone after a `%`, as system calls expect it.
@@ -56,12 +57,12 @@ package struct Target: Sendable, Hashable {
         return String(host.dropFirst().dropLast()) + (zone.map { "%\($0)" } ?? "")
     }
 
-    /// The same host over TLS. Port 80 becomes 443, and other ports stay (RFC 6797, section 8.3).
+    /// The same host over TLS. Port 80 becomes 443; other ports are kept (RFC 6797, section 8.3).
     package var secured: Target {
         isSecure ? self : Target(isSecure: true, host: host, port: port == 80 ? 443 : port, zone: zone)
     }
 
-    /// The authority with the zone, which identifies one place.
+    /// The authority including the zone, which uniquely identifies a destination.
     package var place: String {
         guard let zone else { return authority }
         return "\(host.dropLast())%25\(zone)]" + (usesDefaultPort ? "" : ":\(port)")
@@ -69,42 +70,42 @@ package struct Target: Sendable, Hashable {
 }
 
 extension Target: CustomStringConvertible {
-    /// The beginning of a URL, without the default port.
+    /// The start of a URL, without the default port.
     package var description: String { "\(scheme)://\(place)" }
 }
 
-/// An http or https URL in the form that is sent, and its target.
+/// An http or https URL in the form in which it is sent, and its target.
 package struct HTTPAddress: Sendable, Hashable {
-    /// Where it leads.
+    /// The target of the URL.
     package let target: Target
-    /// The URL. Its scheme and authority are in normal form, so that every parser finds the same target; the path, the
-    /// query and the fragment are unchanged, after a slash.
+    /// The URL. Its scheme and authority are normalized, so that every parser finds the same target. The path, query
+    /// and fragment are unchanged, after a slash.
     package let text: String
-    /// Whether the original URL had user information, even an empty one. `text` has none.
+    /// Whether the original URL had user information, even if empty. `text` does not contain it.
     package let hasUserInfo: Bool
 
-    /// Why a text is not such a URL.
+    /// Why a text is not an http or https URL.
     package enum Problem: Error, Equatable {
         case noScheme
-        /// In lower case.
+        /// The scheme, in lower case.
         case otherScheme(String)
-        /// There is no host, or the authority is invalid.
+        /// The host is missing, or the authority is invalid.
         case noHost
     }
 
-    /// An address from its parts.
+    /// An address made of its parts.
     ///
     /// - Parameters:
     ///   - text: a URL that begins like another address of the same target.
     package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
 
-    /// The address of a URL given as text; nil if it is not one.
+    /// The address of a URL given as text; nil if the text is not an http or https URL.
     package init?(_ text: String) {
         guard let address = try? HTTPAddress.reading(text) else { return nil }
         self = address
     }
 
-    /// The address of a URL given as text.
+    /// The address of a URL given as text. Throws if the text is not an http or https URL.
     package static func reading(_ text: String) throws(Problem) -> HTTPAddress {
         if let target = Target(plain: text) { return HTTPAddress(target: target, text: text) }
         return try HTTPAddress(parsing: text, withSchemes: { Self.isSecure($0) })
@@ -142,7 +143,7 @@ package struct HTTPAddress: Sendable, Hashable {
         self.target = target
         hasUserInfo = authority.userInfo != nil
         let rest = String(decoding: bytes[parts.path.startIndex...], as: UTF8.self)
-        // Without the slash, some parsers would take the `?` for part of the host.
+        // Without the slash, some parsers would treat the `?` as part of the host.
         self.text = target.description + (rest.utf8.first == UInt8(ascii: "/") || rest.isEmpty ? rest : "/\(rest)")
     }
 }
@@ -150,7 +151,7 @@ package struct HTTPAddress: Sendable, Hashable {
 // MARK: Reading
 
 extension Target {
-    /// The target of a URL that may also be a WebSocket's: `ws` counts as http, `wss` as https.
+    /// The target of an HTTP or WebSocket URL. `ws` counts as http, and `wss` as https.
     package init?(ofWebSocketOrHTTP url: URL) {
         let address = try? HTTPAddress(
             parsing: url.absoluteString,
@@ -172,7 +173,7 @@ extension Target {
             guard let address = Self.shortest(String(decoding: host[1..<end], as: UTF8.self)) else { return nil }
             host = Array("[\(address)]".utf8)
         } else if host.last == UInt8(ascii: "."), let address = URLAuthority.addressInDecimals(host.dropLast()) {
-            // Resolvers and proxies disagree about such a name.
+            // Resolvers and proxies interpret such a name differently.
             host = address
         }
         var port = isSecure ? 443 : 80
@@ -183,7 +184,7 @@ extension Target {
         self.init(isSecure: isSecure, host: String(decoding: host, as: UTF8.self), port: port, zone: zone)
     }
 
-    /// An IPv6 address as RFC 5952 wants it.
+    /// An IPv6 address in the form recommended by RFC 5952.
     private static func shortest(_ text: String) -> String? {
         var address = in6_addr()
         var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -205,17 +206,17 @@ extension Target {
     }
 }
 
-/// Finds the scheme and the authority of a URL that is already in normal form, as most are, except that it may name the
-/// default port. One pass, without an allocation.
+/// Finds the scheme and authority of a URL that is already normalized, as most are, except that it may include the
+/// default port. Takes a single pass and does not allocate.
 package struct PlainAuthority {
     package let isSecure: Bool
-    /// A name, or an IPv4 address.
+    /// The range of the host: a name or an IPv4 address.
     package let host: Range<Int>
     package let port: Int
-    /// The end of the authority: that of the URL, or a slash.
+    /// The end of the authority: the end of the URL, or a slash.
     package let end: Int
 
-    /// The host and the port, without a default port.
+    /// The range of the host and port; without a default port.
     package var place: Range<Int> { usesDefaultPort ? host : host.lowerBound..<end }
     package var usesDefaultPort: Bool { port == (isSecure ? 443 : 80) }
     package var namesPort: Bool { host.upperBound < end }
@@ -228,7 +229,7 @@ package struct PlainAuthority {
         guard memcmp(start + index, "://", 3) == 0 else { return nil }
         index += 3
         let (first, last) = (index, Self.lastLabel(bytes, &index))
-        // A name that ends in a digit may be an address in one of many spellings.
+        // A name that ends in a digit may be an IPv4 address in one of many spellings.
         guard last < index, !ASCII.isDigit(bytes[last]) || Self.isCommonAddress(bytes[first..<index]) else { return nil }
         host = first..<index
         var port = isSecure ? 443 : 80
@@ -246,9 +247,9 @@ package struct PlainAuthority {
         (self.port, end) = (port, index)
     }
 
-    /// Where the last label of a plain name begins.
+    /// The start of the last label of a plain name.
     ///
-    /// - Parameter index: the beginning of the name, and afterwards its end.
+    /// - Parameter index: the start of the name; on return, its end.
     private static func lastLabel(_ bytes: UnsafeBufferPointer<UInt8>, _ index: inout Int) -> Int {
         var last = index
         while index < bytes.count {
@@ -264,7 +265,7 @@ package struct PlainAuthority {
         return last
     }
 
-    /// Whether the host is an IPv4 address in its common form, four decimal numbers.
+    /// Whether the host is an IPv4 address in dotted-decimal form.
     private static func isCommonAddress(_ host: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
         var (numbers, value, digits) = (1, 0, 0)
         for byte in host {
@@ -272,7 +273,7 @@ package struct PlainAuthority {
                 guard digits > 0 else { return false }
                 (numbers, value, digits) = (numbers + 1, 0, 0)
             } else {
-                // A number with a leading zero is octal.
+                // A number with a leading zero would be octal.
                 guard ASCII.isDigit(byte), digits == 0 || value > 0 else { return false }
                 (value, digits) = (value * 10 + Int(byte - UInt8(ascii: "0")), digits + 1)
                 guard value <= 255 else { return false }

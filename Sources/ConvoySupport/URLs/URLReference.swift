@@ -1,31 +1,31 @@
 import Foundation
 
-/// Makes a URL from a reference as servers and people write it: absolute or relative, and possibly with characters that
-/// are not allowed in a URL (RFC 3986, sections 4.1 and 5.2).
+/// Converts references as servers and people write them to URLs. References can be absolute or relative, and can
+/// contain characters that are not allowed in a URL (RFC 3986, sections 4.1 and 5.2).
 ///
-/// On Linux Foundation encodes every `%` again if any character is not allowed: `/?a=%20b c` becomes `/?a=%2520b%20c`,
-/// another resource. Here each part is encoded by its own set of characters, and existing encodings are kept.
+/// On Linux, Foundation encodes every `%` again if any character is not allowed: `/?a=%20b c` becomes `/?a=%2520b%20c`,
+/// a different resource. This type encodes each part with its own set of characters, and keeps existing escapes.
 ///
-/// No character is dropped or replaced by another, so that every parser sees the same host. In particular `\` is not
-/// treated as `/`, and tabs and line breaks are encoded; in the authority, where browsers take a `\` for the end of the
-/// host, all of these are refused.
+/// No character is dropped or replaced, so that every parser sees the same host. In particular, `\` is not treated as
+/// `/`, and tabs and line breaks are encoded. All of these are rejected in the authority, where browsers treat `\` as
+/// the end of the host.
 package enum URLReference {
-    /// The URL of a reference; nil if it is invalid, for a relative reference without a base, and for an http or https
-    /// URL without a host.
+    /// The URL of a reference; nil if the reference is invalid, is relative without a base, or is an http or https URL
+    /// without a host.
     ///
     /// - Parameters:
-    ///   - reference: its text, whose disallowed characters are encoded as UTF-8.
+    ///   - reference: the text of the reference. Disallowed characters are encoded as UTF-8.
     ///   - base: the base URL for a relative reference.
     package static func url(_ reference: String, relativeTo base: URL? = nil) -> URL? {
         url(Array(reference.utf8), relativeTo: base)
     }
 
-    /// The URL of a reference given as bytes in any encoding: each byte that is not allowed is percent-encoded.
+    /// The URL of a reference given as bytes in any encoding. Disallowed bytes are percent-encoded.
     package static func url(_ reference: [UInt8], relativeTo base: URL? = nil) -> URL? {
         guard let target = parts(of: reference, relativeTo: base?.absoluteString),
             !target.isHTTP || target.hasHost
         else { return nil }
-        // Everything is encoded by now, so that Foundation changes nothing.
+        // Everything is already encoded, so Foundation changes nothing.
         return URL(string: target.text, encodingInvalidCharacters: false)
     }
 
@@ -66,7 +66,7 @@ struct URLParts {
     var query: ArraySlice<UInt8>?
     var fragment: ArraySlice<UInt8>?
 
-    /// Splits a reference, like the expression in appendix B. Any text can be split.
+    /// Splits a reference as the regular expression in appendix B does. Any text can be split.
     init(_ reference: ArraySlice<UInt8>) {
         var rest = reference
         if let mark = rest.firstIndex(of: UInt8(ascii: "#")) {
@@ -92,7 +92,7 @@ struct URLParts {
         path = rest
     }
 
-    /// The parts, each encoded; nil if the authority is invalid, or if the path would be taken for one.
+    /// The parts, each encoded; nil if the authority is invalid, or if the path would be parsed as an authority.
     func encoded() -> URLParts? {
         var parts = self
         if let authority {
@@ -140,7 +140,7 @@ struct URLParts {
         guard path.contains(dot) else { return path }
         var output: [UInt8] = []
         output.reserveCapacity(path.count)
-        // Segment by segment; only the first one of a relative path has no slash before it.
+        // Process the path by segment. Only the first segment of a relative path is not preceded by a slash.
         var rest = path
         while !rest.isEmpty {
             let isAfterSlash = rest.first == slash
@@ -156,7 +156,7 @@ struct URLParts {
                 if isAfterSlash {
                     if isLast { output.append(slash) }
                 } else {
-                    // The slash after it is removed with it.
+                    // Remove the slash after it as well.
                     rest = rest.dropFirst()
                 }
             } else {
@@ -174,24 +174,24 @@ struct URLParts {
     }
 }
 
-/// The user information, host and port of a URL (RFC 3986, section 3.2), in the form that is sent.
+/// The user information, host and port of a URL (RFC 3986, section 3.2), as they are sent.
 ///
-/// Unlike the other parts it is parsed strictly: nothing is accepted that one parser takes for the end of the host and
-/// another for part of it.
+/// Unlike the other parts, the authority is parsed strictly. Anything that one parser could treat as the end of the
+/// host and another as a part of it is rejected.
 struct URLAuthority {
     let userInfo: ArraySlice<UInt8>?
-    /// A name in ASCII (converted by UTS 46 if it is international), an IPv4 address of four decimal numbers, or an
-    /// IPv6 address in brackets.
+    /// A name in ASCII (international names are converted by UTS 46), an IPv4 address in dotted decimal, or an IPv6
+    /// address in brackets.
     let host: [UInt8]
-    /// Digits; empty if nothing follows the colon.
+    /// The digits of the port; empty if nothing follows the colon.
     let port: ArraySlice<UInt8>?
 
-    /// - Returns: nil for control characters and backslashes, for a host with invalid characters, even encoded ones,
-    ///   and for a port above 65535.
+    /// - Returns: nil for control characters and backslashes, for a host with invalid characters, even if encoded, and
+    ///   for a port above 65535.
     init?(_ text: ArraySlice<UInt8>) {
         guard text.allSatisfy({ $0 > 0x1F && $0 != 0x7F && $0 != UInt8(ascii: "\\") }) else { return nil }
         var rest = text
-        // The last `@`: all parsers agree that the host follows it.
+        // Split at the last `@`: all parsers agree that the host follows it.
         if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
             userInfo = PercentEncoding.encoded(rest[..<at], allowing: .userInfo)
             rest = rest[(at + 1)...]
@@ -247,7 +247,8 @@ struct URLAuthority {
         registeredName(text).map { addressInDecimals($0[...]) ?? $0 }
     }
 
-    /// `0x7f.1` and `2130706433` are 127.0.0.1, as for libcurl and browsers.
+    /// Converts alternative spellings of IPv4 addresses, as libcurl and browsers do: `0x7f.1` and `2130706433` are
+    /// 127.0.0.1.
     static func addressInDecimals(_ name: ArraySlice<UInt8>) -> [UInt8]? {
         var address = in_addr()
         guard let first = name.first, ASCII.isDigit(first),
@@ -257,7 +258,7 @@ struct URLAuthority {
         return Array(bytes.map { String($0) }.joined(separator: ".").utf8)
     }
 
-    /// A name in lower case and ASCII: one in another script is converted by UTS 46. nil for an invalid one.
+    /// A name in lower case and ASCII; names in other scripts are converted by UTS 46. nil if the name is invalid.
     static func asciiName(_ text: ArraySlice<UInt8>) -> [UInt8]? { registeredName(text).map { $0.map(ASCII.lowercased) } }
 
     private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
@@ -267,9 +268,9 @@ struct URLAuthority {
         if bytes.allSatisfy(ByteSet.host.contains) { return bytes }
         guard bytes.allSatisfy({ $0 >= 0x80 || ByteSet.host.contains($0) }),
             let unicode = String(validating: bytes, as: UTF8.self),
-            // `absoluteString`, as Foundation decodes `host`.
+            // Use `absoluteString`, as Foundation decodes `host`.
             let ascii = URL(string: "http://\(unicode)/")?.absoluteString.utf8.dropFirst(7).dropLast(),
-            // The compatibility form of some letters is a `%` or a `/`.
+            // Some letters have a compatibility form that is `%` or `/`.
             !ascii.isEmpty, ascii.allSatisfy(ByteSet.host.contains)
         else { return nil }
         return Array(ascii)
