@@ -2,7 +2,7 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// Computes a digest incrementally, with OpenSSL; SHA-256 (FIPS 180-4) by default.
+/// Computes a digest incrementally with OpenSSL; by default SHA-256 (FIPS 180-4).
 ///
 /// Not thread-safe.
 public final class MessageDigest {
@@ -12,7 +12,7 @@ public final class MessageDigest {
     private let context: OpaquePointer?
     private var isUsable: Bool
 
-    /// A digest without any bytes yet.
+    /// Creates a digest that contains no data yet.
     public init(_ algorithm: ChecksumAlgorithm = .sha256) {
         let function =
             switch algorithm {
@@ -39,8 +39,9 @@ public final class MessageDigest {
         data.withUnsafeBytes { update($0) }
     }
 
-    /// The digest of all bytes so far, ``ChecksumAlgorithm/digestLength`` bytes long, or nil if OpenSSL failed (no memory,
-    /// or a policy that forbids the algorithm, as FIPS 140 forbids MD5). The digest can be updated further afterwards.
+    /// The digest of all bytes so far, with a length of ``ChecksumAlgorithm/digestLength`` bytes; nil if OpenSSL fails
+    /// (out of memory, or a policy that forbids the algorithm, as FIPS 140 forbids MD5). More bytes can be added
+    /// afterwards.
     public func value() -> Data? {
         guard isUsable, let copy = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(copy) }
@@ -51,7 +52,7 @@ public final class MessageDigest {
         return Data(digest[..<Int(length)])
     }
 
-    /// The SHA-256 of data in memory; nil if OpenSSL failed.
+    /// Returns the SHA-256 of data in memory; nil if OpenSSL fails.
     public static func sha256(_ data: Data) -> Data? {
         let digest = MessageDigest()
         digest.update(data)
@@ -60,7 +61,7 @@ public final class MessageDigest {
 }
 
 extension Data {
-    /// The bytes as lowercase hexadecimal digits, as `sha256sum` prints them.
+    /// The bytes in lowercase hexadecimal digits, as in the output of `sha256sum`.
     public var hexadecimalString: String {
         let digits = Array("0123456789abcdef".utf8)
         var text = [UInt8]()
@@ -73,10 +74,10 @@ extension Data {
     }
 }
 
-/// A hash function for checksums of files; the cases are in order of strength.
+/// A hash function for file checksums. The cases are ordered by strength.
 ///
-/// SHA-256 and SHA-512 prove that a file is the one that its publisher hashed. SHA-1 and MD5 detect damage, but not
-/// deliberate changes, as an attacker can make two files with the same digest.
+/// SHA-256 and SHA-512 verify that a file is the one its publisher hashed. SHA-1 and MD5 detect accidental damage but
+/// not deliberate changes, because an attacker can create two files with the same digest.
 public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
     /// MD5 (RFC 1321).
     case md5 = "md5"
@@ -87,9 +88,9 @@ public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
     /// SHA-512 (RFC 6234).
     case sha512 = "sha-512"
 
-    /// The algorithm of this name, in any case, with or without a hyphen or an underscore: `sha-256`, `SHA256` and
-    /// `sha_256` are the same. `sha` is SHA-1, as in HTTP (RFC 3230, section 4.1.1), and `SHA2-256` is SHA-256, as in
-    /// OpenSSL. Nil for an unknown name.
+    /// Creates an algorithm from its name, in any case, with or without a hyphen or an underscore: `sha-256`, `SHA256`
+    /// and `sha_256` are equivalent. `sha` is SHA-1, as in HTTP (RFC 3230, section 4.1.1), and `SHA2-256` is SHA-256,
+    /// as in OpenSSL. Returns nil for an unknown name.
     public init?(name: String) {
         guard name.utf8.count <= 16 else { return nil }
         let letters = name.utf8.filter { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: "_") }.map(ASCII.lowercased)
@@ -102,13 +103,13 @@ public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The algorithm whose digests have this length in bytes; nil for a length that no algorithm has.
+    /// Creates an algorithm from its digest length, in bytes; nil if no algorithm has this length.
     public init?(digestLength: Int) {
         guard let known = Self.allCases.first(where: { $0.digestLength == digestLength }) else { return nil }
         self = known
     }
 
-    /// The length of a digest in bytes.
+    /// The length of a digest, in bytes.
     public var digestLength: Int {
         switch self {
         case .md5: 16
@@ -120,11 +121,11 @@ public enum ChecksumAlgorithm: String, Sendable, Hashable, CaseIterable {
 }
 
 extension ChecksumAlgorithm: Comparable {
-    /// Whether the first algorithm is the weaker one.
+    /// Returns whether the first algorithm is weaker than the second.
     public static func < (one: Self, other: Self) -> Bool { one.digestLength < other.digestLength }
 }
 
 extension ChecksumAlgorithm: CustomStringConvertible {
-    /// The name as in HTTP and Metalink, such as `sha-256`.
+    /// The name as used in HTTP and Metalink, for example `sha-256`.
     public var description: String { rawValue }
 }

@@ -45,11 +45,11 @@ import Testing
         let certificate = ["--cert", path("ada.pem")]
         expectUsageError(
             try await get(certificate + ["--key", path("bob.key")]),
-            "--cert: The private key is not that of the certificate")
-        expectUsageError(try await get(certificate), "There is no private key in \(path("ada.pem"))")
+            "--cert: The private key does not belong to the certificate")
+        expectUsageError(try await get(certificate), "The private key is missing in \(path("ada.pem"))")
         expectUsageError(try await get(certificate + ["--key", path("none.key")]), "\(path("none.key")) cannot be read")
         expectUsageError(try await get("--cert", path("none.pem")), "\(path("none.pem")) cannot be read: No such file")
-        expectUsageError(try await get("--cert", path("text.p12")), "are not PKCS#12, are damaged")
+        expectUsageError(try await get("--cert", path("text.p12")), "is not in PKCS#12 format, is damaged")
         expectUsageError(
             try await get("--cert", path("text.p12"), "--key", path("ada.key")), "a PKCS#12 file has its own key")
         expectUsageError(try await get("--key", path("ada.key")), "--key needs --cert; try 'convoy get --help'")
@@ -183,7 +183,7 @@ import Testing
         let options = try encrypted(ada)
         let result = try await ToolProcess.run(
             command: "exec setsid --wait $convoy get \(options) \(server.url("/file"))", in: scratch.url)
-        expectUsageError(result, "--cert: There is no passphrase for the key: there is no terminal to ask at")
+        expectUsageError(result, "--cert: The passphrase for the key could not be obtained: there is no terminal to ask at")
         #expect(server.statistics.totalConnectionCount == 0)
     }
 

@@ -12,7 +12,7 @@ import Testing
     // MARK: Authorities
 
     @Test func `a server of an authority that is not the system's is not trusted, and with --cacert it is`() async throws {
-        expectRefusal(try await get(), "does not lead to a trusted authority")
+        expectRefusal(try await get(), "does not end at a trusted authority")
         try expectFile(try await get("--cacert", authority))
     }
 
@@ -29,9 +29,9 @@ import Testing
         expectUsageError(
             try await get("--cacert", path("none.pem")), "--cacert: \(path("none.pem")) cannot be read: No such file")
         expectUsageError(
-            try await get("--cacert", path("text.pem")), "--cacert: There is no certificate in \(path("text.pem"))")
-        expectUsageError(try await get("--cacert", path("root.key")), "There is no certificate in \(path("root.key"))")
-        expectUsageError(try await get("--cacert", path("empty")), "There is no certificate in \(path("empty"))")
+            try await get("--cacert", path("text.pem")), "--cacert: \(path("text.pem")) contains no certificate")
+        expectUsageError(try await get("--cacert", path("root.key")), "\(path("root.key")) contains no certificate")
+        expectUsageError(try await get("--cacert", path("empty")), "\(path("empty")) contains no certificate")
         expectUsageError(
             try await get("--cacert", path("damaged.pem")), "Certificate 1 of \(path("damaged.pem")) is damaged")
         expectUsageError(try await get("--cacert", authority, "--cacert", authority), "--cacert is given twice")
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func `a pin makes no certificate valid, unless -k says so`() async throws {
-        expectRefusal(try await get("--pin", pin), "does not lead to a trusted authority")
+        expectRefusal(try await get("--pin", pin), "does not end at a trusted authority")
         let trusted = try await get("-k", "--pin", pin)
         try expectFile(trusted)
         #expect(trusted.errors == "convoy: warning: -k: of the servers' certificates only the pinned keys are checked\n")
@@ -139,7 +139,7 @@ import Testing
         lists[1] = path("bad.crl")
         expectRefusal(try await get(["-f", "--cacert", authority] + lists), "was revoked on ", "keyCompromise")
         expectRefusal(
-            try await get("-f", "--cacert", authority, "--crl-file", path("other.crl")), "none of them is valid")
+            try await get("-f", "--cacert", authority, "--crl-file", path("other.crl")), "no valid revocation list")
         lists[1] = path("good.crl")
         try expectFile(try await get(["--cacert", authority] + lists))
     }
@@ -147,7 +147,7 @@ import Testing
     @Test func `--crl-file that cannot be used is a usage error, before anything is connected`() async throws {
         expectUsageError(
             try await get("--crl-file", path("none.crl")), "--crl-file: \(path("none.crl")) cannot be read: No such file")
-        expectUsageError(try await get("--crl-file", authority), "There is no revocation list in \(authority)")
+        expectUsageError(try await get("--crl-file", authority), "\(authority) contains no revocation list")
         expectUsageError(
             try await get("-k", "--crl-file", authority), "--crl-file and --insecure contradict each other")
     }
@@ -186,8 +186,8 @@ import Testing
         let cases = [
             (try root.issue(expired), "expired on "), (try root.issue(early), "is not valid until "),
             (try root.issue(.server("elsewhere.test")), "is not for 127.0.0.1, but for elsewhere.test"),
-            (try root.issue(nameless), "is not for 127.0.0.1, and names none"),
-            (try TestCertificate.selfSigned(), "does not lead to a trusted authority"),
+            (try root.issue(nameless), "is not for 127.0.0.1: it contains no host names"),
+            (try TestCertificate.selfSigned(), "does not end at a trusted authority"),
         ]
         for (identity, words) in cases {
             let other = try TestServer(tls: TestServer.TLS(identity))
@@ -204,7 +204,7 @@ import Testing
         profile.commonName = "\u{1B}[2J\u{202E}evil\nconvoy: all is well"
         let other = try TestServer(tls: TestServer.TLS(TestCertificate.selfSigned(profile)))
         let result = try await get(url: other.url("/file"))
-        expectRefusal(result, "does not lead to a trusted authority", at: other)
+        expectRefusal(result, "does not end at a trusted authority", at: other)
         #expect(!result.errors.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{202E}" })
     }
 
@@ -212,7 +212,7 @@ import Testing
         let result = try await get("--json")
         #expect(result.status == 5)
         let object = try #require(result.objects().first)
-        #expect((object["error"] as? String)?.contains("does not lead to a trusted authority") == true)
+        #expect((object["error"] as? String)?.contains("does not end at a trusted authority") == true)
         #expect(object["file"] == nil && object["status"] == nil)
         expectNothingSent(at: server, sourceLocation: #_sourceLocation)
     }
@@ -272,7 +272,7 @@ import Testing
         expectUsageError(
             try await run("-k", "--cacert", authority),
             "--cacert and --insecure contradict each other; try 'convoy run --help'")
-        expectUsageError(try await run("--pin", "x"), "is not a pin")
+        expectUsageError(try await run("--pin", "x"), "Invalid pin")
         expectUsageError(try await run("--cert", path("none.pem")), "cannot be read")
     }
 }

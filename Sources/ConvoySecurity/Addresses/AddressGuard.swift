@@ -1,23 +1,23 @@
 /// Decides which IP addresses may be connected to, so that a URL from an untrusted source cannot reach internal
 /// services.
 ///
-/// It checks the address of each connection as it is made. The spelling of the host in the URL does not matter, nor
-/// does a name server that changes its answer. An address is
+/// The guard checks the address of each connection as it is made. It therefore cannot be bypassed by alternative
+/// spellings of the host or by a name server that changes its answers. An address is
 ///
 /// 1. refused if it is in a denied network,
-/// 2. else allowed if it is in an allowed network,
-/// 3. else decided by the kind of guard: `publicAddresses` follows IANA's registries, a guard with a list of allowed
-///    networks refuses it, and one without such a list allows it.
+/// 2. otherwise allowed if it is in an allowed network,
+/// 3. otherwise subject to the kind of guard: `publicAddresses` follows IANA's registries, a guard with a list of
+///    allowed networks refuses the address, and a guard without such a list allows it.
 ///
-/// `::ffff:10.0.0.1` is the same as `10.0.0.1`, and so is `::ffff:10.0.0.0/104` the same as `10.0.0.0/8`, and
-/// `::ffff:0:0/96` all of IPv4. A larger network, such as `::/0`, is one of IPv6 only: it allows no IPv4 address, and
-/// denies IPv4 addresses that are written as IPv6.
+/// IPv4-mapped IPv6 is equivalent to IPv4: `::ffff:10.0.0.1` is the same as `10.0.0.1`, `::ffff:10.0.0.0/104` is the
+/// same as `10.0.0.0/8`, and `::ffff:0:0/96` covers all of IPv4. A larger network, for example `::/0`, covers IPv6
+/// only: it does not allow IPv4 addresses, and it denies IPv4 addresses that are written as IPv6.
 ///
 /// An IPv6 address that a gateway translates to an IPv4 address (NAT64, 6to4, Teredo, ISATAP) is also refused if the
-/// IPv4 address is, unless the IPv6 address itself is allowed. `0.0.0.0` and `::` lead to this machine: they are
-/// allowed only if `127.0.0.1` or `::1` is, too.
+/// IPv4 address is refused, unless the IPv6 address itself is allowed. `0.0.0.0` and `::` connect to this machine. They
+/// are allowed only if `127.0.0.1` or `::1` is allowed as well.
 public struct AddressGuard: Sendable, Hashable {
-    /// How to decide about addresses in neither list.
+    /// The decision for addresses in neither list.
     private enum Rest: Hashable {
         case allowed, refused, decidedByPurpose
     }
@@ -30,7 +30,7 @@ public struct AddressGuard: Sendable, Hashable {
     private let denied: [Entry]
     private let rest: Rest
 
-    /// A network of a list, and the same network with IPv4-mapped IPv6 addresses unmapped.
+    /// A network from a list, and its form with IPv4-mapped addresses converted to IPv4.
     private struct Entry: Hashable {
         let network: IPNetwork
         let unmapped: IPNetwork
@@ -38,11 +38,11 @@ public struct AddressGuard: Sendable, Hashable {
         init(_ network: IPNetwork) { (self.network, unmapped) = (network, network.unmapped) }
     }
 
-    /// A guard with lists of networks.
+    /// Creates a guard with lists of networks.
     ///
     /// - Parameters:
-    ///   - allow: the only networks that are allowed; empty to allow everything that is not denied.
-    ///   - deny: the networks that are refused, even inside an allowed network.
+    ///   - allow: the only allowed networks. If empty, all networks that are not denied are allowed.
+    ///   - deny: the networks to refuse, even inside an allowed network.
     public init(allow: [IPNetwork] = [], deny: [IPNetwork]) {
         self.init(allow, deny, allow.isEmpty ? .allowed : .refused)
     }
@@ -53,11 +53,11 @@ public struct AddressGuard: Sendable, Hashable {
         self.rest = rest
     }
 
-    /// Refuses multicast addresses and those that IANA's special-purpose registries do not call globally reachable:
-    /// loopback, private networks, link-local addresses (including the metadata services of clouds), and reserved ones.
+    /// Refuses multicast addresses, and addresses that IANA's special-purpose registries do not list as globally
+    /// reachable: loopback, private, link-local (including cloud metadata services) and reserved addresses.
     ///
-    /// Of IPv6 it allows only 2000::/3 without its special networks, and 64:ff9b::/96 (NAT64) with a public IPv4
-    /// address.
+    /// In IPv6 it allows only 2000::/3, except for the special networks in it, and 64:ff9b::/96 (NAT64) with a public
+    /// IPv4 address.
     public static let publicAddresses = AddressGuard([], [], .decidedByPurpose)
 
     /// Allows only 127.0.0.0/8 and ::1.
@@ -67,33 +67,33 @@ public struct AddressGuard: Sendable, Hashable {
             IPNetwork(bytes: [UInt8](repeating: 0, count: 15) + [1], 128),
         ], [], .refused)
 
-    /// A copy of the guard that also allows these networks, unless they are denied.
+    /// Returns a copy of the guard that also allows these networks, unless they are denied.
     public func allowing(_ networks: IPNetwork...) -> AddressGuard {
         AddressGuard(allowedNetworks + networks, deniedNetworks, rest)
     }
 
-    /// A copy of the guard that also refuses these networks.
+    /// Returns a copy of the guard that also refuses these networks.
     public func denying(_ networks: IPNetwork...) -> AddressGuard {
         AddressGuard(allowedNetworks, deniedNetworks + networks, rest)
     }
 
-    /// Why an address may not be connected to; nil if it may.
+    /// Returns why connections to an address are refused; nil if they are allowed.
     ///
     /// - Parameters:
-    ///   - address: of a server.
-    ///   - isProxy: whether it is the address of a proxy, for the text of the refusal.
+    ///   - address: the address of a server or proxy.
+    ///   - isProxy: whether the address is that of a proxy, which the description of the refusal mentions.
     public func refusal(of address: IPAddress, isProxy: Bool = false) -> AddressRefusal? {
         let own = address.unmapped
         var all = [own] + own.embedded
         all += all.compactMap(\.loopbackOfUnspecified)
-        // The unmapped form is not in IPv6 networks, so that the address is also compared as written.
+        // IPv6 networks do not contain the unmapped form, so compare the address as written, too.
         for address in address == own ? all : all + [address] {
             if let entry = denied.first(where: { $0.unmapped.contains(address) }) {
                 return AddressRefusal(address: own, network: entry.network, isProxy: isProxy)
             }
         }
-        // An allowed address passes even if an embedded one is refused. The unspecified address needs its loopback
-        // address to be allowed, too.
+        // An allowed address is accepted even if an embedded address is refused. For the unspecified address, the
+        // loopback address must be allowed as well.
         if isAllowed(own), own.loopbackOfUnspecified.map(isAllowed) ?? true { return nil }
         for address in all where !isAllowed(address) {
             switch rest {
@@ -115,9 +115,10 @@ public struct AddressGuard: Sendable, Hashable {
 public struct AddressRefusal: Error, Sendable, Hashable {
     /// The refused address.
     public let address: IPAddress
-    /// The network that the address was refused for; nil if it is just not in any allowed one.
+    /// The denied or special-purpose network that contains the address; nil if the address is merely in none of the
+    /// allowed networks.
     public let network: IPNetwork?
-    /// Whether it is the address of a proxy rather than of the URL's host.
+    /// Whether the address is that of a proxy rather than of the URL's host.
     public let isProxy: Bool
 
     package init(address: IPAddress, network: IPNetwork?, isProxy: Bool) {
@@ -128,22 +129,22 @@ public struct AddressRefusal: Error, Sendable, Hashable {
 }
 
 extension AddressRefusal: CustomStringConvertible {
-    /// The refusal in a sentence.
+    /// A sentence that describes the refusal.
     public var description: String {
         let whose = isProxy ? "The proxy's address" : "The address"
-        guard let network else { return "\(whose) \(address) is not one of those that may be connected to." }
-        return "\(whose) \(address) may not be connected to, as it is in \(network)."
+        guard let network else { return "\(whose) \(address) is not in an allowed network." }
+        return "\(whose) \(address) is refused because it is in \(network)."
     }
 }
 
-/// The special-purpose networks, and whether they are globally reachable: IANA's registries for IPv4 and IPv6 (RFC
-/// 6890) with their column "Globally Reachable", multicast (RFC 5771, RFC 4291), and the former site-local addresses
-/// (RFC 3879).
+/// The special-purpose networks, and whether they are globally reachable: the column "Globally Reachable" of IANA's
+/// registries for IPv4 and IPv6 (RFC 6890), multicast (RFC 5771, RFC 4291), and the former site-local addresses (RFC
+/// 3879).
 enum SpecialPurposeNetworks {
     /// The special-purpose network that contains the address; nil if the address is globally reachable.
     static func refusing(_ address: IPAddress) -> IPNetwork? {
         let table = address.isIPv6 ? six : four
-        // The longest prefix counts.
+        // The longest prefix takes precedence.
         var best: Entry?
         for entry in table where entry.network.contains(address) {
             if entry.network.prefixLength > best?.network.prefixLength ?? -1 { best = entry }
@@ -190,8 +191,8 @@ enum SpecialPurposeNetworks {
     ]
 
     private static let six: [Entry] = [
-        // Only 2000::/3 is assigned to be global (RFC 4291, section 2.4). The rest is not, which includes the
-        // unspecified address, the loopback address, `::/96` and 64:ff9b:1::/48, but excludes one network.
+        // Only 2000::/3 is assigned as global (RFC 4291, section 2.4). All other addresses are refused, including the
+        // unspecified address, the loopback address, `::/96` and 64:ff9b:1::/48, with one exception below.
         ipv6([], 0),
         ipv6([0, 0, 0, 0, 0, 0, 0, 0], 128),  // unspecified
         ipv6([0, 0, 0, 0, 0, 0, 0, 0], 128, last: 1),  // loopback

@@ -1,11 +1,11 @@
 import ConvoySupport
 
-/// A pattern of hosts: `api.example.com`, `*.example.com` with any one label in place of the star, or `**.example.com`
-/// for the domain and everything below it.
+/// A pattern that matches hosts: `api.example.com`, `*.example.com` for exactly one label in place of the star, or
+/// `**.example.com` for the domain and all its subdomains.
 ///
-/// It is coded as its text.
+/// Encoded as its text.
 public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
-    /// The pattern in its normal form, in lower case, without a final dot or brackets: patterns of the same hosts have
+    /// The pattern in normal form: in lower case, without a trailing dot or brackets. Patterns for the same hosts have
     /// the same text.
     public let description: String
     private let kind: Kind
@@ -13,9 +13,9 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
 
     private enum Kind: Hashable { case exact, label, domain }
 
-    /// A pattern from its text.
+    /// Creates a pattern from its text.
     ///
-    /// - Throws: `SecurityTextError` for a text that is not a host, or has a star elsewhere.
+    /// - Throws: `SecurityTextError` if the text is not a host, or has a star in another position.
     public init(_ text: String) throws(SecurityTextError) {
         let (kind, rest): (Kind, Substring) =
             if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
@@ -33,9 +33,10 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         self.kind = kind
     }
 
-    /// Whether the pattern covers a host, in the form that it has in a URL.
+    /// Whether the pattern matches a host, in the form it has in a URL.
     public func covers(_ host: String) -> Bool {
-        // A host that no certificate can name, such as one with a space, is compared too, so that it cannot evade a policy.
+        // Compare even hosts that no certificate can name, for example one with a space, so that they cannot evade a
+        // policy.
         let other = HostName(host)?.kind ?? .name(HostName.spelling(of: host))
         guard kind != .exact, case .name(let name) = self.host, case .name(let below) = other else {
             return self.host == other
@@ -46,13 +47,13 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         return rest.count > 1 && !rest.dropLast().contains(UInt8(ascii: "."))
     }
 
-    /// The length of the domain.
+    /// The length of the domain, in bytes.
     private var length: Int {
         if case .name(let name) = host { name.utf8.count } else { 0 }
     }
 
-    /// Whether the left pattern is more specific: a whole name comes before patterns, a longer domain before a shorter
-    /// one, and one label before all below.
+    /// Whether the left pattern is more specific. Exact names come before patterns, longer domains before shorter ones,
+    /// and single-label patterns before subdomain patterns.
     static func isMoreSpecific(_ left: HostPattern, than right: HostPattern) -> Bool {
         let ranks: [Kind: Int] = [.exact: 0, .label: 1, .domain: 2]
         let (first, second) = (ranks[left.kind] ?? 0, ranks[right.kind] ?? 0)
@@ -62,9 +63,9 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension HostPattern: Codable {
-    /// Decodes a pattern from its text.
+    /// Decodes the pattern from its text.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` for a text that is not a pattern.
+    /// - Throws: `DecodingError.dataCorrupted` if the text is not a pattern.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -74,7 +75,7 @@ extension HostPattern: Codable {
         }
     }
 
-    /// Encodes the text.
+    /// Encodes the pattern as its text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

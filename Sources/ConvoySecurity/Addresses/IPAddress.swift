@@ -6,10 +6,10 @@ public struct IPAddress: Sendable, Hashable {
     /// The four or sixteen bytes, in network byte order.
     public let bytes: [UInt8]
 
-    /// An address from text: four decimal numbers, or IPv6 in any of its spellings (RFC 4291, section 2.2), without
-    /// brackets and without a zone. nil for anything else, such as `127.1` or `0x7f.0.0.1`.
+    /// Creates an address from text: IPv4 in dotted decimal, or IPv6 in any of its spellings (RFC 4291, section 2.2),
+    /// without brackets or a zone. Returns nil for other text, for example `127.1` or `0x7f.0.0.1`.
     public init?(_ text: String) {
-        // `inet_pton` would take a zero byte for the end.
+        // `inet_pton` would treat a zero byte as the end of the text.
         guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 {
@@ -21,13 +21,13 @@ public struct IPAddress: Sendable, Hashable {
         }
     }
 
-    /// - Parameter bytes: four or sixteen; nil for another number of them.
+    /// - Parameter bytes: four or sixteen bytes. For any other number of bytes, the result is nil.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
 
-    /// An address in the system's form; nil for another family.
+    /// Creates an address from a socket address; nil for other address families.
     package init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET:
@@ -45,8 +45,8 @@ public struct IPAddress: Sendable, Hashable {
     /// Whether it is an IPv6 address.
     public var isIPv6: Bool { bytes.count == 16 }
 
-    /// The address that the system connects to: the IPv4 address of an IPv4-mapped one such as `::ffff:127.0.0.1` (RFC
-    /// 4291, section 2.5.5.2), and the address itself for all others.
+    /// The address that the system connects to: the IPv4 address of an IPv4-mapped address like `::ffff:127.0.0.1` (RFC
+    /// 4291, section 2.5.5.2), and the address itself otherwise.
     var unmapped: IPAddress {
         guard isIPv6, bytes.starts(with: Self.mappedPrefix) else { return self }
         return IPAddress(four: bytes[12...])
@@ -54,10 +54,10 @@ public struct IPAddress: Sendable, Hashable {
 
     private static let mappedPrefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
 
-    /// The IPv4 addresses that a gateway may translate this address to.
+    /// The IPv4 addresses to which a gateway may translate this address.
     ///
-    /// These are the addresses of NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo's client and
-    /// server (RFC 4380), ISATAP (RFC 5214), and of the old form `::127.0.0.1` (RFC 4291, section 2.5.5.1).
+    /// They come from NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo (client and server, RFC
+    /// 4380), ISATAP (RFC 5214), and the deprecated form `::127.0.0.1` (RFC 4291, section 2.5.5.1).
     var embedded: [IPAddress] {
         guard bytes.count == 16 else { return [] }
         var found: [IPAddress] = []
@@ -76,8 +76,8 @@ public struct IPAddress: Sendable, Hashable {
         return found
     }
 
-    /// The loopback address, to which the system connects for the unspecified addresses (`0.0.0.0`, `::`); nil for any
-    /// other.
+    /// The loopback address to which the system connects for an unspecified address (`0.0.0.0`, `::`); nil for other
+    /// addresses.
     var loopbackOfUnspecified: IPAddress? {
         guard bytes.allSatisfy({ $0 == 0 }) else { return nil }
         return IPAddress(unchecked: isIPv6 ? [UInt8](repeating: 0, count: 15) + [1] : [127, 0, 0, 1])
@@ -94,18 +94,18 @@ public struct IPAddress: Sendable, Hashable {
 }
 
 extension IPAddress: CustomStringConvertible {
-    /// The address in its usual spelling (RFC 5952).
+    /// The address in its canonical text form (RFC 5952).
     public var description: String { HostName.text(ofAddress: bytes) }
 }
 
 extension IPNetwork {
-    /// The IPv4 network for one that is part of `::ffff:0:0/96`, and the network itself for all others.
+    /// The IPv4 network for a network inside `::ffff:0:0/96`, and the network itself otherwise.
     var unmapped: IPNetwork {
         let inside = address.unmapped
         return prefixLength >= 96 && inside != address ? IPNetwork(inside, prefixLength - 96) : self
     }
 
-    /// A network from constants: the number of bytes is not checked.
+    /// Creates a network from constants. The number of bytes is not checked.
     init(bytes: [UInt8], _ prefixLength: Int) {
         self.init(IPAddress(unchecked: bytes), prefixLength)
     }

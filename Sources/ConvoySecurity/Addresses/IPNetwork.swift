@@ -1,18 +1,19 @@
 import ConvoySupport
 import Foundation
 
-/// The IP addresses that begin with the same bits, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
+/// The IP addresses that share a prefix, for example `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
 public struct IPNetwork: Sendable, Hashable {
     /// The first address of the network.
     public let address: IPAddress
-    /// How many bits its addresses share.
+    /// The number of leading bits that its addresses share.
     public let prefixLength: Int
 
-    /// A network from text: an address, a slash, and the number of bits; or an address alone, for a network of one
-    /// address.
+    /// Creates a network from text: an address, a slash and the number of bits; or only an address, for a network that
+    /// contains a single address.
     ///
-    /// It is strict, as a misread mistake could allow what was meant to be refused: four decimal numbers for IPv4, no
-    /// brackets, no leading zeros, and no bits set after the first `prefixLength`.
+    /// Parsing is strict, because a misinterpreted typo could allow a network that should be refused. IPv4 addresses
+    /// must be in dotted decimal without leading zeros, brackets are not allowed, and no bits may be set after the
+    /// first `prefixLength` bits.
     ///
     /// - Throws: `SecurityTextError`.
     public init(_ text: String) throws(SecurityTextError) {
@@ -34,7 +35,7 @@ public struct IPNetwork: Sendable, Hashable {
         self.prefixLength = prefixLength
     }
 
-    /// The bytes of an address with all bits after the prefix cleared.
+    /// The bytes of an address, with all bits after the prefix cleared.
     private static func first(of address: IPAddress, _ length: Int) -> [UInt8] {
         address.bytes.enumerated().map { index, byte in byte & mask(of: index, length) }
     }
@@ -44,8 +45,8 @@ public struct IPNetwork: Sendable, Hashable {
         return bits >= 8 ? 0xFF : bits <= 0 ? 0 : ~(0xFF >> UInt8(bits))
     }
 
-    /// Whether the network contains an address. It contains none of the other family, so that `10.0.0.0/8` does not
-    /// contain `::ffff:10.0.0.1`; an ``AddressGuard`` unmaps such an address first.
+    /// Whether the network contains an address. IPv4 and IPv6 are distinct: `10.0.0.0/8` does not contain
+    /// `::ffff:10.0.0.1`, but an ``AddressGuard`` converts such an address to IPv4 first.
     public func contains(_ other: IPAddress) -> Bool {
         guard other.bytes.count == address.bytes.count else { return false }
         var index = 0
@@ -58,32 +59,32 @@ public struct IPNetwork: Sendable, Hashable {
 }
 
 extension IPNetwork: CustomStringConvertible {
-    /// The network in the form that ``init(_:)`` reads.
+    /// The network in the form that ``init(_:)`` parses.
     public var description: String { "\(address)/\(prefixLength)" }
 }
 
-/// Why a text is not what the security settings are made of: a pin, a pattern of hosts, or a network of IP addresses.
+/// An error for a text that is not a valid pin, host pattern or network of IP addresses.
 public enum SecurityTextError: Error, Hashable, Sendable, SelfDescribingError {
     /// The text is not a ``PublicKeyPin``.
     case notAPin(String)
     /// The text is not a ``HostPattern``.
     case notAHostPattern(String)
-    /// What precedes the slash of an ``IPNetwork`` is not an address.
+    /// The text before the slash of an ``IPNetwork`` is not an address.
     case notAnAddress(String)
-    /// What follows the slash of an ``IPNetwork`` is not a number of bits that the address has.
+    /// The text after the slash of an ``IPNetwork`` is not a valid number of bits for the address.
     case notALength(String)
-    /// Bits after the prefix of an ``IPNetwork`` are set, so that either the address or the number of bits is a mistake.
+    /// Bits after the prefix of an ``IPNetwork`` are set, so either the address or the number of bits is wrong.
     case hasBitsAfterLength(String)
 
     public var description: String {
         switch self {
         case .notAPin(let text):
-            "\(text.debugDescription) is not a pin: it has to be \"sha256/\" and the base64 of 32 bytes."
+            "Invalid pin \(text.debugDescription): use \"sha256/\" followed by the Base64 of 32 bytes."
         case .notAHostPattern(let text):
-            "\(text.debugDescription) is not a pattern of hosts: a name, \"*.\" and a name, or \"**.\" and a name."
-        case .notAnAddress(let text): "\(text.debugDescription) is not an IP address."
-        case .notALength(let text): "\(text.debugDescription) is not the number of bits of a network."
-        case .hasBitsAfterLength(let text): "\(text.debugDescription) has bits set that are not part of the network."
+            "Invalid host pattern \(text.debugDescription): use a name, \"*.\" and a name, or \"**.\" and a name."
+        case .notAnAddress(let text): "Invalid IP address \(text.debugDescription)."
+        case .notALength(let text): "Invalid prefix length \(text.debugDescription) of a network."
+        case .hasBitsAfterLength(let text): "Invalid network \(text.debugDescription): bits after the prefix are set."
         }
     }
 }

@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The authentication state of one operation: the challenges of servers and proxies, and its answers. It does no I/O,
-/// and can be used on any thread.
+/// The authentication state of an operation: the challenges of servers and proxies, and the answers to them. It
+/// performs no I/O and can be used on any thread.
 package final class AuthenticationRecord: RequestAuthorizer {
     private struct Answer {
         let space: ProtectionSpace
@@ -12,10 +12,10 @@ package final class AuthenticationRecord: RequestAuthorizer {
         var nonce: DigestNonce?
         /// For Bearer.
         var token: String?
-        /// The first target that it is sent for. The memory notes the answer for this target, not for others of the
-        /// server to which redirects lead.
+        /// The first target that the answer is sent for. The answer is remembered for this target, and not for other
+        /// targets on the server to which redirects lead.
         var home: String?
-        /// Whether the challenge was made to an earlier operation.
+        /// Whether the challenge was sent to an earlier operation.
         var isRemembered = false
     }
 
@@ -23,20 +23,20 @@ package final class AuthenticationRecord: RequestAuthorizer {
     private struct Sent {
         let answer: Answer
         let uri: String
-        /// For Digest: the nonce count and the client's nonce, which the server's proof covers.
+        /// For Digest: the nonce count and the client nonce, which the server's proof covers.
         let use: DigestNonce.Use?
     }
 
     private struct State {
-        /// The answer for each server from now on.
+        /// The answer to use for each server from now on.
         var answers: [AuthenticatingServer: Answer] = [:]
-        /// The answers sent with the last request.
+        /// The answers that were sent with the last request.
         var sent: [AuthenticatingServer: Sent] = [:]
         var refusals = RefusalCounts()
         var rejected: Set<ProtectionSpace> = []
-        /// How often in a row a server's nonce was stale.
+        /// The number of consecutive responses in which a server reported a stale nonce.
         var staleInARow: [AuthenticatingServer: Int] = [:]
-        /// Credentials of a handler, to store once the server accepts them.
+        /// Credentials supplied by a handler, to be stored after the server accepts them.
         var toKeep: [AuthenticatingServer: (ProtectionSpace, URLCredential)] = [:]
     }
 
@@ -63,8 +63,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
         let answer = chosen ?? (target.hasOwn ? nil : remembered(for: target))
         let use = answer?.nonce?.nextUse()
         let authorization = answer.flatMap { Self.authorization($0, target, use) }
-        // An answer that cannot be made for this request counts as sent: otherwise the server would ask, and the same
-        // answer be chosen, for ever.
+        // An answer that cannot be created for this request counts as sent. Otherwise the server would send the same
+        // challenge, and the same answer would be chosen, in an endless loop.
         let sent = authorization == nil ? chosen : answer
         state.withLock {
             $0.sent[target.server] = sent.map { Sent(answer: $0, uri: target.uri, use: authorization == nil ? nil : use) }
@@ -78,7 +78,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return (answered ?? memory.entry(for: uri, of: server)?.space)?.method == .negotiate
     }
 
-    /// An answer to a challenge that the server made to an earlier operation.
+    /// An answer to a challenge that the server sent to an earlier operation.
     private func remembered(for target: AuthorizationTarget) -> Answer? {
         guard let entry = memory.entry(for: target.uri, of: target.server),
             state.withLock({ !$0.rejected.contains(entry.space) && $0.refusals.count(in: entry.space) == 0 }),
@@ -115,8 +115,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// Evaluates the challenges of a response.
     ///
     /// - Parameters:
-    ///   - fields: the values of `WWW-Authenticate`, or of `Proxy-Authenticate`.
-    ///   - server: the server or proxy that sent them.
+    ///   - fields: the values of `WWW-Authenticate` or `Proxy-Authenticate`.
+    ///   - server: the server or proxy that sent the challenges.
     package func evaluate(_ fields: [String], of server: AuthenticatingServer) -> AuthenticationVerdict {
         let offers = Self.offers(HTTPChallenge.parse(fields))
         let open = state.withLock { state -> [(ProtectionSpace, HTTPChallenge, RefusalCounts)]? in
@@ -126,7 +126,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
                 if isStale(sent, offers, &state, server) { return nil }
                 state.answers[server] = nil
                 memory.forget(sent.space, of: server)
-                // A remembered nonce may have expired; that does not make the credential wrong.
+                // A remembered nonce may have expired, which does not mean that the credential is wrong.
                 if !(sent.isRemembered && sent.space.method == .digest) {
                     state.refusals.note(sent.space, offering: offers.map(\.realm))
                 }
@@ -149,7 +149,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return questions.isEmpty ? .none : .ask(questions)
     }
 
-    /// Whether only the nonce was stale (RFC 7616, section 3.3). If so, sets an answer with the new one.
+    /// Whether only the nonce was stale (RFC 7616, section 3.3). If so, sets an answer with the new nonce.
     private func isStale(
         _ sent: Answer, _ offers: [HTTPChallenge], _ state: inout State, _ server: AuthenticatingServer
     ) -> Bool {
@@ -163,7 +163,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return true
     }
 
-    /// The challenges that this library can answer: one for each method and realm, the strongest first.
+    /// The challenges that can be answered: one for each method and realm, starting with the strongest.
     private static func offers(_ challenges: [HTTPChallenge]) -> [HTTPChallenge] {
         var best: [HTTPChallenge] = []
         for challenge in challenges {
@@ -180,7 +180,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
             }
             best.append(challenge)
         }
-        // The offset makes the order stable.
+        // Comparing offsets makes the sort stable.
         return best.enumerated()
             .sorted { (rank($0.element), $0.offset) < (rank($1.element), $1.offset) }.map(\.element)
     }
@@ -203,8 +203,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
         }
     }
 
-    /// Whether a credential fits a method: Kerberos uses tickets in place of a user and a password, all others need
-    /// these.
+    /// Whether a credential is suitable for a method. Kerberos uses tickets instead of a user name and password; all
+    /// other methods require them.
     private static func isUsable(_ credential: URLCredential, for method: AuthenticationMethod) -> Bool {
         let isEmpty = (credential.user ?? "").isEmpty && (credential.password ?? "").isEmpty
         switch method {
@@ -216,9 +216,10 @@ package final class AuthenticationRecord: RequestAuthorizer {
 
     // MARK: Answers
 
-    /// Answers with a credential. False for one that cannot be sent, such as a user name with a colon.
+    /// Answers the challenge with a credential. Returns false if the credential cannot be sent, for example because the
+    /// user name contains a colon.
     ///
-    /// - Parameter keeps: whether to store it once the server has accepted it.
+    /// - Parameter keeps: whether to store the credential after the server accepts it.
     package func answer(_ question: AuthenticationQuestion, with credential: URLCredential, keeps: Bool) -> Bool {
         var answer = Answer(space: question.space, credential: credential)
         if question.space.method == .digest {
@@ -243,12 +244,12 @@ package final class AuthenticationRecord: RequestAuthorizer {
             return answer.nonce?.challenge.authorization(
                 user: user, password: password, method: "GET", uri: "/", body: Data(), count: 1, cnonce: "0") != nil
         case .bearer: return false
-        // libcurl takes C strings.
+        // libcurl uses C strings.
         case .ntlm, .negotiate: return !(user + password).utf8.contains(0)
         }
     }
 
-    /// Answers with a token (RFC 6750). False for one that cannot be sent.
+    /// Answers the challenge with a token (RFC 6750). Returns false if the token cannot be sent.
     package func answer(_ question: AuthenticationQuestion, withToken token: String) -> Bool {
         guard question.space.method == .bearer, BearerAuthorization.value(token: token) != nil else { return false }
         state.withLock {
@@ -257,19 +258,19 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return true
     }
 
-    /// Ignores the challenges of the space from now on.
+    /// Ignores all further challenges for the protection space.
     package func reject(_ question: AuthenticationQuestion) {
         state.withLock { _ = $0.rejected.insert(question.space) }
     }
 
     // MARK: Success
 
-    /// Checks a server's proof that it knows the password (`rspauth`, RFC 7616, section 3.5). Nil if the proof is
-    /// right, missing (it is optional), or covers a body, which was not kept.
+    /// Checks the server's proof that it knows the password (`rspauth`, RFC 7616, section 3.5). Returns nil if the
+    /// proof is valid, is missing (it is optional), or covers a body that was not kept.
     ///
     /// - Parameters:
     ///   - server: the server that answered the last request.
-    ///   - info: the values of its `Authentication-Info`.
+    ///   - info: the values of the server's `Authentication-Info` fields.
     package func proofFailure(at server: AuthenticatingServer, info: [String]) -> ResponseAuthenticationFailure? {
         guard !info.isEmpty, let sent = state.withLock({ $0.sent[server] }), let use = sent.use,
             let challenge = sent.answer.nonce?.challenge, challenge.protections.contains(.auth)
@@ -281,7 +282,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
                 uri: sent.uri, body: nil, count: use.count, cnonce: use.cnonce) == false
         }
         guard isWrong else { return nil }
-        // The answer is not sent again unless the server asks.
+        // Do not send the answer again unless the server sends a challenge.
         memory.forget(sent.answer.space, of: server)
         state.withLock { state in
             state.sent[server] = nil
@@ -291,12 +292,12 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return ResponseAuthenticationFailure(host: sent.answer.space.host, realm: challenge.realm)
     }
 
-    /// Remembers the challenges of all servers and proxies that have accepted the last request.
+    /// Remembers the challenges of all servers and proxies that accepted the last request.
     ///
     /// - Parameters:
-    ///   - server: the one that has not accepted it.
-    ///   - last: the server that answered.
-    ///   - info: the values of its `Authentication-Info`.
+    ///   - server: the server or proxy that did not accept it.
+    ///   - last: the server that responded.
+    ///   - info: the values of its `Authentication-Info` fields.
     package func noteSuccess(except server: AuthenticatingServer?, at last: AuthenticatingServer?, info: [String]) {
         let (passed, kept) = state.withLock { state in
             let passed = state.sent.filter { $0.key != server }
@@ -319,44 +320,44 @@ package final class AuthenticationRecord: RequestAuthorizer {
 }
 
 extension DigestNonce {
-    /// The nonce count and the client's nonce of one request.
+    /// The nonce count and client nonce for one request.
     fileprivate struct Use {
         let count: UInt32
         let cnonce: String
     }
 
-    /// The numbers of the next request.
+    /// The nonce count and client nonce for the next request.
     fileprivate func nextUse() -> Use { Use(count: nextCount(), cnonce: makeCnonce()) }
 
-    /// A nonce that replaces this one (`nextnonce`).
+    /// The nonce that replaces this one (`nextnonce`).
     fileprivate func following(_ nonce: String) -> DigestNonce { DigestNonce(challenge.replacingNonce(with: nonce)) }
 }
 
-/// A challenge of a server or a proxy that must be decided: with a credential, a token, or a refusal.
+/// A server or proxy challenge that must be answered with a credential or a token, or rejected.
 package struct AuthenticationQuestion: Sendable {
     package let space: ProtectionSpace
-    /// The credential that is known for the space.
+    /// The credential that would be sent for the space, if one is known.
     package let proposedCredential: URLCredential?
-    /// How often the server has refused credentials for the space, within one operation.
+    /// The number of times, within one operation, that the server has refused credentials for the space.
     package let previousFailureCount: Int
-    /// Whether the proposed credential must not be sent, as the server has refused one in this realm, by this method or
-    /// another.
+    /// Whether the proposed credential must not be sent because the server has refused a credential for this realm,
+    /// with this method or another.
     package let isRefused: Bool
     let server: AuthenticatingServer
     let challenge: HTTPChallenge
 }
 
-/// What to do about a response with 401 or 407.
+/// How to handle a response with status 401 or 407.
 package enum AuthenticationVerdict: Sendable {
-    /// Nothing: there is no challenge that could be answered.
+    /// Deliver the response: none of its challenges can be answered.
     case none
-    /// Send the same credential again with the new nonce, as the old one was stale.
+    /// Send the same credential with the new nonce, because the old nonce was stale.
     case sendAgain
-    /// Ask about these challenges, the strongest method first; not empty.
+    /// Decide these challenges, starting with the strongest method. Never empty.
     case ask([AuthenticationQuestion])
 }
 
-/// Counts how often servers have refused the credentials of one operation.
+/// Counts how often servers have refused the credentials of an operation.
 struct RefusalCounts: Sendable {
     private struct Realm: Hashable {
         let server: AuthenticatingServer
@@ -367,16 +368,16 @@ struct RefusalCounts: Sendable {
 
     private var spaces: [ProtectionSpace: Int] = [:]
     private var realms: Set<Realm> = []
-    /// How often a server has answered a credential with a challenge of another realm.
+    /// The number of times a server has responded to a credential with a challenge for another realm.
     private var evasions: [AuthenticatingServer: Int] = [:]
 
-    /// The maximum number of realms on the way of one request. A server with more makes them up.
+    /// The maximum number of realms for one request. A server that uses more is making them up.
     private static let mostEvasions = 2
 
-    /// Notes that a server has refused what was sent for a space.
+    /// Records that a server has refused the answer for a space.
     ///
-    /// - Parameter offered: the realms of its new challenges. If that of the space is not among them, the credential
-    ///   may still be right for it.
+    /// - Parameter offered: the realms of its new challenges. If the realm of the space is not among them, the
+    ///   credential may still be valid for the space.
     mutating func note(_ space: ProtectionSpace, offering offered: [String?]) {
         if offered.contains(space.realm) {
             spaces[space, default: 0] += 1
@@ -386,13 +387,13 @@ struct RefusalCounts: Sendable {
         }
     }
 
-    /// How often credentials of a space were refused. If a server keeps changing its realm, all refusals count.
+    /// The number of refused credentials for a space. If a server keeps changing its realm, all refusals count.
     func count(in space: ProtectionSpace) -> Int {
         let evaded = evasions[space.server] ?? 0
         return (spaces[space] ?? 0) + (evaded > Self.mostEvasions ? evaded : 0)
     }
 
-    /// Whether the server refused a credential for the space by any method. A weaker method is then not tried by
-    /// itself.
+    /// Whether the server has refused a credential for the space with any method. In that case a weaker method is not
+    /// tried automatically.
     func isRefused(_ space: ProtectionSpace) -> Bool { realms.contains(Realm(space)) || count(in: space) > 0 }
 }

@@ -3,17 +3,17 @@ import Foundation
 import FoundationNetworking
 
 /// Stores credentials by the protection spaces in which they are valid. The counterpart of `URLCredentialStorage`,
-/// which on Linux does not find what was stored in it.
+/// which on Linux does not find the credentials stored in it.
 ///
-/// A look-up goes from the specific to the general: first the credentials of exactly this space, then those of all
-/// realms of the server with the same method (a space whose realm is nil), then those of the origin, then ``netrc``. A
-/// credential for one server, port, scheme or method is never used for another, and one for a server never for a proxy.
+/// Credentials are looked up from the specific to the general: first those for exactly this space, then those for all
+/// realms of the server with the same method (a space whose realm is nil), then those for the origin, and finally
+/// ``netrc``. A credential is never used for another server, port, scheme or method, and a server's credential is never
+/// used for a proxy.
 ///
-/// It is kept in memory only: a credential of persistence `.permanent` is kept as long as one of `.forSession`, and one
-/// of persistence `.none` is not stored at all. All members can be used on any thread. The description contains no
-/// passwords.
+/// The store is kept in memory only. Credentials with the persistence `.permanent` are treated as `.forSession`, and
+/// those with `.none` are not stored. All members can be used on any thread. The description contains no passwords.
 public final class CredentialStore: Sendable {
-    /// A store to share explicitly. By default each manager has a store of its own, so that one does not send the
+    /// A store for explicit sharing. By default each manager has its own store, so that it does not send the
     /// credentials of another.
     public static let shared = CredentialStore()
 
@@ -28,20 +28,20 @@ public final class CredentialStore: Sendable {
     /// An empty store.
     public init() {}
 
-    /// The netrc file for servers that have no credentials in the store; nil by default, for none.
+    /// The netrc file for servers without credentials in the store; nil by default.
     ///
-    /// It is used for servers only, not for proxies, and for the methods that need a user and a password: Basic, Digest
-    /// and NTLM.
+    /// It is used only for servers, not for proxies, and only for methods that require a user name and a password:
+    /// Basic, Digest and NTLM.
     public var netrc: Netrc? {
         get { contents.withLock { $0.netrc } }
         set { contents.withLock { $0.netrc = newValue } }
     }
 
-    /// The credential to try first in a space: the default one, or else the one that was set last.
+    /// The first credential to try in a space: the default credential, or else the one that was set last.
     ///
     /// - Parameters:
     ///   - space: the space of the challenge.
-    ///   - user: the user whose credential to return; nil for any.
+    ///   - user: the user whose credential to return; nil for any user.
     public func credential(for space: ProtectionSpace, user: String? = nil) -> URLCredential? {
         contents.withLock { contents in
             for credentials in Self.known(for: space, in: contents) {
@@ -55,7 +55,8 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// All credentials that are valid in a space, by user name. The more specific one of a user counts.
+    /// All credentials that are valid in a space, by user name. If a user has several, the most specific one is
+    /// returned.
     public func credentials(for space: ProtectionSpace) -> [String: URLCredential] {
         contents.withLock { contents in
             var all: [String: URLCredential] = [:]
@@ -69,22 +70,23 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// Adds a credential to a space, replacing one of the same user. One of persistence `.none` changes nothing.
+    /// Adds a credential to a space, replacing that of the same user. A credential with the persistence `.none` is
+    /// ignored.
     public func set(_ credential: URLCredential, for space: ProtectionSpace) {
         insert(credential) { contents, change in change(&contents.spaces[space, default: UserCredentials()]) }
     }
 
-    /// Adds a credential to a space and makes it the one to try first, even if others are added later.
+    /// Adds a credential to a space and makes it the first one to try, even if others are added later.
     public func setDefaultCredential(_ credential: URLCredential, for space: ProtectionSpace) {
         insert(credential, asDefault: true) { contents, change in
             change(&contents.spaces[space, default: UserCredentials()])
         }
     }
 
-    /// Adds a credential for all realms and methods of a URL's server. The server decides the method, so that it can be
-    /// sent in clear text by Basic; set it for a ``ProtectionSpace`` to restrict the method.
+    /// Adds a credential for all realms and methods of a URL's server. The server chooses the method, so Basic may send
+    /// the credential in clear text. To restrict the method, use a ``ProtectionSpace``.
     ///
-    /// - Returns: false, without a change, if the URL is not one of HTTP or HTTPS with a host.
+    /// - Returns: false, without any change, if the URL is not an HTTP or HTTPS URL with a host.
     @discardableResult
     public func set(_ credential: URLCredential, forOriginOf url: URL) -> Bool {
         guard let origin = AuthenticatingServer(url) else { return false }
@@ -92,8 +94,8 @@ public final class CredentialStore: Sendable {
         return true
     }
 
-    /// Removes the credential of the same user from a space. Those of more general spaces, of the origin and of
-    /// ``netrc`` stay.
+    /// Removes the credential of the same user from a space. Credentials in more general spaces, in the origin and in
+    /// ``netrc`` are kept.
     public func remove(_ credential: URLCredential, for space: ProtectionSpace) {
         let user = credential.user ?? ""
         contents.withLock { contents in
@@ -102,13 +104,13 @@ public final class CredentialStore: Sendable {
         }
     }
 
-    /// Removes all credentials of the origin of a URL. Those of its protection spaces stay.
+    /// Removes all credentials for the origin of a URL. Credentials in its protection spaces are kept.
     public func removeCredentials(forOriginOf url: URL) {
         guard let origin = AuthenticatingServer(url) else { return }
         contents.withLock { $0.origins[origin] = nil }
     }
 
-    /// Removes all credentials. ``netrc`` stays.
+    /// Removes all credentials. ``netrc`` is kept.
     public func removeAll() {
         contents.withLock { ($0.spaces, $0.origins) = ([:], [:]) }
     }
@@ -120,14 +122,14 @@ extension CredentialStore {
         into change: (inout Contents, (inout UserCredentials) -> Void) -> Void
     ) {
         guard credential.persistence != .none else { return }
-        // Read before the lock is taken, as a subclass of the user's can override it.
+        // Read before the lock is acquired, because a user's subclass can override it.
         let user = credential.user ?? ""
         contents.withLock { contents in
             change(&contents) { $0.insert(credential, of: user, asDefault: asDefault) }
         }
     }
 
-    /// The credentials that apply to a space, from the specific to the general.
+    /// The credentials that apply to a space, starting with the most specific.
     private static func known(for space: ProtectionSpace, in contents: Contents) -> [UserCredentials] {
         var known = [contents.spaces[space]]
         if space.realm != nil { known.append(contents.spaces[space.forAllRealms]) }
@@ -159,19 +161,20 @@ extension CredentialStore: CustomStringConvertible {
 }
 
 extension CredentialStore: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The credentials of one space or origin, one for each user.
+/// The credentials for one space or origin, one per user.
 struct UserCredentials {
-    /// In the order in which they were set. An array, as few programs have several users of one server.
+    /// The credentials in the order in which they were set. An array, because few programs have several users for one
+    /// server.
     private var all: [(user: String, credential: URLCredential)] = []
     private var defaultUser: String?
 
     var byUser: [String: URLCredential] { Dictionary(all.map { ($0.user, $0.credential) }) { $1 } }
 
-    /// The credential to try first; nil if there is none.
+    /// The first credential to try; nil if empty.
     var first: URLCredential? { defaultUser.flatMap { self[$0] } ?? all.last?.credential }
 
     subscript(user: String) -> URLCredential? { all.first { $0.user == user }?.credential }

@@ -6,14 +6,14 @@ extension DigestChallenge {
     ///
     /// - Parameters:
     ///   - method: the method of the request, case-sensitive.
-    ///   - uri: the request target as it is sent: path and query, host and port for CONNECT, or the whole URL for other
-    ///     requests to a proxy.
-    ///   - body: the body, empty for none; nil if it cannot be hashed because it is a stream. It is not needed if the
-    ///     server offers `qop=auth`.
+    ///   - uri: the request target as it is sent: path and query; host and port for CONNECT; or the entire URL for
+    ///     other requests to a proxy.
+    ///   - body: the body, which may be empty; nil if it cannot be hashed because it is a stream. It is not needed if
+    ///     the server offers `qop=auth`.
     ///   - count: the number of requests with this nonce, including this one.
-    ///   - cnonce: the client's nonce: not empty, without quotes and control characters. See ``DigestNonce``.
+    ///   - cnonce: the client nonce. It must not be empty or contain quotes or control characters. See ``DigestNonce``.
     /// - Returns: nil if the server requires a hash of the body and the body is nil, if the user name or another text
-    ///   contains control characters, or if OpenSSL refuses the hash function.
+    ///   contains control characters, or if OpenSSL rejects the hash function.
     package func authorization(
         user: String, password: String, method: String, uri: String, body: Data?, count: UInt32, cnonce: String
     ) -> String? {
@@ -41,23 +41,23 @@ extension DigestChallenge {
         return "Digest " + parameters.joined(separator: ", ")
     }
 
-    /// The parts of the hash that depend on the use of the nonce.
+    /// The parts of the hash that depend on how the nonce is used.
     struct Use {
-        /// nil for RFC 2069.
+        /// The quality of protection; nil for RFC 2069.
         let protection: Protection?
         let count: UInt32
         let cnonce: String
 
-        /// Eight hexadecimal digits.
+        /// The count as eight hexadecimal digits.
         var countText: String {
             let digits = String(count, radix: 16)
             return String(repeating: "0", count: 8 - digits.count) + digits
         }
     }
 
-    /// The hash that proves the password (RFC 7616, sections 3.4.1 to 3.4.3).
+    /// The hash that proves knowledge of the password (RFC 7616, sections 3.4.1 to 3.4.3).
     ///
-    /// - Parameter request: the method, a colon and the target; without the method for the server's proof.
+    /// - Parameter request: the method, a colon and the target; for the server's proof, without the method.
     func response(user: String, password: String, request: String, body: Data, use: Use) -> String? {
         let function = algorithm.function
         guard
@@ -80,10 +80,10 @@ extension DigestChallenge {
         return function.hexadecimalDigest(of: "\(key):\(middle):\(contentsHash)")
     }
 
-    /// A text as it is hashed: for a server with `charset=UTF-8`, in normalization form C (RFC 7616, section 4).
+    /// The text to hash: in normalization form C if the server has specified `charset=UTF-8` (RFC 7616, section 4).
     private func normalized(_ text: String) -> String { isUTF8 ? text.precomposedStringWithCanonicalMapping : text }
 
-    /// The parameter with the user name: hashed, in the form of RFC 8187, or in quotes.
+    /// The parameter that contains the user name: hashed, encoded as in RFC 8187, or quoted.
     private func sentName(of user: String) -> String? {
         let user = normalized(user)
         if hashesUser {
@@ -97,7 +97,7 @@ extension DigestChallenge {
     private static func percentEncoded(_ text: String) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
-            // All characters of tokens but "*", "'" and "%".
+            // All token characters except "*", "'" and "%".
             if HTTPSyntax.isTokenByte(byte), !"*'%".utf8.contains(byte) {
                 bytes.append(byte)
             } else {
@@ -122,23 +122,24 @@ extension DigestChallenge {
     }
 }
 
-/// A server's nonce in use: counts the requests with it, and makes the client's nonces.
+/// A server's nonce in use. Counts the requests that use it, and creates client nonces.
 ///
-/// All requests that use the nonce share one object, on any thread, as a server refuses a count that it has seen.
+/// All requests with the nonce share one object, on any thread, because a server rejects counts that it has already
+/// seen.
 package final class DigestNonce: Sendable {
     /// The challenge with the nonce.
     package let challenge: DigestChallenge
     private let uses = Locked<UInt32>(0)
-    /// The client's first nonce, which stays part of the key with a session algorithm.
+    /// The first client nonce, which is part of the key if a session algorithm is used.
     private let firstCnonce = DigestNonce.randomText()
 
-    /// A nonce without any requests yet.
+    /// Creates a nonce that has not been used yet.
     package init(_ challenge: DigestChallenge) {
         self.challenge = challenge
     }
 
-    /// The count for the next request: 1, 2, and so on (`nc`). After 2³² - 1 it is 1 again, which the server refuses with
-    /// a new nonce.
+    /// Returns the count for the next request (`nc`), starting at 1. After 2³² - 1 it restarts at 1, which the server
+    /// rejects with a new nonce.
     package func nextCount() -> UInt32 {
         uses.withLock {
             $0 = $0 == .max ? 1 : $0 + 1
@@ -146,12 +147,12 @@ package final class DigestNonce: Sendable {
         }
     }
 
-    /// The client's nonce for a request: 32 random hexadecimal digits, new for each request. With a session algorithm
-    /// it is always the same.
+    /// Returns the client nonce for a request: 32 random hexadecimal digits, different for each request. With a session
+    /// algorithm it is always the same.
     package func makeCnonce() -> String { challenge.algorithm.keepsKey ? firstCnonce : Self.randomText() }
 
-    /// 128 bits of the system's generator. A predictable nonce would let a server compute tables of passwords
-    /// beforehand.
+    /// 128 random bits from the system. With a predictable nonce, a server could compute tables of passwords in
+    /// advance.
     private static func randomText() -> String {
         var generator = SystemRandomNumberGenerator()
         return [generator.next() as UInt64, generator.next()].map { number in
@@ -164,20 +165,20 @@ package final class DigestNonce: Sendable {
 /// The content of `Authentication-Info` or `Proxy-Authentication-Info`, which a server or a proxy sends after a
 /// successful Digest authentication (RFC 7616, section 3.5).
 package struct DigestAuthenticationInfo: Sendable, Hashable {
-    /// The nonce to use from the next request on.
+    /// The nonce to use for the next requests.
     package let nextNonce: String?
-    /// What the server's own hash covers; nil if the field does not say.
+    /// The quality of protection of the server's hash; nil if it is not specified.
     package let protection: DigestChallenge.Protection?
-    /// The server's own hash, which proves that it knows the password.
+    /// The server's hash, which proves that it knows the password.
     package let response: String?
-    /// The client's nonce, sent back.
+    /// The client nonce, as returned by the server.
     package let cnonce: String?
-    /// The nonce count of the request, sent back: eight hexadecimal digits.
+    /// The nonce count of the request, as returned by the server: eight hexadecimal digits.
     package let count: String?
 
     /// Parses the value of the field.
     ///
-    /// - Returns: nil if it is not a list of parameters, or longer than 16 KiB.
+    /// - Returns: nil if the value is not a list of parameters, or is longer than 16 KiB.
     package init?(_ fieldValue: String) {
         guard let parameters = ParameterScanner.parameters(in: fieldValue) else { return nil }
         nextNonce = parameters["nextnonce"].flatMap { $0.isEmpty || !HTTPSyntax.isFieldValue($0) ? nil : $0 }
@@ -189,19 +190,19 @@ package struct DigestAuthenticationInfo: Sendable, Hashable {
 }
 
 extension DigestChallenge {
-    /// The challenge with the nonce of `nextnonce`. The nonce count begins anew.
+    /// Returns the challenge with the nonce from `nextnonce`. The nonce count restarts.
     package func replacingNonce(with nonce: String) -> DigestChallenge {
         var challenge = self
         challenge.nonce = nonce
         return challenge
     }
 
-    /// Whether a server has proved that it knows the password (`rspauth`).
+    /// Whether the server has proved that it knows the password (`rspauth`).
     ///
     /// - Parameters:
-    ///   - uri: the request target; with `count` and `cnonce`, as in the request's authorization.
+    ///   - uri: the request target. Like `count` and `cnonce`, it must be the same as in the request's authorization.
     ///   - body: the body of the response, for a server that hashes it; nil if it was not kept.
-    /// - Returns: false if the proof is wrong; nil if there is none, or if it covers a body that was not kept.
+    /// - Returns: false if the proof is wrong; nil if it is missing, or if it covers a body that was not kept.
     package func verifies(
         _ info: DigestAuthenticationInfo, user: String, password: String, uri: String, body: Data?, count: UInt32,
         cnonce: String
@@ -219,18 +220,18 @@ extension DigestChallenge {
     }
 }
 
-/// A server accepted a Digest authentication, but its own proof (`rspauth`, RFC 7616, section 3.5) shows that it does
-/// not know the password: the response comes from another server.
+/// An error for a server that accepted a Digest authentication, but whose own proof (`rspauth`, RFC 7616, section 3.5)
+/// shows that it does not know the password. The response comes from another server.
 ///
-/// The underlying error of a `URLError.badServerResponse`. No part of the body was delivered.
+/// This is the underlying error of a `URLError.badServerResponse`. No part of the body has been delivered.
 public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, SelfDescribingError {
     /// The host of the server.
     public let host: String
     /// The realm of the challenge.
     public let realm: String
 
-    /// The failure in a sentence.
+    /// A sentence that describes the failure.
     public var description: String {
-        "The response of \(host) is not from a server that knows the password for \(realm.debugDescription): its proof (rspauth) is wrong."
+        "The server at \(host) does not know the password for \(realm.debugDescription): its proof (rspauth) is wrong."
     }
 }

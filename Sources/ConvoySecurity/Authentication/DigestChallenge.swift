@@ -2,42 +2,42 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// A challenge of Digest authentication that this library can answer (RFC 7616, section 3.3).
+/// A Digest authentication challenge that can be answered (RFC 7616, section 3.3).
 package struct DigestChallenge: Sendable, Hashable {
-    /// What the hash covers besides the password and the nonces (`qop`, the quality of protection).
+    /// The data that the hash covers in addition to the password and nonces (`qop`, the quality of protection).
     package enum Protection: String, Sendable, Hashable, CaseIterable {
-        /// The method and the target of the request.
+        /// The request's method and target.
         case auth
-        /// The body of the request as well.
+        /// The request's method, target and body.
         case authInt = "auth-int"
     }
 
-    /// The realm; empty if the server named none.
+    /// The realm; empty if the server does not specify one.
     package let realm: String
     /// The server's nonce (RFC 7616, section 3.3).
     package internal(set) var nonce: String
-    /// A value that the server wants sent back unchanged.
+    /// A value that the server expects back unchanged.
     package let opaque: String?
-    /// The algorithm; MD5 if the server named none.
+    /// The algorithm; MD5 if the server does not specify one.
     package let algorithm: DigestAlgorithm
-    /// The known qualities of protection that the server offers; empty for a server of RFC 2069.
+    /// The known qualities of protection that the server offers; empty for an RFC 2069 server.
     package let protections: Set<Protection>
-    /// Whether the server requires a hash in place of the user name.
+    /// Whether the server requires a hash instead of the user name.
     package let hashesUser: Bool
-    /// Whether the server announces `charset=UTF-8`.
+    /// Whether the server specifies `charset=UTF-8`.
     package let isUTF8: Bool
-    /// Whether user and password were right, and only the nonce was stale.
+    /// Whether the user name and password were correct and only the nonce was stale.
     package let isStale: Bool
-    /// The URI references of the `domain` parameter, where the answer is valid too; empty for the whole server.
+    /// The URI references of the `domain` parameter, at which the answer is also valid; empty for the entire server.
     package let domain: [String]
-    /// The server's spelling of the algorithm, which some servers compare exactly.
+    /// The algorithm as spelled by the server. Some servers compare it exactly.
     let algorithmName: String?
 
     /// Parses a challenge.
     ///
-    /// - Returns: nil for another scheme, a missing nonce, an unknown algorithm, only unknown qualities of protection,
-    ///   no quality of protection with another algorithm than plain MD5 (RFC 2069 has only that), or a control
-    ///   character in a value that must be sent back.
+    /// - Returns: nil if the scheme is not Digest, if the nonce is missing, if the algorithm or all qualities of
+    ///   protection are unknown, if the quality of protection is missing and the algorithm is not plain MD5 (the only
+    ///   one in RFC 2069), or if a value to be sent back contains a control character.
     package init?(_ challenge: HTTPChallenge) {
         let parameters = challenge.parameters
         guard challenge.method == .digest, let nonce = parameters["nonce"], !nonce.isEmpty,
@@ -65,7 +65,7 @@ package struct DigestChallenge: Sendable, Hashable {
     /// 1 for MD5, 2 for SHA-256, 3 for SHA-512-256.
     package var strength: Int { algorithm.strength }
 
-    /// The strongest of the challenges that this library can answer; of equally strong ones, the first (RFC 7616,
+    /// The strongest of the challenges that can be answered; if several are equally strong, the first (RFC 7616,
     /// section 3.7).
     package static func strongest(of challenges: [HTTPChallenge]) -> DigestChallenge? {
         challenges.compactMap { DigestChallenge($0) }.reduce(nil) { best, next in
@@ -82,8 +82,8 @@ package struct DigestChallenge: Sendable, Hashable {
     }
 }
 
-/// An algorithm of Digest authentication (RFC 7616, section 3.3): a hash function, and whether all requests with a
-/// nonce share one key.
+/// A Digest authentication algorithm (RFC 7616, section 3.3): a hash function, and whether all requests with the same
+/// nonce share a key.
 package enum DigestAlgorithm: String, Sendable, Hashable, CaseIterable {
     case md5 = "MD5"
     case md5Session = "MD5-sess"
@@ -92,7 +92,7 @@ package enum DigestAlgorithm: String, Sendable, Hashable, CaseIterable {
     case sha512Over256 = "SHA-512-256"
     case sha512Over256Session = "SHA-512-256-sess"
 
-    /// The algorithm of this name, in any case; nil for an unknown one.
+    /// Creates an algorithm from its name, in any case; nil if the name is unknown.
     package init?(name: String) {
         guard let known = Self.allCases.first(where: { ASCII.equalIgnoringCase($0.rawValue.utf8, name.utf8) }) else {
             return nil
@@ -108,7 +108,7 @@ package enum DigestAlgorithm: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Whether it is a session algorithm, whose key includes the first nonces of server and client (the name ends in
+    /// Whether this is a session algorithm, whose key includes the first server and client nonces (the name ends in
     /// "-sess").
     package var keepsKey: Bool {
         switch self {
@@ -127,14 +127,14 @@ package enum DigestAlgorithm: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// A hash function of Digest authentication (RFC 7616, section 6.1), computed by OpenSSL.
+/// A Digest authentication hash function (RFC 7616, section 6.1), computed by OpenSSL.
 enum HashFunction: Sendable, Hashable {
     case md5
     case sha256
-    /// SHA-512 with other initial values, cut to 256 bits (FIPS 180-4, section 5.3.6.2).
+    /// SHA-512 with different initial values, truncated to 256 bits (FIPS 180-4, section 5.3.6.2).
     case sha512Over256
 
-    /// The hash of bytes as lowercase hexadecimal digits; nil if OpenSSL failed, for instance because a policy forbids
+    /// The hash of bytes in lowercase hexadecimal digits; nil if OpenSSL fails, for example because a policy forbids
     /// MD5.
     func hexadecimalDigest(of bytes: [UInt8]) -> String? {
         let function =
@@ -149,6 +149,6 @@ enum HashFunction: Sendable, Hashable {
         return Data(digest[..<Int(count)]).hexadecimalString
     }
 
-    /// The hash of a text in UTF-8.
+    /// The hash of a text, encoded as UTF-8.
     func hexadecimalDigest(of text: String) -> String? { hexadecimalDigest(of: Array(text.utf8)) }
 }

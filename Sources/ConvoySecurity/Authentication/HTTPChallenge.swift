@@ -1,13 +1,13 @@
 import ConvoySupport
 
-/// One challenge of a `WWW-Authenticate` or `Proxy-Authenticate` field (RFC 9110, section 11.3).
+/// A challenge from a `WWW-Authenticate` or `Proxy-Authenticate` field (RFC 9110, section 11.3).
 package struct HTTPChallenge: Sendable, Hashable {
-    /// The name of the scheme in lower case; it may be unknown.
+    /// The scheme in lower case, known or unknown.
     package let scheme: String
-    /// The text after the scheme, if it is not a list of parameters: for instance a Kerberos message in base64.
+    /// The text after the scheme, if it is not a list of parameters: for example a Kerberos message in Base64.
     package let token68: String?
-    /// The values of the parameters, without quotes and escapes, by their names in lower case. The first value of a
-    /// repeated name counts. No value contains control characters.
+    /// The parameter values, without quotes and escapes, by their lowercase names. If a name is repeated, the first
+    /// value is used. Values contain no control characters.
     package let parameters: [String: String]
 
     package init(scheme: String, token68: String? = nil, parameters: [String: String] = [:]) {
@@ -19,24 +19,24 @@ package struct HTTPChallenge: Sendable, Hashable {
     /// The method; nil for an unknown scheme.
     package var method: AuthenticationMethod? { AuthenticationMethod(rawValue: scheme) }
 
-    /// The realm; nil if there is none, as for Negotiate.
+    /// The realm; nil if the challenge has no realm, as with Negotiate.
     package var realm: String? { parameters["realm"] }
 
-    /// The longest part of a field value that is read, in bytes.
+    /// The maximum number of bytes of a field value that are parsed.
     package static let fieldLimit = 16 << 10
-    /// The largest number of challenges in one answer.
+    /// The maximum number of challenges in a response.
     package static let countLimit = 32
-    /// The largest number of parameters of one challenge.
+    /// The maximum number of parameters in a challenge.
     package static let parameterLimit = 64
 
-    /// Reads the challenges of all lines of a field, in their order.
+    /// Parses the challenges of all lines of a field, in order.
     ///
-    /// A damaged challenge is dropped, as half of one might ask for a weaker algorithm than the server did; those after
-    /// it are read. Two common errors of servers are accepted: values without the quotes that they need, and no comma
-    /// after a quoted value. An unterminated quoted string damages the rest of its line.
+    /// An invalid challenge is dropped, because a fragment of it might specify a weaker algorithm than the server did.
+    /// The challenges after it are parsed. Two common server errors are accepted: missing quotes around values, and a
+    /// missing comma after a quoted value. An unterminated quoted string invalidates the rest of its line.
     ///
-    /// - Returns: at most 32 challenges of at most 64 parameters each. Only the first 16 KiB of a line are read,
-    ///   without the challenge that is cut.
+    /// - Returns: at most 32 challenges with at most 64 parameters each. Only the first 16 KiB of a line are parsed,
+    ///   and a challenge that is cut off is dropped.
     package static func parse(_ fieldValues: [String]) -> [HTTPChallenge] {
         var challenges: [HTTPChallenge] = []
         for value in fieldValues {
@@ -47,10 +47,10 @@ package struct HTTPChallenge: Sendable, Hashable {
     }
 }
 
-/// Parses the challenges of one field line, element by element (RFC 9110, sections 5.6.1 and 11.3).
+/// Parses the challenges of a field line, element by element (RFC 9110, sections 5.6.1 and 11.3).
 ///
-/// The commas between challenges and those between the parameters of one challenge look the same. An element is the start
-/// of a challenge if it is a word alone, or a word followed by spaces and anything but "=".
+/// Commas separate both challenges and the parameters of a challenge. An element starts a challenge if it is a single
+/// word, or a word followed by spaces and anything except "=".
 struct ChallengeParser {
     private var scanner: ParameterScanner
     /// The parts of the current challenge.
@@ -58,7 +58,7 @@ struct ChallengeParser {
     private var token68: String?
     private var parameters: [String: String] = [:]
     private var isDamaged = false
-    /// Whether the line is longer than what is read of it.
+    /// Whether the line is longer than the part that is parsed.
     private let isCut: Bool
 
     init(_ fieldValue: String) {
@@ -67,7 +67,7 @@ struct ChallengeParser {
         scanner = ParameterScanner(bytes.prefix(HTTPChallenge.fieldLimit))
     }
 
-    /// The next challenge that is not damaged; nil at the end.
+    /// The next valid challenge; nil at the end.
     mutating func next() -> HTTPChallenge? {
         while true {
             scanner.skipSeparators()
@@ -80,7 +80,7 @@ struct ChallengeParser {
             if scanner.isAtAssignment {
                 add(word)
             } else if hasSpace || scanner.isAtSeparator {
-                // A list in `qop` without the quotes that it needs: `qop=auth,auth-int`.
+                // An unquoted list in `qop`, which should be quoted: `qop=auth,auth-int`.
                 if scanner.isAtSeparator, parameters["qop"] != nil, Self.protections.contains(word) { continue }
                 let last = finish()
                 begin(word)
@@ -91,7 +91,7 @@ struct ChallengeParser {
         }
     }
 
-    /// The values of `qop`, to tell them from schemes.
+    /// The values of `qop`, to distinguish them from schemes.
     private static let protections: Set = ["auth", "auth-int"]
 
     private mutating func finish() -> HTTPChallenge? {
@@ -119,7 +119,7 @@ struct ChallengeParser {
         while let value = scanner.value(of: name), token68 == nil {
             if parameters[name] == nil, parameters.count < HTTPChallenge.parameterLimit { parameters[name] = value }
             guard !scanner.isAtSeparator else { return }
-            // A comma is missing. A parameter must follow, as a challenge would begin an element.
+            // A comma is missing. A parameter must follow, because a challenge would start a new element.
             guard let following = scanner.word() else { break }
             scanner.skipSpaces()
             guard scanner.isAtAssignment else { break }
@@ -128,14 +128,15 @@ struct ChallengeParser {
         damage()
     }
 
-    /// Drops the challenge to which this element belongs.
+    /// Drops the challenge that contains this element.
     private mutating func damage() {
         isDamaged = true
         scanner.skipElement()
     }
 }
 
-/// Reads the words and parameters of a field value from left to right. Methods return nil for what is not there.
+/// Reads words and parameters of a field value from left to right. Methods return nil if the requested syntax does not
+/// follow.
 struct ParameterScanner {
     private var rest: ArraySlice<UInt8>
 
@@ -144,11 +145,11 @@ struct ParameterScanner {
     }
 
     var isAtEnd: Bool { rest.isEmpty }
-    /// Whether an element of the list ends here.
+    /// Whether the current list element ends here.
     var isAtSeparator: Bool { rest.isEmpty || rest.first == UInt8(ascii: ",") }
     var isAtAssignment: Bool { rest.first == UInt8(ascii: "=") }
 
-    /// Skips spaces and tabs; returns whether there were any.
+    /// Skips spaces and tabs. Returns whether there were any.
     @discardableResult
     mutating func skipSpaces() -> Bool {
         let count = rest.count
@@ -156,17 +157,17 @@ struct ParameterScanner {
         return rest.count < count
     }
 
-    /// Skips commas and the space around them, and with them empty elements.
+    /// Skips commas and the whitespace around them, including empty elements.
     mutating func skipSeparators() {
         rest = rest.drop { $0 == UInt8(ascii: ",") || HTTPSyntax.isOptionalWhitespace($0) }
     }
 
-    /// Skips the rest of an element, to a comma outside quoted strings.
+    /// Skips the rest of an element, up to a comma outside quoted strings.
     mutating func skipElement() {
         rest = rest[(HTTPSyntax.firstSeparator(",", in: rest) ?? rest.endIndex)...]
     }
 
-    /// A token (RFC 9110, section 5.6.2) in lower case.
+    /// Reads a token (RFC 9110, section 5.6.2) and returns it in lower case.
     mutating func word() -> String? {
         let word = rest.prefix(while: HTTPSyntax.isTokenByte)
         guard !word.isEmpty else { return nil }
@@ -174,7 +175,7 @@ struct ParameterScanner {
         return String(decoding: word.map(ASCII.lowercased), as: UTF8.self)
     }
 
-    /// The rest of an element, if it has the form of a `token68` (RFC 9110, section 11.2).
+    /// Reads the rest of an element if it has the form of a `token68` (RFC 9110, section 11.2).
     mutating func token68() -> String? {
         let letters = rest.prefix(while: BearerAuthorization.isTokenByte)
         guard !letters.isEmpty else { return nil }
@@ -188,10 +189,10 @@ struct ParameterScanner {
         return token
     }
 
-    /// The value of a parameter whose "=" comes next, and the spaces after it.
+    /// Reads the value of a parameter, starting at its "=", and the spaces after it.
     ///
-    /// - Returns: nil for a value that is not a token where it must be one, or that has control characters or no
-    ///   closing quote.
+    /// - Returns: nil if the value is not a token where it must be one, contains control characters, or has no closing
+    ///   quote.
     mutating func value(of name: String) -> String? {
         rest = rest.dropFirst()
         skipSpaces()
@@ -200,13 +201,13 @@ struct ParameterScanner {
         return value
     }
 
-    /// A quoted string without its quotes and escapes; nil if it is not closed, or contains control characters.
+    /// Reads a quoted string, removing its quotes and escapes; nil if it is unclosed or contains control characters.
     private mutating func quotedString() -> String? {
         let (text, isClosed) = HTTPSyntax.quotedString(&rest)
         return isClosed && HTTPSyntax.isFieldValue(text) ? String(decoding: text, as: UTF8.self) : nil
     }
 
-    /// A value without quotes. Many servers send values that are not tokens, such as a nonce in base64.
+    /// Reads an unquoted value. Many servers send values that are not tokens, for example Base64 nonces.
     private mutating func unquotedText(withSpaces: Bool) -> String? {
         let text = rest.prefix {
             $0 != UInt8(ascii: ",") && (withSpaces || !HTTPSyntax.isOptionalWhitespace($0))
@@ -216,8 +217,8 @@ struct ParameterScanner {
         return String(decoding: ASCII.trimmed(text, blank: HTTPSyntax.isOptionalWhitespace), as: UTF8.self)
     }
 
-    /// The parameters of a field that is only a list of parameters, such as `Authentication-Info`; nil if one is
-    /// damaged.
+    /// Parses a field that consists only of parameters, for example `Authentication-Info`; nil if a parameter is
+    /// invalid.
     static func parameters(in fieldValue: String) -> [String: String]? {
         var scanner = ParameterScanner(fieldValue.utf8.prefix(HTTPChallenge.fieldLimit + 1))
         guard scanner.rest.count <= HTTPChallenge.fieldLimit else { return nil }

@@ -2,19 +2,19 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The user names and passwords of a .netrc file, as curl, ftp and git read them.
+/// The user names and passwords from a .netrc file, as read by curl, ftp and git.
 ///
 ///     machine api.example.com login ada password "two words"
 ///     default login anonymous password guest
 ///
 /// Words are separated by spaces and line breaks. A word in double quotes can contain spaces, and the escapes `\n`,
-/// `\r`, `\t`, `\"` and `\\`. A `#` at the start of a word begins a comment, so that a password that begins with one
-/// must be in quotes. `account` is skipped, as is `macdef` with all lines until an empty one. The descriptions contain
-/// no passwords.
+/// `\r`, `\t`, `\"` and `\\`. A `#` at the start of a word begins a comment, so a password that begins with `#` must be
+/// quoted. `account` is skipped, and so is `macdef` including all lines up to an empty one. The descriptions contain no
+/// passwords.
 public struct Netrc: Sendable {
     /// The entry of a host.
     struct Entry: Sendable {
-        /// Normalized as in a ``ProtectionSpace``; nil for `default`.
+        /// The host, normalized as in a ``ProtectionSpace``; nil for `default`.
         var host: String?
         var login: String?
         var password: String?
@@ -27,7 +27,7 @@ public struct Netrc: Sendable {
 
     /// Parses the text of a netrc file.
     ///
-    /// - Throws: `NetrcError.unterminatedQuote`, or `.tooLarge` with an empty path for more than 1 MiB.
+    /// - Throws: `NetrcError.unterminatedQuote`, or `.tooLarge` with an empty path if the text is larger than 1 MiB.
     public init(text: String) throws(NetrcError) {
         guard text.utf8.count <= Self.limit else { throw .tooLarge(file: "") }
         var parser = NetrcParser(text)
@@ -37,7 +37,7 @@ public struct Netrc: Sendable {
     /// Reads a file. Blocks.
     ///
     /// - Parameters:
-    ///   - file: the file, for instance ``standardLocation``.
+    ///   - file: the file, for example ``standardLocation``.
     ///   - allowingOthersToRead: whether to accept a file that its group or all users can read.
     /// - Throws: `NetrcError`.
     public init(contentsOf file: URL, allowingOthersToRead: Bool = false) throws(NetrcError) {
@@ -46,12 +46,12 @@ public struct Netrc: Sendable {
         try self.init(text: text)
     }
 
-    /// The file in the environment variable NETRC, or else `.netrc` in the home directory of the variable HOME.
+    /// The file specified by the environment variable NETRC, or `.netrc` in the directory specified by HOME.
     public static var standardLocation: URL { standardLocation(in: ProcessInfo.processInfo.environment) }
 
     static func standardLocation(in environment: [String: String]) -> URL {
         if let path = environment["NETRC"], !path.isEmpty { return URL(fileURLWithPath: path) }
-        // Foundation on Linux ignores the variable HOME.
+        // Foundation on Linux ignores HOME.
         let home = environment["HOME"].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0) }
         return (home ?? FileManager.default.homeDirectoryForCurrentUser).appendingPathComponent(".netrc")
     }
@@ -60,9 +60,9 @@ public struct Netrc: Sendable {
     ///
     /// - Parameters:
     ///   - host: the name or address, in any case.
-    ///   - user: the user whose password is wanted; nil for the first one of the host.
-    /// - Returns: the first entry of the host with that user or none, or `default` for a host without any entry. A
-    ///   missing user or password is empty; nil if both are missing.
+    ///   - user: the user whose password is needed; nil for the host's first user.
+    /// - Returns: the first entry of the host with that user or without a user; if the host has no entries, `default`.
+    ///   A missing user name or password is empty; nil if both are missing.
     public func credential(forHost host: String, user: String? = nil) -> URLCredential? {
         let host = ProtectionSpace.normalized(host: host)
         var candidates = entries.filter { $0.host == host }
@@ -107,42 +107,43 @@ extension Netrc: CustomStringConvertible, CustomDebugStringConvertible, CustomRe
     /// The same as `description`.
     public var debugDescription: String { description }
 
-    /// Nothing, so that `dump` prints no passwords.
+    /// An empty mirror, so that `dump` does not print passwords.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Why a .netrc file cannot be used.
+/// An error that prevents a .netrc file from being used.
 public enum NetrcError: Error, Hashable, Sendable, SelfDescribingError {
-    /// There is no such file.
+    /// The file does not exist.
     case notFound(file: String)
-    /// The file cannot be read, and the reason.
+    /// The file cannot be read, with the reason.
     case unreadable(file: String, reason: String)
-    /// Other users can read the file, and with it the passwords: `chmod 600` it, or allow it.
+    /// Other users can read the file and the passwords in it. Make it private with `chmod 600`, or allow this
+    /// explicitly.
     case readableByOthers(file: String)
     /// The file is larger than 1 MiB.
     case tooLarge(file: String)
-    /// The file is not a text in UTF-8.
+    /// The file is not valid UTF-8 text.
     case notText(file: String)
-    /// A quoted word in this line does not end there; lines count from 1.
+    /// A quoted word is not closed in this line. Lines count from 1.
     case unterminatedQuote(line: Int)
 
     public var description: String {
         switch self {
-        case .notFound(let file): "There is no file \(file)."
+        case .notFound(let file): "\(file) does not exist."
         case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
-        case .readableByOthers(let file): "\(file) has passwords in it, and other users can read it."
+        case .readableByOthers(let file): "\(file) contains passwords and can be read by other users. Run chmod 600."
         case .tooLarge(""): "The text is larger than 1 MiB."
         case .tooLarge(let file): "\(file) is larger than 1 MiB."
-        case .notText(let file): "\(file) is not a text in UTF-8."
-        case .unterminatedQuote(let line): "A quoted word in line \(line) of the netrc file does not end there."
+        case .notText(let file): "\(file) is not valid UTF-8 text."
+        case .unterminatedQuote(let line): "Line \(line) of the netrc file has an unterminated quoted word."
         }
     }
 }
 
-/// Parses a .netrc file by the rules of curl's `lib/netrc.c`.
+/// Parses a .netrc file according to the rules of curl's `lib/netrc.c`.
 struct NetrcParser {
     private var rest: ArraySlice<UInt8>
-    /// The line of the next byte, counted from 1.
+    /// The line of the next byte, starting at 1.
     private var line = 1
 
     init(_ text: String) {
@@ -151,7 +152,7 @@ struct NetrcParser {
         rest = bytes.starts(with: mark) ? bytes.dropFirst(mark.count) : bytes[...]
     }
 
-    /// All entries, in their order. Unknown words are skipped.
+    /// Parses all entries, in order. Unknown words are skipped.
     mutating func entries() throws(NetrcError) -> [Netrc.Entry] {
         var entries: [Netrc.Entry] = []
         while let keyword = try word() {
@@ -174,7 +175,7 @@ struct NetrcParser {
         return entries
     }
 
-    /// The next word, without quotes and escapes; nil at the end.
+    /// The next word, without quotes and escapes; nil at the end of the file.
     private mutating func word() throws(NetrcError) -> String? {
         while let byte = rest.first {
             if ASCII.isWhitespace(byte) {

@@ -1,14 +1,14 @@
 import ConvoySupport
 import Foundation
 
-/// Where a credential is valid: a realm of a server or of a proxy, and the method of authentication (RFC 9110, section
-/// 11.5).
+/// The scope in which a credential is valid: a realm of a server or proxy, and the authentication method (RFC 9110,
+/// section 11.5).
 ///
-/// The counterpart of `URLProtectionSpace`, which cannot be used as a key: on Linux two of them with the same contents
-/// are not equal.
+/// The counterpart of `URLProtectionSpace`, which cannot be used as a key: on Linux, two instances with the same
+/// contents are not equal.
 public struct ProtectionSpace: Sendable, Hashable {
-    /// The name or address of the server or the proxy: in lower case, an IPv6 address without its brackets, and
-    /// a name of more than one word without a final dot.
+    /// The name or address of the server or proxy, in lower case. IPv6 addresses have no brackets, and names of more
+    /// than one label have no trailing dot.
     public let host: String
     /// The port of the server or the proxy.
     public let port: Int
@@ -16,8 +16,8 @@ public struct ProtectionSpace: Sendable, Hashable {
     public let scheme: String
     /// Whether `host` is a proxy. A proxy's credentials are never sent to a server, nor a server's to a proxy.
     public let isProxy: Bool
-    /// The realm of the challenge, case-sensitive; nil if it names none. In a ``CredentialStore`` nil stands for every
-    /// realm.
+    /// The realm of the challenge, case-sensitive; nil if the challenge has no realm. In a ``CredentialStore``, nil
+    /// matches every realm.
     public let realm: String?
     /// The method of the challenge.
     public let method: AuthenticationMethod
@@ -25,11 +25,11 @@ public struct ProtectionSpace: Sendable, Hashable {
     /// A protection space.
     ///
     /// - Parameters:
-    ///   - host: a name or an address, as it is in a URL: case, brackets, and a final dot after more than one word make
-    ///     no difference.
-    ///   - port: the port, even if it is the default of the scheme.
+    ///   - host: a name or an address, as in a URL. Case, brackets, and a trailing dot after more than one label are
+    ///     ignored.
+    ///   - port: the port, even if it is the scheme's default.
     ///   - scheme: "http" or "https".
-    ///   - realm: the realm of the challenge; nil for none, and in a ``CredentialStore`` for all.
+    ///   - realm: the realm of the challenge; nil for no realm, or for all realms in a ``CredentialStore``.
     ///   - method: the method of the challenge.
     ///   - isProxy: whether `host` is a proxy.
     public init(
@@ -43,28 +43,28 @@ public struct ProtectionSpace: Sendable, Hashable {
         self.isProxy = isProxy
     }
 
-    /// The protection space of a URL's server, with the default port of the scheme if the URL has none.
+    /// The protection space of a URL's server, with the scheme's default port if the URL does not specify a port.
     ///
-    /// - Returns: nil if the URL is not one of HTTP or HTTPS with a host.
+    /// - Returns: nil if the URL is not an HTTP or HTTPS URL with a host.
     public init?(url: URL, realm: String? = nil, method: AuthenticationMethod) {
         guard let space = AuthenticatingServer(url)?.space(realm: realm, method: method) else { return nil }
         self = space
     }
 
-    /// The server or proxy without realm and method.
+    /// The server or proxy, without the realm and the method.
     var server: AuthenticatingServer { AuthenticatingServer(scheme: scheme, host: host, port: port, isProxy: isProxy) }
 
-    /// The space that stands for all realms of the server or proxy in a ``CredentialStore``.
+    /// The space that represents all realms of the server or proxy in a ``CredentialStore``.
     var forAllRealms: ProtectionSpace {
         ProtectionSpace(host: host, port: port, scheme: scheme, realm: nil, method: method, isProxy: isProxy)
     }
 
     static func normalized(host: String) -> String {
         let text = HostName.withoutBrackets(host)
-        // An IPv6 address keeps its zone, which identifies another machine.
+        // An IPv6 address keeps its zone, because another zone denotes another machine.
         guard HostName.address(host) == nil else { return String(decoding: text.utf8.map(ASCII.lowercased), as: UTF8.self) }
         let name = HostName.spelling(of: String(text))
-        // A name of one word is another host without its final dot, as resolvers then try the local domain first.
+        // For a single-label name, the trailing dot matters: without it, resolvers try the local domain first.
         return text.utf8.last == UInt8(ascii: ".") && !name.contains(".") ? name + "." : name
     }
 }
@@ -78,20 +78,19 @@ extension ProtectionSpace: CustomStringConvertible {
     }
 }
 
-/// A scheme of HTTP authentication (RFC 9110, section 11.1), by which a client authenticates its user to a server or a
-/// proxy.
+/// An HTTP authentication scheme (RFC 9110, section 11.1), which authenticates a user to a server or a proxy.
 ///
 /// The raw value is the name of the scheme in lower case.
 public enum AuthenticationMethod: String, Sendable, Hashable, CaseIterable {
-    /// User name and password in clear text (RFC 7617). Use it only over TLS, as the request reveals both.
+    /// The user name and password in clear text (RFC 7617). Use it only over TLS, because the request reveals both.
     case basic
-    /// A token that serves as a password (RFC 6750).
+    /// A bearer token (RFC 6750).
     case bearer
-    /// A hash of the password and a nonce of the server (RFC 7616). The password itself is not sent.
+    /// A hash of the password and a server nonce (RFC 7616). The password itself is not sent.
     case digest
     /// Microsoft's NTLM, which authenticates a connection.
     case ntlm
-    /// Kerberos, or NTLM, by SPNEGO (RFC 4559).
+    /// Kerberos or NTLM through SPNEGO (RFC 4559).
     case negotiate
 }
 
@@ -99,7 +98,7 @@ public enum AuthenticationMethod: String, Sendable, Hashable, CaseIterable {
 package struct AuthenticatingServer: Sendable, Hashable {
     /// The protocol to the server or the proxy: `http` or `https`.
     package let scheme: String
-    /// Normalized as in a ``ProtectionSpace``.
+    /// The host, normalized as in a ``ProtectionSpace``.
     package let host: String
     package let port: Int
     package let isProxy: Bool
@@ -111,8 +110,8 @@ package struct AuthenticatingServer: Sendable, Hashable {
         self.isProxy = isProxy
     }
 
-    /// The server of a URL, with the usual port of the scheme if the URL has none: its origin (RFC 6454); nil if it is not
-    /// one of HTTP or HTTPS with a host.
+    /// The origin (RFC 6454) of a URL, with the scheme's default port if the URL has no port; nil if the URL is not an
+    /// HTTP or HTTPS URL with a host.
     package init?(_ url: URL) {
         guard let target = Target(url) else { return nil }
         self.init(target)
@@ -121,13 +120,13 @@ package struct AuthenticatingServer: Sendable, Hashable {
     /// The server of a request.
     package init(_ target: Target) { self.init(scheme: target.scheme, host: target.bareHost, port: target.port) }
 
-    /// A protection space of the server.
+    /// Returns a protection space of the server.
     package func space(realm: String?, method: AuthenticationMethod) -> ProtectionSpace {
         ProtectionSpace(host: host, port: port, scheme: scheme, realm: realm, method: method, isProxy: isProxy)
     }
 
-    /// Whether a credential for another server may be used here: if it is the same server, or if it is the other's
-    /// counterpart over TLS, both at the standard ports.
+    /// Whether a credential for another server may be used for this one: if both are the same, or if this one is the
+    /// other's counterpart over TLS and both use the standard ports.
     package func mayUseCredential(of other: AuthenticatingServer) -> Bool {
         if self == other { return true }
         return self == AuthenticatingServer(scheme: "https", host: other.host, port: 443)

@@ -5,9 +5,9 @@ import Synchronization
 
 /// How a request is authorized.
 package enum RequestAuthorization: Sendable {
-    /// The value of `Authorization` or `Proxy-Authorization`, and the user and password that it is made from.
+    /// The value of `Authorization` or `Proxy-Authorization`, and the user name and password it is derived from.
     case field(String, user: String, password: String)
-    /// libcurl negotiates with several messages on one connection.
+    /// libcurl negotiates with several messages on a connection.
     case connection(AuthenticationMethod, user: String, password: String)
 }
 
@@ -17,11 +17,11 @@ package struct AuthorizationTarget: Sendable {
     package let method: String
     /// The request target (RFC 9112, section 3.2), as it is sent.
     package let uri: String
-    /// Empty for a request without a body; nil if its bytes are not known before it is sent.
+    /// The body, which may be empty; nil if its bytes are not known before it is sent.
     package let body: Data?
-    /// Whether the current thread may block, to look up Kerberos tickets.
+    /// Whether the current thread may block to look up Kerberos tickets.
     package let mayBlock: Bool
-    /// Whether the request has an authorization of its own. It is then sent unchanged, until the server challenges it.
+    /// Whether the request has its own authorization. If so, it is sent unchanged until the server challenges it.
     package let hasOwn: Bool
 
     package init(server: AuthenticatingServer, method: String, uri: String, body: Data?, mayBlock: Bool, hasOwn: Bool) {
@@ -30,8 +30,8 @@ package struct AuthorizationTarget: Sendable {
     }
 }
 
-/// Authorizes each request of a transfer, including those of redirects. Called on the network thread, which it must not
-/// block.
+/// Authorizes each request of a transfer, including those after redirects. Called on the network thread, which it must
+/// not block.
 package protocol RequestAuthorizer: AnyObject, Sendable {
     func authorization(for target: AuthorizationTarget) -> RequestAuthorization?
 }
@@ -49,7 +49,7 @@ package struct AuthorizerReference: Sendable, Hashable {
 
 /// The sources of an operation's credentials.
 package struct CredentialSource: Sendable {
-    /// The operation's own credential, and the server that it is for.
+    /// The operation's own credential, and the server it is intended for.
     package var own: URLCredential?
     package var ownServer: AuthenticatingServer?
     /// The credentials of the configured proxies.
@@ -68,11 +68,11 @@ package struct CredentialSource: Sendable {
     }
 }
 
-/// Which methods that authenticate a connection libcurl supports.
+/// The connection-based authentication methods that libcurl supports.
 package enum ConnectionAuthentication {
     private static let methods = Atomic<UInt8>(0)
 
-    /// Sets what libcurl supports. The transport calls it before its first request.
+    /// Sets the methods that libcurl supports. The transport calls this before its first request.
     package static func setSupported(ntlm: Bool, negotiate: Bool) {
         methods.store((ntlm ? 1 : 0) | (negotiate ? 2 : 0), ordering: .relaxed)
     }
@@ -85,10 +85,10 @@ package enum ConnectionAuthentication {
 
 /// The answer to a Bearer challenge (RFC 6750).
 package enum BearerAuthorization {
-    /// The value of the `Authorization` field: "Bearer " and the token as it is.
+    /// The value of the `Authorization` field: "Bearer " followed by the unmodified token.
     ///
-    /// - Returns: nil for a token that is empty or has other characters than those of RFC 6750, section 2.1 (letters,
-    ///   digits, "-._~+/", and "=" at its end), such as a line break.
+    /// - Returns: nil if the token is empty or contains characters other than those of RFC 6750, section 2.1 (letters,
+    ///   digits, "-._~+/", and "=" at its end).
     package static func value(token: String) -> String? {
         let bytes = token.utf8
         let padding = bytes.drop(while: isTokenByte)
@@ -96,8 +96,8 @@ package enum BearerAuthorization {
         return "Bearer \(token)"
     }
 
-    /// Whether a token may contain the byte before its padding. The same bytes are allowed in a `token68` (RFC 9110,
-    /// section 11.2).
+    /// Whether a token may contain the byte before its padding. A `token68` allows the same bytes (RFC 9110, section
+    /// 11.2).
     static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -113,40 +113,40 @@ package enum BearerAuthorization {
 
 /// The answer to a Basic challenge (RFC 7617).
 package enum BasicAuthorization {
-    /// The value of the `Authorization` field: "Basic " and user and password in base64, as UTF-8.
+    /// The value of the `Authorization` field: "Basic " followed by the Base64 of the user name and password in UTF-8.
     ///
-    /// - Returns: nil for a user name with a colon, at which the server would split it, and for control characters in
-    ///   either (RFC 7617, section 2).
+    /// - Returns: nil if the user name contains a colon, which the server would treat as the separator, or if either
+    ///   contains control characters (RFC 7617, section 2).
     package static func value(user: String, password: String) -> String? {
         guard !user.utf8.contains(UInt8(ascii: ":")), isSendable(user), isSendable(password) else { return nil }
         return "Basic \(Data("\(user):\(password)".utf8).base64EncodedString())"
     }
 
-    /// Whether a text has no control characters, neither those of ASCII nor those of Unicode.
+    /// Whether a text contains no control characters, neither ASCII nor Unicode.
     static func isSendable(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
     }
 }
 
-/// Remembers the challenges of servers, so that later requests are authorized at once. It holds no credentials; they
-/// are chosen for each request.
+/// Remembers the challenges of servers, so that later requests can be authorized without waiting for a challenge. It
+/// contains no credentials; they are chosen for each request.
 package final class AuthorizationMemory: Sendable {
-    /// The memory of the whole program.
+    /// The memory shared by the entire program.
     package static let shared = AuthorizationMemory()
 
     /// A space whose challenge was answered successfully.
     struct Entry: Sendable {
         let space: ProtectionSpace
-        /// The space contains every path that begins with one of these prefixes (RFC 7617, section 2.2; the `domain` of
-        /// RFC 7616, section 3.3).
+        /// The path prefixes of the space. It contains every path that begins with one of them (RFC 7617, section 2.2;
+        /// `domain` in RFC 7616, section 3.3).
         let prefixes: [String]
-        /// The nonce for Digest.
+        /// The nonce, for Digest.
         let nonce: DigestNonce?
     }
 
     private struct Table {
         var entries: [AuthenticatingServer: [Entry]] = [:]
-        /// The servers in the order of their last change, the oldest first.
+        /// The servers in the order of their last change, oldest first.
         var order: [AuthenticatingServer] = []
     }
 
@@ -158,13 +158,13 @@ package final class AuthorizationMemory: Sendable {
 
     package init() {}
 
-    /// Whether the memory is empty. Costs one atomic read.
+    /// Whether the memory is empty. Takes a single atomic read.
     package var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 
     /// Whether a server has an entry.
     package func knows(_ server: AuthenticatingServer) -> Bool { !isEmpty && table.withLock { $0.entries[server] != nil } }
 
-    /// The entry for a request target: the one with its longest prefix.
+    /// The entry whose prefix is the longest match for a request target.
     func entry(for uri: String, of server: AuthenticatingServer) -> Entry? {
         guard !isEmpty else { return nil }
         let path = Self.path(of: uri)
@@ -175,7 +175,7 @@ package final class AuthorizationMemory: Sendable {
         return entries.map { ($0, depth($0)) }.filter { $0.1 >= 0 }.max { $0.1 < $1.1 }?.0
     }
 
-    /// Notes that a server has accepted the answer to its challenge.
+    /// Records that a server has accepted the answer to its challenge.
     func note(_ space: ProtectionSpace, nonce: DigestNonce?, at uri: String, of server: AuthenticatingServer) {
         let path = Self.path(of: uri)
         let folder = String(decoding: path.prefix((path.lastIndex(of: UInt8(ascii: "/")) ?? 0) + 1), as: UTF8.self)
@@ -223,14 +223,14 @@ package final class AuthorizationMemory: Sendable {
         Array(uri.utf8).prefix { $0 != UInt8(ascii: "?") }
     }
 
-    /// The paths that a `domain` names, without those of other servers.
+    /// The paths specified by a `domain` parameter, excluding those on other servers.
     private static func prefixes(of domain: [String], _ server: AuthenticatingServer) -> [String] {
-        // RFC 7616, section 3.3: a proxy ignores it.
+        // Proxies ignore `domain` (RFC 7616, section 3.3).
         guard !server.isProxy else { return [""] }
         let paths = domain.compactMap { reference -> String? in
             if reference.hasPrefix("/"), !reference.hasPrefix("//") { return reference }
             guard let url = URL(string: reference), AuthenticatingServer(url) == server else { return nil }
-            // The encoded form, as an encoded slash is not a separator.
+            // Use the encoded form, because an encoded slash is not a separator.
             let path = URLComponents(url: url, resolvingAgainstBaseURL: false)?.percentEncodedPath ?? url.path
             return path.isEmpty ? "/" : path
         }

@@ -4,27 +4,27 @@ import Foundation
 
 /// An X.509 certificate (RFC 5280). The counterpart of `SecCertificate`.
 ///
-/// Certificates are equal if their bytes are. It is coded as its DER in base64.
+/// Certificates are equal if their bytes are equal. A certificate is encoded as its DER in Base64.
 public struct Certificate: Sendable, Hashable, CustomStringConvertible {
     let reference: X509Reference
 
     init(_ reference: X509Reference) { self.reference = reference }
 
-    /// The certificates of one of OpenSSL's stacks.
+    /// The certificates in one of OpenSSL's stacks.
     static func certificates(inStack stack: OpaquePointer?) -> [Certificate] {
         (0..<convoy_x509_stack_count(stack)).compactMap { index in
             convoy_x509_stack_at(stack, index).flatMap(X509Reference.init(sharing:)).map(Certificate.init)
         }
     }
 
-    /// A certificate in DER.
+    /// Creates a certificate from DER.
     ///
-    /// - Throws: `CertificateError.notACertificate`, also if more bytes follow.
+    /// - Throws: `CertificateError.notACertificate` if the data is not a certificate or has trailing bytes.
     public init(derData: Data) throws(CertificateError) {
         try self.init(derData, hasTrustSettings: false)
     }
 
-    /// A certificate in DER, followed by OpenSSL's trust settings if `hasTrustSettings` is true.
+    /// Creates a certificate from DER, followed by OpenSSL's trust settings if `hasTrustSettings` is true.
     init(_ derData: Data, hasTrustSettings: Bool) throws(CertificateError) {
         let pointer = derData.withUnsafeBytes { bytes -> OpaquePointer? in
             var position = bytes.bindMemory(to: UInt8.self).baseAddress
@@ -56,19 +56,19 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
 
     // MARK: Contents
 
-    /// The subject's name in the form of RFC 4514: "CN=example.com,O=Example".
+    /// The subject's name in the format of RFC 4514: "CN=example.com,O=Example".
     public var subject: String { Self.text(X509_get_subject_name(reference.pointer)) }
 
-    /// The issuer's name in the same form.
+    /// The issuer's name in the format of RFC 4514.
     public var issuer: String { Self.text(X509_get_issuer_name(reference.pointer)) }
 
-    /// The start of its validity; nil for a date that cannot be read.
+    /// The start of the validity period; nil if the date cannot be read.
     public var notValidBefore: Date? { Self.date(X509_get0_notBefore(reference.pointer)) }
 
-    /// The end of its validity; nil for a date that cannot be read.
+    /// The end of the validity period; nil if the date cannot be read.
     public var notValidAfter: Date? { Self.date(X509_get0_notAfter(reference.pointer)) }
 
-    /// The hash of its public key, as it is pinned; nil if OpenSSL cannot encode the key.
+    /// The hash of the public key, for pinning; nil if OpenSSL cannot encode the key.
     public var publicKeyPin: PublicKeyPin? {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(reference.pointer), &bytes)
@@ -77,22 +77,22 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
         return PublicKeyPin(ofKey: UnsafeRawBufferPointer(start: bytes, count: Int(count)))
     }
 
-    /// The DNS names among its subject alternative names, unchanged.
+    /// The DNS names in the subject alternative names, unchanged.
     public var dnsNames: [String] {
         alternativeNames(GEN_DNS).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The IP addresses among its subject alternative names, of four or sixteen bytes each.
+    /// The IP addresses in the subject alternative names, each as four or sixteen bytes.
     public var addresses: [Data] { alternativeNames(GEN_IPADD) }
 
-    /// The subject, the issuer, and the hash of the key, in one line.
+    /// The subject, the issuer, and the hash of the key, on one line.
     public var description: String {
         "\(subject.isEmpty ? "(no subject)" : subject), issued by \(issuer.isEmpty ? "(no name)" : issuer), "
             + "\(publicKeyPin?.description ?? "without a readable key")"
     }
 
-    /// Whether the certificate names a host among its subject alternative names (RFC 9525): a DNS name, with a wildcard
-    /// for at most the whole first label, or an IP address. The common name does not count.
+    /// Whether the subject alternative names of the certificate include a host (RFC 9525): as a DNS name, in which a
+    /// wildcard can only replace the entire first label, or as an IP address. The common name is ignored.
     public func matches(host: String) -> Bool {
         HostName(host)?.isNamed(by: self) ?? false
     }
@@ -132,9 +132,9 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Certificate: Codable {
-    /// Decodes a certificate from its DER.
+    /// Decodes the certificate from its DER.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` for bytes that are not a certificate.
+    /// - Throws: `DecodingError.dataCorrupted` if the bytes are not a certificate.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -144,37 +144,37 @@ extension Certificate: Codable {
         }
     }
 
-    /// Encodes the DER.
+    /// Encodes the certificate as its DER.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(derData)
     }
 }
 
-/// Reading certificates, in PEM or DER. Blocks while files are read.
+/// Reading certificates from PEM or DER. Reading files blocks.
 extension Certificate {
-    /// All certificates of a text in PEM, in their order, or the one of bytes in DER. Other content, such as keys and
-    /// comments, is skipped, and so are certificates that OpenSSL's trust settings reject for servers ("TRUSTED
-    /// CERTIFICATE").
+    /// Returns all certificates in PEM text, in order, or the single certificate in DER data. Other content, for
+    /// example keys and comments, is skipped, and so are certificates that OpenSSL's trust settings reject for servers
+    /// ("TRUSTED CERTIFICATE").
     ///
-    /// - Throws: `CertificateError.noCertificate`, `.damaged`.
+    /// - Throws: `CertificateError.noCertificate` or `.damaged`.
     public static func certificates(in data: Data) throws(CertificateError) -> [Certificate] {
         try certificates(in: data, named: "")
     }
 
-    /// All certificates of a file in PEM, in their order, or the one of a file in DER.
+    /// Returns all certificates in a PEM file, in order, or the single certificate in a DER file.
     ///
-    /// - Throws: `CertificateError`, with the file's path.
+    /// - Throws: `CertificateError`, including the file's path.
     public static func certificates(contentsOf file: URL) throws(CertificateError) -> [Certificate] {
         let data = try read(file)
         return try certificates(in: data, named: file.path)
     }
 
-    /// The certificates of all files of a folder that are named `.cer`, `.crt`, `.der` or `.pem`, in the order of the
-    /// names, each once. Files in PEM that hold only other things, such as keys, are skipped; subfolders are not read. The
-    /// counterpart of `certificatesInBundle:`.
+    /// Returns the certificates in all files of a folder with the extension `.cer`, `.crt`, `.der` or `.pem`, sorted by
+    /// file name and without duplicates. PEM files without certificates, for example key files, are skipped. Subfolders
+    /// are not searched. The counterpart of `certificatesInBundle:`.
     ///
-    /// - Throws: `CertificateError`, also if there is none at all.
+    /// - Throws: `CertificateError`, also if the folder contains no certificates.
     public static func certificates(inDirectory folder: URL) throws(CertificateError) -> [Certificate] {
         let names: [String]
         do throws(FileContents.Failure) {
@@ -220,7 +220,7 @@ extension Certificate {
             else {
                 throw .damaged(file: file, number: count)
             }
-            // The trust settings are dropped, as equal certificates must be interchangeable.
+            // Drop the trust settings, because equal certificates must be interchangeable.
             if !block.hasTrustSettings {
                 found.append(certificate)
             } else if !certificate.isRejected {
@@ -233,76 +233,77 @@ extension Certificate {
 }
 
 extension Array where Element: Hashable {
-    /// The elements in their order, each once.
+    /// The elements in order, without duplicates.
     var unique: [Element] {
         var seen: Set<Element> = []
         return filter { seen.insert($0).inserted }
     }
 }
 
-/// Why certificates, their private keys, or lists of revoked ones cannot be used. The names of files are empty for bytes in
-/// memory.
+/// An error that prevents certificates, private keys or revocation lists from being used. File names are empty for data
+/// in memory.
 public enum CertificateError: Error, Hashable, Sendable, SelfDescribingError {
-    /// The bytes are not a certificate in DER.
+    /// The data is not a certificate in DER.
     case notACertificate
-    /// There is no certificate in the file or folder.
+    /// The file or folder contains no certificates.
     case noCertificate(in: String)
-    /// A certificate in a file cannot be read; its number counts from 1.
+    /// A certificate in a file cannot be read. Its number starts at 1.
     case damaged(file: String, number: Int)
-    /// A file has no revocation list.
+    /// The file contains no revocation list.
     case noRevocationList(in: String)
-    /// A revocation list in a file cannot be read; its number counts from 1.
+    /// A revocation list in a file cannot be read. Its number starts at 1.
     case damagedRevocationList(file: String, number: Int)
-    /// A list in a file is a delta CRL, which has only the changes to another one; its number counts from 1.
+    /// A revocation list in a file is a delta CRL, which contains only the changes to another list. Its number starts
+    /// at 1.
     case incompleteRevocationList(file: String, number: Int)
-    /// A file or folder cannot be read, and the reason.
+    /// A file or folder cannot be read, with the reason.
     case unreadable(file: String, reason: String)
-    /// There is no private key.
+    /// The private key is missing.
     case noKey(file: String)
     /// The key or file is encrypted, and the passphrase is wrong or missing.
     case wrongPassphrase(file: String)
-    /// The closure that supplies the passphrase threw this error.
+    /// The closure that supplies the passphrase threw an error, with the reason.
     case noPassphrase(reason: String)
-    /// The key is damaged, or of a type that OpenSSL does not support.
+    /// The key is damaged, or its type is not supported by OpenSSL.
     case damagedKey(file: String)
-    /// The file is not PKCS#12, is damaged, or uses a cipher that OpenSSL does not have, such as RC2.
+    /// The file is not in PKCS#12 format, is damaged, or uses a cipher that OpenSSL does not support, for example RC2.
     case notPKCS12(file: String)
-    /// The key is not that of the certificate.
+    /// The key does not belong to the certificate.
     case keyOfAnotherCertificate
 
     public var description: String {
         switch self {
-        case .notACertificate: "The bytes are not a certificate in DER."
-        case .noCertificate(in: ""): "There is no certificate."
-        case .noCertificate(let file): "There is no certificate in \(file)."
+        case .notACertificate: "The data is not a certificate in DER format."
+        case .noCertificate(in: ""): "The data contains no certificate."
+        case .noCertificate(let file): "\(file) contains no certificate."
         case .damaged("", let number): "Certificate \(number) is damaged."
-        case .damaged(let file, let number): "Certificate \(number) of \(file) is damaged."
-        case .noRevocationList(let file): "There is no revocation list in \(file)."
-        case .damagedRevocationList(let file, let number): "Revocation list \(number) of \(file) is damaged."
+        case .damaged(let file, let number): "Certificate \(number) in \(file) is damaged."
+        case .noRevocationList(let file): "\(file) contains no revocation list."
+        case .damagedRevocationList(let file, let number): "Revocation list \(number) in \(file) is damaged."
         case .incompleteRevocationList(let file, let number):
-            "Revocation list \(number) of \(file) has only the changes to another one, which is not supported."
+            "Revocation list \(number) in \(file) is a delta CRL, which is not supported. Use the complete list."
         case .unreadable(let file, let reason): "\(file) cannot be read: \(reason)"
-        case .noKey(let file): "There is no private key\(Self.place(file))."
+        case .noKey(let file): "The private key is missing\(Self.place(file))."
         case .wrongPassphrase(let file): "The key\(Self.place(file)) is encrypted, and the passphrase is wrong or missing."
-        case .noPassphrase(let reason): "There is no passphrase for the key: \(reason)"
+        case .noPassphrase(let reason): "The passphrase for the key could not be obtained: \(reason)"
         case .damagedKey(let file): "The private key\(Self.place(file)) cannot be read."
         case .notPKCS12(let file):
-            "The bytes\(Self.place(file)) are not PKCS#12, are damaged, or use a cipher that OpenSSL does not have."
-        case .keyOfAnotherCertificate: "The private key is not that of the certificate."
+            "The data\(Self.place(file)) is not in PKCS#12 format, is damaged, or uses a cipher that OpenSSL does not support."
+        case .keyOfAnotherCertificate: "The private key does not belong to the certificate."
         }
     }
 
     private static func place(_ file: String) -> String { file.isEmpty ? "" : " in \(file)" }
 }
 
-/// A reference to OpenSSL's form of a certificate. It never changes, so that any thread can read it.
+/// A reference to OpenSSL's representation of a certificate. It is immutable, so any thread can read it.
 final class X509Reference: @unchecked Sendable {
     let pointer: OpaquePointer
 
-    /// Takes the caller's reference.
+    /// Takes ownership of the caller's reference.
     init(owning pointer: OpaquePointer) { self.pointer = pointer }
 
-    /// Adds a reference; nil if OpenSSL cannot.
+    /// Adds a reference; nil if OpenSSL fails.
     init?(sharing pointer: OpaquePointer) {
         guard X509_up_ref(pointer) == 1 else { return nil }
         self.pointer = pointer
@@ -320,24 +321,24 @@ final class X509Reference: @unchecked Sendable {
     }
 }
 
-/// The SHA-256 of a public key and its algorithm (the `SubjectPublicKeyInfo`), as RFC 7469 computes it. It is written
-/// as "sha256/" and base64, as by OkHttp.
+/// The SHA-256 hash of a public key and its algorithm (the `SubjectPublicKeyInfo`), as defined by RFC 7469. Its text
+/// form is "sha256/" followed by Base64, as in OkHttp.
 ///
 ///     openssl x509 -in server.pem -pubkey -noout | openssl pkey -pubin -outform der |
 ///         openssl dgst -sha256 -binary | base64
 ///
-/// It is coded as its text.
+/// Encoded as its text.
 public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     /// The 32 bytes of the hash.
     public let digest: Data
 
-    /// A pin from its text: "sha256/" and base64. curl's form, with two slashes, is accepted as well.
+    /// Creates a pin from its text: "sha256/" followed by Base64. curl's form, with two slashes, is also accepted.
     ///
     /// - Throws: `SecurityTextError`.
     public init(_ text: String) throws(SecurityTextError) {
         guard text.hasPrefix("sha256/") else { throw SecurityTextError.notAPin(text) }
         var encoded = text.dropFirst(7)
-        // The base64 may itself begin with a slash, so that the length decides.
+        // The Base64 may itself begin with a slash, so decide by length.
         if encoded.utf8.count == Self.encodedCount + 1, encoded.hasPrefix("/") { encoded = encoded.dropFirst() }
         guard encoded.utf8.count == Self.encodedCount, let digest = Data(base64Encoded: String(encoded)),
             digest.count == 32
@@ -345,7 +346,7 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
         self.digest = digest
     }
 
-    /// How many characters the base64 of 32 bytes has.
+    /// The length of the Base64 of 32 bytes.
     private static let encodedCount = 44
 
     /// The pin of a key in DER; nil if OpenSSL cannot compute SHA-256.
@@ -360,9 +361,9 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension PublicKeyPin: Codable {
-    /// Decodes a pin from its text.
+    /// Decodes the pin from its text.
     ///
-    /// - Throws: `DecodingError.dataCorrupted` for a text that is not a pin.
+    /// - Throws: `DecodingError.dataCorrupted` if the text is not a pin.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -372,7 +373,7 @@ extension PublicKeyPin: Codable {
         }
     }
 
-    /// Encodes the text.
+    /// Encodes the pin as its text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

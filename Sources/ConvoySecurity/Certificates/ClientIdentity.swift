@@ -5,12 +5,12 @@ import Foundation
 /// A certificate and its private key, which authenticate the client to a server (RFC 8446, section 4.4.2). The
 /// counterpart of `SecIdentity`.
 ///
-/// Identities are compared by reference. Nothing is read before a connection needs it; then files are read and the
-/// passphrase closure is called once, on a thread that may block. If that fails, the operation fails with
-/// `URLError.secureConnectionFailed` and a ``CertificateError``, and the next one tries again.
+/// Identities are compared by reference. Nothing is read until a connection needs the identity. Then the files are read
+/// and the passphrase closure is called once, on a thread that may block. If that fails, the operation fails with
+/// `URLError.secureConnectionFailed` and a ``CertificateError``, and the next operation retries.
 public final class ClientIdentity: Sendable, Hashable {
-    /// Supplies the passphrase of an encrypted key. It runs on a thread of its own and may block, for instance to ask
-    /// the user.
+    /// Supplies the passphrase of an encrypted key. It is called on a dedicated thread and may block, for example to
+    /// prompt the user.
     public typealias Passphrase = @Sendable () throws -> String
 
     /// The source of a certificate or a key.
@@ -24,7 +24,7 @@ public final class ClientIdentity: Sendable, Hashable {
     }
 
     enum Form: Sendable {
-        /// The certificate with its chain, and the key, which may be in the same place.
+        /// The certificate with its chain, and the key, which may have the same source.
         case pem(certificate: Source, key: Source)
         case pkcs12(Source)
     }
@@ -32,30 +32,30 @@ public final class ClientIdentity: Sendable, Hashable {
     let form: Form
     let passphrase: Passphrase?
 
-    /// The identity of files in PEM.
+    /// Creates an identity from PEM files.
     ///
     /// - Parameters:
-    ///   - certificate: the client's certificate, followed by the intermediate ones. DER is accepted too.
-    ///   - key: its private key, in PEM or DER; nil if it is in the same file.
+    ///   - certificate: the client's certificate, followed by the intermediate certificates. DER is also accepted.
+    ///   - key: the private key, in PEM or DER; nil if it is in the same file.
     ///   - passphrase: called if the key is encrypted.
     public init(certificate: URL, key: URL? = nil, passphrase: Passphrase? = nil) {
         form = .pem(certificate: .file(certificate), key: .file(key ?? certificate))
         self.passphrase = passphrase
     }
 
-    /// The identity of texts in PEM.
+    /// Creates an identity from PEM data.
     public init(certificatePEM: Data, keyPEM: Data? = nil, passphrase: Passphrase? = nil) {
         form = .pem(certificate: .data(certificatePEM), key: .data(keyPEM ?? certificatePEM))
         self.passphrase = passphrase
     }
 
-    /// The identity of a file in PKCS#12 (".p12", ".pfx"; RFC 7292).
+    /// Creates an identity from a PKCS#12 file (".p12", ".pfx"; RFC 7292).
     public init(pkcs12 file: URL, passphrase: Passphrase? = nil) {
         form = .pkcs12(.file(file))
         self.passphrase = passphrase
     }
 
-    /// The identity of bytes in PKCS#12.
+    /// Creates an identity from PKCS#12 data.
     public init(pkcs12Data: Data, passphrase: Passphrase? = nil) {
         form = .pkcs12(.data(pkcs12Data))
         self.passphrase = passphrase
@@ -65,22 +65,22 @@ public final class ClientIdentity: Sendable, Hashable {
 
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
-    /// Reads the certificate and the key, to check them before the first connection. Blocks, and may call the closure
-    /// for the passphrase.
+    /// Loads the certificate and the key, for example to validate them before the first connection. Blocks, and may
+    /// call the passphrase closure.
     ///
-    /// - Returns: the certificate, followed by the intermediate ones.
+    /// - Returns: the certificate, followed by the intermediate certificates.
     /// - Throws: `CertificateError`.
     public func certificates() throws(CertificateError) -> [Certificate] { try load().certificates }
 }
 
 extension ClientIdentity: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension ClientIdentity {
-    /// The files that the identity is read from; nil if the certificate or the key was given as bytes. The key is nil
-    /// if it is in the same file.
+    /// The files that contain the identity; nil if the certificate or the key was given as data. The key is nil if it
+    /// is in the same file.
     package var files: (certificate: URL, key: URL?, isPKCS12: Bool)? {
         switch form {
         case .pem(.file(let certificate), .file(let key)): (certificate, key == certificate ? nil : key, false)
@@ -92,12 +92,12 @@ extension ClientIdentity {
 
 /// A client's certificate and key, loaded into OpenSSL.
 final class LoadedIdentity: @unchecked Sendable {
-    /// The client's certificate, then the intermediate ones.
+    /// The client's certificate, followed by the intermediate certificates.
     let certificates: [Certificate]
     /// An `EVP_PKEY`.
     let key: OpaquePointer
 
-    /// Takes the caller's reference to the key.
+    /// Takes ownership of the caller's reference to the key.
     init(certificates: [Certificate], owning key: OpaquePointer) {
         self.certificates = certificates
         self.key = key
@@ -105,8 +105,8 @@ final class LoadedIdentity: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// Sets the certificate and key of a context's connections. False if OpenSSL refuses, for instance because the key
-    /// is too short.
+    /// Sets the certificate and key for connections of a context. Returns false if OpenSSL rejects them, for example
+    /// because the key is too short.
     func use(in sslContext: OpaquePointer) -> Bool {
         guard let first = certificates.first, let others = convoy_x509_stack_new() else { return false }
         defer { convoy_x509_stack_free(others) }
@@ -185,7 +185,8 @@ extension ClientIdentity {
                 PEM_read_bio_PrivateKey(
                     input, nil,
                     { buffer, size, _, context in
-                        // Also called where the passphrase is empty: without this OpenSSL would ask at the terminal.
+                        // Also called for an empty passphrase. Without this callback, OpenSSL would prompt on the
+                        // terminal.
                         guard let buffer, let context else { return -1 }
                         let text = context.assumingMemoryBound(to: CChar.self)
                         let count = strlen(text)
@@ -214,16 +215,16 @@ extension ClientIdentity {
         }
         guard let parsed else { throw .notPKCS12(file: source.name) }
         defer { PKCS12_free(parsed) }
-        // OpenSSL does not open a file without a MAC, as anyone could have changed it.
+        // Reject files without a MAC, because anyone could have modified them.
         guard PKCS12_mac_present(parsed) == 1 else { throw .notPKCS12(file: source.name) }
-        // Both forms of "no passphrase" are in use.
+        // Both representations of an empty passphrase are in use.
         let isOpen = PKCS12_verify_mac(parsed, nil, 0) == 1 || PKCS12_verify_mac(parsed, "", 0) == 1
         let secret = isOpen ? nil : try askForPassphrase()
         var key: OpaquePointer?
         var certificate: OpaquePointer?
         var others: OpaquePointer?
         guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
-            // With the right passphrase, the cipher may be one that OpenSSL 3 has dropped, such as RC2.
+            // If the passphrase is correct, OpenSSL 3 may have dropped the cipher, for example RC2.
             let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
             throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
         }

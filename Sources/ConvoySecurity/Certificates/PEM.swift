@@ -16,10 +16,10 @@ enum PEM {
         /// Whether OpenSSL's trust settings follow the certificate.
         var hasTrustSettings: Bool { label == "TRUSTED CERTIFICATE" }
 
-        /// The bytes; nil if the text is not base64.
+        /// The decoded bytes; nil if the text is not valid Base64.
         var derData: Data? {
-            // Foundation ignores characters that are not base64, and everything after the padding. Without this check,
-            // a block whose END line is missing would silently swallow the next one.
+            // Foundation ignores characters that are not Base64, and everything after the padding. Without this check,
+            // a block with a missing END line would silently swallow the next block.
             let rest = text.utf8.drop { $0 != UInt8(ascii: "=") }
             let isWhole = rest.allSatisfy { $0 == UInt8(ascii: "=") || $0 <= UInt8(ascii: " ") }
             guard isWhole, !text.utf8.contains(UInt8(ascii: "-")) else { return nil }
@@ -27,10 +27,10 @@ enum PEM {
         }
     }
 
-    /// The first byte of every DER structure that is kept in files.
+    /// The first byte of every DER structure that files contain.
     static let sequenceTag: UInt8 = 0x30
 
-    /// The blocks of a text. One without an END line is damaged, and has an empty text.
+    /// The blocks of a text. A block without an END line is damaged and has an empty text.
     static func blocks(in data: Data) -> [Block] {
         guard data.range(of: Data("-----BEGIN ".utf8)) != nil else { return [] }
         let text = String(decoding: data, as: UTF8.self)
@@ -51,10 +51,10 @@ enum PEM {
 
 /// Reads small files, including pipes, and the names in folders.
 enum FileReading {
-    /// The maximum size of a file of certificates or keys, in bytes.
+    /// The maximum size of a certificate or key file, in bytes.
     private static let limit = 64 << 20
 
-    /// All bytes of a file. Blocks.
+    /// The contents of a file. Blocks.
     static func data(of file: URL) throws(FileContents.Failure) -> Data {
         let descriptor = open(file.path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system(SystemError()) }
@@ -62,7 +62,7 @@ enum FileReading {
         return Data(try FileContents.read(descriptor, limit: limit))
     }
 
-    /// The names of the files in a folder, sorted, without its subfolders. Blocks.
+    /// The names of the files in a folder, sorted, without subfolders. Blocks.
     static func names(in folder: URL) throws(FileContents.Failure) -> [String] {
         guard let directory = opendir(folder.path) else { throw .system(SystemError()) }
         defer { closedir(directory) }

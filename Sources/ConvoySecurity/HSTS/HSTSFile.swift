@@ -1,13 +1,13 @@
 import ConvoySupport
 import Foundation
 
-/// A file of known hosts, which several processes may share. All its methods block.
+/// A file of known HSTS hosts, which several processes can share. All methods block.
 ///
-/// The format is text: a first line that names the format, and a line for each host with its name, when it expires,
-/// when it was noted, and the flags `s` (includes subdomains) and `w` (withdrawn), or `-`. A file of
-/// curl's (`curl --hsts`) is read as well, and stays one.
+/// The format is text. The first line identifies the format. Each of the following lines describes a host: its name,
+/// the expiry of its policy, the time it was recorded, and the flags `s` (includes subdomains) and `w` (withdrawn), or
+/// `-`. Files in curl's format (`curl --hsts`) are also supported, and keep their format.
 ///
-/// The path may be a symbolic link that belongs to this user or root: the file it leads to is read and replaced.
+/// The path may be a symbolic link that belongs to the current user or root. The file it leads to is read and replaced.
 struct HSTSFile: Sendable {
     let path: String
 
@@ -15,10 +15,10 @@ struct HSTSFile: Sendable {
     /// The maximum size of a file, in bytes.
     private static let limit = 16 << 20
 
-    /// How a file is written.
+    /// The format of a file.
     enum Format { case own, curl }
 
-    /// Reads the records of the file; none if it is missing or empty.
+    /// Reads the records of the file. The result is empty if the file is missing or empty.
     func read() throws(HSTSStoreError) -> HSTSRecords {
         let descriptor: Int32
         do throws(PrivateFile.Failure) {
@@ -44,14 +44,14 @@ struct HSTSFile: Sendable {
         return try read(bytes)
     }
 
-    /// What the bytes of a file say.
+    /// The records and the format of a file with these bytes.
     func read(_ bytes: [UInt8]) throws(HSTSStoreError) -> (records: HSTSRecords, format: Format) {
         if let records = Self.curlRecords(in: bytes) { return (records, .curl) }
         return (try records(in: bytes), .own)
     }
 
-    /// What a file of curl's has: a line for each host, with a dot before it for the names below it, and when it expires;
-    /// nil for another file.
+    /// The records of a file in curl's format, in which each line contains a host, with a leading dot if subdomains are
+    /// included, and its expiry; nil for other files.
     private static func curlRecords(in bytes: [UInt8]) -> HSTSRecords? {
         guard !bytes.isEmpty, !bytes.starts(with: title.utf8) else { return nil }
         var records = HSTSRecords()
@@ -68,7 +68,7 @@ struct HSTSFile: Sendable {
         return !records.records.isEmpty || bytes.first == UInt8(ascii: "#") ? records : nil
     }
 
-    /// Seconds since 1970 of `"20261231 23:59:59"`, in UTC, or of `"unlimited"`.
+    /// The seconds since 1970 for `"20261231 23:59:59"` (in UTC) or `"unlimited"`.
     private static func curlTime(_ text: Substring) -> Int64? {
         guard text.hasPrefix("\""), text.hasSuffix("\""), text.utf8.count > 2 else { return nil }
         let content = text.dropFirst().dropLast()
@@ -82,7 +82,7 @@ struct HSTSFile: Sendable {
         return max(0, Int64(timegm(&time)))
     }
 
-    /// The latest time that libcurl can express, which stands for no end.
+    /// The latest time that libcurl can represent. It stands for an unlimited policy.
     private static let farFuture: Int64 = 253_402_300_799
 
     private static func curlLine(_ host: String, _ record: HSTSRecord) -> String {
@@ -97,7 +97,7 @@ struct HSTSFile: Sendable {
     private func records(in bytes: [UInt8]) throws(HSTSStoreError) -> HSTSRecords {
         var records = HSTSRecords()
         guard !bytes.isEmpty else { return records }
-        // A file whose last line has no end was cut off.
+        // A file is truncated if its last line is unterminated.
         guard bytes.last == UInt8(ascii: "\n") else {
             throw .isDamaged(path, line: bytes.count { $0 == UInt8(ascii: "\n") } + 1)
         }
@@ -116,7 +116,7 @@ struct HSTSFile: Sendable {
             records.insert(
                 HSTSRecord(
                     includesSubdomains: parts[3].contains("s"), expires: expires,
-                    // What is noted from now on must be later.
+                    // Records made from now on must be newer.
                     noted: min(noted, Self.farFuture * 1_000),
                     isWithdrawn: parts[3].contains("w")),
                 String(parts[0]))
@@ -124,10 +124,10 @@ struct HSTSFile: Sendable {
         return records
     }
 
-    /// Adds records to the file, and returns all records of the file.
+    /// Merges records into the file, and returns all records of the file.
     ///
-    /// The file is locked meanwhile, so that nothing is lost that another process adds, and replaced as a whole, so
-    /// that other processes never see half of it. Only its owner may read it.
+    /// The file is locked during the merge, so that no changes of other processes are lost. It is replaced atomically,
+    /// so that other processes never see a partial file. Only its owner can read it.
     func merge(_ own: HSTSRecords, at now: Int64) throws(HSTSStoreError) -> HSTSRecords {
         let target: String, lock: Int32
         do throws(PrivateFile.Failure) {
@@ -151,7 +151,7 @@ struct HSTSFile: Sendable {
         return all
     }
 
-    /// The bytes of a file with these records.
+    /// The contents of a file with these records.
     static func bytes(of all: HSTSRecords, as format: Format) -> [UInt8] {
         var lines = [format == .own ? title : "# Your HSTS cache. https://curl.se/docs/hsts.html"]
         for (host, record) in all.records.sorted(by: { $0.key < $1.key }) {
@@ -172,12 +172,12 @@ struct HSTSFile: Sendable {
         }
     }
 
-    /// Opens and locks the file; creates it if needed.
+    /// Opens and locks the file, creating it if needed.
     private func lockedFile(_ target: String) throws(PrivateFile.Failure) -> Int32 {
         while true {
             let descriptor = try PrivateFile.openOrCreate(target)
             while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
-            // Another process may have replaced it while this one waited.
+            // Another process may have replaced the file while this one waited for the lock.
             let own = FileIdentity(descriptor)
             if own != nil, own == FileIdentity(target) { return descriptor }
             close(descriptor)

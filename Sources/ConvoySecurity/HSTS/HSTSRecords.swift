@@ -9,12 +9,12 @@ struct HSTSRecords: Equatable {
 
     init(limit: Int = .max) { self.limit = limit }
 
-    /// Whether a host requires TLS, by its own policy or one of a parent domain that includes subdomains (RFC 6797,
-    /// section 8.2).
+    /// Whether a host requires TLS, because of its own policy or that of a parent domain that includes subdomains (RFC
+    /// 6797, section 8.2).
     ///
     /// - Parameters:
-    ///   - host: as ``HSTSRecords/name(of:)`` returns it.
-    ///   - now: seconds since 1970.
+    ///   - host: a name returned by ``HSTSRecords/name(of:)``.
+    ///   - now: the current time, in seconds since 1970.
     func requiresTLS(_ host: String, at now: Int64) -> Bool {
         guard !records.isEmpty else { return false }
         if let record = records[host], isValid(record, now) { return true }
@@ -28,7 +28,7 @@ struct HSTSRecords: Equatable {
 
     private func isValid(_ record: HSTSRecord, _ now: Int64) -> Bool { !record.isWithdrawn && record.expires > now }
 
-    /// Updates the record of a host. True if there is a change worth saving.
+    /// Updates the record of a host. Returns whether the change is worth saving.
     mutating func note(_ policy: StrictTransportSecurity, of host: String, at milliseconds: Int64) -> Bool {
         let now = milliseconds / 1000
         let old = records[host]
@@ -44,13 +44,13 @@ struct HSTSRecords: Equatable {
             noted: max(milliseconds, (old?.noted ?? 0) + 1))
         records[host] = new
         makeRoom(at: now)
-        // A busy host sends its policy with each response. A new expiry within a minute of the old one need not be
-        // saved.
+        // A busy host sends its policy with each response. If the new expiry is within a minute of the old one, it is
+        // not saved.
         guard let old, !old.isWithdrawn else { return true }
         return old.includesSubdomains != new.includesSubdomains || abs(old.expires - new.expires) > 60
     }
 
-    /// Withdraws the policy of a host, as the program asked.
+    /// Withdraws the policy of a host at the program's request.
     mutating func withdraw(_ host: String, at milliseconds: Int64) {
         guard var record = records[host] else { return }
         record.isWithdrawn = true
@@ -58,7 +58,7 @@ struct HSTSRecords: Equatable {
         records[host] = record
     }
 
-    /// Takes over the records that another process has noted later.
+    /// Adds the records that are newer in another process.
     mutating func merge(_ other: HSTSRecords, at now: Int64) {
         for (host, record) in other.records where (records[host]?.noted ?? .min) < record.noted { records[host] = record }
         records = records.filter { $0.value.expires > now }
@@ -67,7 +67,7 @@ struct HSTSRecords: Equatable {
 
     mutating func insert(_ record: HSTSRecord, _ host: String) { records[host] = record }
 
-    /// The hosts whose policy is valid, in the order of their names.
+    /// The hosts with a valid policy, sorted by name.
     func hosts(at now: Int64) -> [HSTSHost] {
         records.filter { isValid($0.value, now) }
             .map {
@@ -78,8 +78,8 @@ struct HSTSRecords: Equatable {
             .sorted { $0.name < $1.name }
     }
 
-    /// Removes an eighth of the hosts if there are too many: first expired ones, then hosts of the domain that has the
-    /// most, so that a domain with many names cannot displace others.
+    /// If there are too many hosts, removes an eighth of them: first expired hosts, then hosts of the largest domain,
+    /// so that a domain with many names cannot displace others.
     private mutating func makeRoom(at now: Int64) {
         guard records.count > limit else { return }
         let target = limit - limit / 8
@@ -89,7 +89,7 @@ struct HSTSRecords: Equatable {
             .map { $0.value.sorted { ($0.value.noted, $0.key) > ($1.value.noted, $1.key) } }
         var surplus = records.count - target
         while surplus > 0 {
-            // Removes from the largest domain until it is no longer the largest; the oldest records go first.
+            // Remove hosts from the largest domain until it is no longer the largest, starting with the oldest records.
             domains.sort { $0.count > $1.count }
             let next = domains.count > 1 ? domains[1].count : 0
             let count = min(surplus, max(1, domains[0].count - next))
@@ -99,13 +99,13 @@ struct HSTSRecords: Equatable {
         }
     }
 
-    /// The last two labels.
+    /// The last two labels of a host.
     private static func domain(of host: String) -> String {
         host.split(separator: ".").suffix(2).joined(separator: ".")
     }
 
-    /// A host as a key; nil for an IP address, which has no such policy (RFC 6797, section 8.1.1), and for an invalid
-    /// name.
+    /// The key for a host; nil for an IP address, which cannot have an HSTS policy (RFC 6797, section 8.1.1), and for
+    /// an invalid name.
     static func name(of host: String) -> String? {
         guard let name = HostName(host), case .name(let text) = name.kind else { return nil }
         return text
@@ -114,37 +114,38 @@ struct HSTSRecords: Equatable {
 
 /// A host that requires TLS (RFC 6797, section 5.3).
 public struct HSTSHost: Sendable, Hashable {
-    /// Its name in lower case, without a dot at the end.
+    /// The name in lower case, without a trailing dot.
     public let name: String
-    /// Whether the policy includes all names below this one.
+    /// Whether the policy includes all subdomains.
     public let includesSubdomains: Bool
-    /// When the policy expires, unless the host renews it.
+    /// The time at which the policy expires, unless the host renews it.
     public let expires: Date
 }
 
-/// The policy of a host, as a store keeps it.
+/// A host's policy, as kept in a store.
 struct HSTSRecord: Equatable {
     var includesSubdomains: Bool
-    /// Seconds since 1970.
+    /// The expiry, in seconds since 1970.
     var expires: Int64
-    /// When the host sent the policy, in milliseconds since 1970: the later one of two processes' records counts.
+    /// The time at which the host sent the policy, in milliseconds since 1970. If two processes have different records,
+    /// the later one is used.
     var noted: Int64
     /// Whether the host has withdrawn the policy. The record is kept until the old policy would have expired, so that
-    /// another process's copy does not restore it.
+    /// the copy of another process does not restore the policy.
     var isWithdrawn = false
 }
 
 /// The value of a `Strict-Transport-Security` field (RFC 6797, section 6.1).
 struct StrictTransportSecurity: Equatable {
-    /// In seconds; 0 withdraws the policy.
+    /// The `max-age`, in seconds; 0 withdraws the policy.
     var maximumAge: Int64
     var includesSubdomains: Bool
 
-    /// Larger values are clamped to this, some three hundred years.
+    /// The maximum `max-age`, some three hundred years. Larger values are clamped.
     private static let longest: Int64 = 10_000_000_000
 
-    /// nil for a value that breaks the grammar or has no `max-age`, which is ignored as a whole: a repeated directive,
-    /// a superfluous or a missing value. Unknown directives are skipped.
+    /// Parses a field value. Returns nil if it violates the grammar or lacks `max-age`, for example because of a
+    /// repeated directive, or a superfluous or missing value. Unknown directives are skipped.
     init?(_ value: String) {
         var names: Set<String> = []
         var age: Int64?
@@ -172,7 +173,7 @@ struct StrictTransportSecurity: Equatable {
         maximumAge = age
     }
 
-    /// The name in lower case, and the value without quotes.
+    /// The name of a directive in lower case, and its value without quotes.
     private static func parts(of directive: ArraySlice<UInt8>) -> (name: String, value: [UInt8]?)? {
         let equals = directive.firstIndex(of: UInt8(ascii: "=")) ?? directive.endIndex
         let name = ASCII.text(ASCII.trimmed(directive[..<equals])[...]).lowercased()
@@ -186,7 +187,7 @@ struct StrictTransportSecurity: Equatable {
         return content.isClosed && value.isEmpty ? (name, content.text) : nil
     }
 
-    /// A number of seconds; one that is too large counts as the longest time.
+    /// A number of seconds, clamped to ``longest``.
     private static func seconds(_ digits: [UInt8]) -> Int64? {
         guard !digits.isEmpty, digits.allSatisfy(ASCII.isDigit) else { return nil }
         var value: Int64 = 0

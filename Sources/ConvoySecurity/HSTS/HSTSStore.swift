@@ -1,18 +1,18 @@
 import ConvoySupport
 import Foundation
 
-/// Remembers which hosts require TLS, and for how long (HTTP Strict Transport Security, RFC 6797).
+/// Stores which hosts require TLS, and for how long (HTTP Strict Transport Security, RFC 6797).
 ///
-/// Connections of a `ConnectionConfiguration` with a store note the `Strict-Transport-Security` field of responses over
-/// TLS, and send requests to such hosts over https even if the URL says http. One store can serve any number of
-/// configurations, and its methods can be called from any thread.
+/// Connections of a `ConnectionConfiguration` with a store record the `Strict-Transport-Security` field of responses
+/// over TLS, and send requests to such hosts over https even if the URL specifies http. A store can be shared by any
+/// number of configurations, and its methods can be called from any thread.
 ///
-/// A store with a file writes it 0.1 seconds after a change, on a queue of its own. Several processes can share the
-/// file: whenever a store writes, it merges its own records with those of the file.
+/// If the store has a file, changes are written after 0.1 seconds, on a dedicated queue. Several processes can share
+/// the file: each write merges the store's records with those in the file.
 public final class HSTSStore: Sendable {
     private struct State {
         var records: HSTSRecords
-        /// Whether a write of the file is scheduled.
+        /// Whether a write is scheduled.
         var isScheduled = false
         var failure: HSTSStoreError?
     }
@@ -20,27 +20,27 @@ public final class HSTSStore: Sendable {
     private let state: Locked<State>
     private let file: HSTSFile?
     private let queue: DispatchQueue
-    /// Milliseconds since 1970.
+    /// The clock, in milliseconds since 1970.
     private let now: @Sendable () -> Int64
 
-    /// An empty store that is kept in memory only.
+    /// Creates an empty store that is kept in memory only.
     ///
-    /// - Parameter maximumHostCount: how many hosts are remembered. Beyond that, hosts of the domain that has the most
-    ///   are removed first.
+    /// - Parameter maximumHostCount: the maximum number of hosts. If it is exceeded, hosts of the largest domain are
+    ///   removed first.
     public convenience init(maximumHostCount: Int = 4096) {
         self.init(HSTSRecords(limit: max(1, maximumHostCount)), nil)
     }
 
-    /// A store that loads its hosts from a file and saves them there.
+    /// Creates a store that loads its hosts from a file and saves them there.
     ///
-    /// Reading the file blocks. It must belong to this user or root, and other users must not be able to write to it. A
-    /// save writes a new file with mode 0600 under a random name in the same directory, and then replaces the old one.
+    /// Reading the file blocks. The file must belong to the current user or root, and must not be writable by others.
+    /// Saving creates a new file with mode 0600 and a random name in the same directory, and then replaces the old
+    /// file.
     ///
     /// - Parameters:
-    ///   - file: the file, which need not exist, but its directory must.
-    ///   - maximumHostCount: how many hosts are remembered.
-    /// - Throws: `HSTSStoreError` for a file that cannot be read, is damaged or cannot be trusted. The file is not
-    ///   changed.
+    ///   - file: the file. It need not exist, but its directory must.
+    ///   - maximumHostCount: the maximum number of hosts.
+    /// - Throws: `HSTSStoreError` if the file cannot be read, is damaged or cannot be trusted. The file is not changed.
     public convenience init(file: URL, maximumHostCount: Int = 4096) throws(HSTSStoreError) {
         let file = HSTSFile(path: file.path)
         var records = HSTSRecords(limit: max(1, maximumHostCount))
@@ -59,23 +59,24 @@ public final class HSTSStore: Sendable {
 
     // MARK: Hosts
 
-    /// Whether a host requires TLS, by its own policy or by that of a parent domain that includes subdomains. Never
-    /// true for an IP address.
+    /// Returns whether a host requires TLS, because of its own policy or that of a parent domain that includes
+    /// subdomains. Always false for IP addresses.
     public func requiresTLS(forHost host: String) -> Bool {
         guard let name = HSTSRecords.name(of: host) else { return false }
         let now = now() / 1000
         return state.withLock { $0.records.requiresTLS(name, at: now) }
     }
 
-    /// Notes the policy that a host has sent.
+    /// Records the policy that a host has sent.
     ///
-    /// Call it only for a response over TLS whose certificate was validated, as connections of a configuration with
-    /// this store do.
+    /// Call this only for a response over TLS with a validated certificate. Connections of a configuration with this
+    /// store do so automatically.
     ///
     /// - Parameters:
-    ///   - value: of the first `Strict-Transport-Security` field of the response. `max-age=0` withdraws the policy.
-    ///   - host: of the URL.
-    /// - Returns: false for an invalid value or an IP address, which change nothing.
+    ///   - value: the value of the first `Strict-Transport-Security` field of the response. `max-age=0` withdraws the
+    ///     policy.
+    ///   - host: the host of the URL.
+    /// - Returns: false if the value is invalid or the host is an IP address. The store is then unchanged.
     @discardableResult
     public func note(_ value: String, fromHost host: String) -> Bool {
         guard let name = HSTSRecords.name(of: host), let policy = StrictTransportSecurity(value) else { return false }
@@ -88,8 +89,8 @@ public final class HSTSStore: Sendable {
         return true
     }
 
-    /// Forgets the policy of a host. It can be reached without TLS until it sends a policy again, unless that of a
-    /// parent domain includes it.
+    /// Removes the policy of a host. The host can be reached without TLS until it sends a new policy, unless the policy
+    /// of a parent domain includes it.
     public func remove(host: String) {
         guard let name = HSTSRecords.name(of: host) else { return }
         let now = now()
@@ -100,7 +101,7 @@ public final class HSTSStore: Sendable {
         if isDue { saveLater() }
     }
 
-    /// The hosts that require TLS now, in the order of their names.
+    /// The hosts that currently require TLS, sorted by name.
     public var hosts: [HSTSHost] {
         let now = now() / 1000
         return state.withLock { $0.records.hosts(at: now) }
@@ -108,16 +109,16 @@ public final class HSTSStore: Sendable {
 
     // MARK: The file
 
-    /// Why the last write of the file failed; nil if it succeeded, or if there is no file. The next change writes what
-    /// is missing.
+    /// The error of the last write to the file; nil if it succeeded, or if the store has no file. The next change
+    /// retries the write.
     public var savingFailure: HSTSStoreError? { state.withLock { $0.failure } }
 
-    /// Writes the file now, and takes over what other processes have added. Blocks; does nothing without a file.
+    /// Saves the file now, and merges the changes of other processes. Blocks. Does nothing if the store has no file.
     public func save() throws(HSTSStoreError) {
         if let failure = queue.sync(execute: { write() }) { throw failure }
     }
 
-    /// Marks a write of the file as scheduled; false if one already is.
+    /// Marks a write as scheduled. Returns false if one is already scheduled.
     private static func schedule(_ state: inout State) -> Bool {
         defer { state.isScheduled = true }
         return !state.isScheduled
@@ -125,7 +126,7 @@ public final class HSTSStore: Sendable {
 
     private func saveLater() {
         guard file != nil else { return }
-        // The closure retains the store, so that releasing it does not lose the change.
+        // The closure retains the store, so that no change is lost when the store is released.
         queue.asyncAfter(deadline: .now() + 0.1) { _ = self.write() }
     }
 
@@ -150,26 +151,28 @@ public final class HSTSStore: Sendable {
     }
 }
 
-/// Why the file of an `HSTSStore` cannot be used.
+/// An error that prevents the file of an `HSTSStore` from being used.
 public enum HSTSStoreError: Error, Sendable, Hashable {
-    /// The system refuses to read the file: its path, and the reason.
+    /// The file cannot be read: its path, and the reason.
     case cannotRead(String, reason: String)
-    /// The system refuses to write the file: its path, and the reason.
+    /// The file cannot be written: its path, and the reason.
     case cannotWrite(String, reason: String)
-    /// The file is damaged or of another format: its path, and the number of the line.
+    /// The file is damaged or has another format: its path, and the line number.
     case isDamaged(String, line: Int)
-    /// Another user may have written the file, or can change it: its path, and what is wrong. The file was not changed.
+    /// Another user may have written the file, or can change it: its path, and the reason. The file has not been
+    /// changed.
     case isUnsafe(String, reason: String)
 }
 
 extension HSTSStoreError: CustomStringConvertible {
-    /// The reason in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
-        case .cannotRead(let path, let reason): "The hosts for TLS cannot be read from \(path): \(reason)"
-        case .cannotWrite(let path, let reason): "The hosts for TLS cannot be written to \(path): \(reason)"
-        case .isUnsafe(let path, let reason): "The hosts for TLS in \(path) cannot be trusted: \(reason)"
-        case .isDamaged(let path, let line): "The file \(path) is damaged in line \(line). Remove it to begin anew."
+        case .cannotRead(let path, let reason): "The HSTS file \(path) cannot be read: \(reason)"
+        case .cannotWrite(let path, let reason): "The HSTS file \(path) cannot be written: \(reason)"
+        case .isUnsafe(let path, let reason): "The HSTS file \(path) cannot be trusted: \(reason)"
+        case .isDamaged(let path, let line):
+            "The HSTS file \(path) is damaged at line \(line). Remove it to start with an empty one."
         }
     }
 }

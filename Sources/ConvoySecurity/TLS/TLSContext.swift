@@ -3,29 +3,30 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The state that connections with equal settings share: the loaded authorities and client's certificate, and a name
-/// that keeps libcurl from sharing their connections with others.
+/// The state shared by connections with equal settings: the loaded authorities and client certificate, and a key that
+/// prevents libcurl from sharing their connections with others.
 package final class TLSContext: Sendable {
     package let settings: TLSSettings
-    /// The path of a folder that cannot exist, unique to this context. libcurl compares it when it looks for a
-    /// connection to reuse, and never finds a certificate there.
+    /// The path of a folder that cannot exist, unique to this context. libcurl compares it when looking for a
+    /// connection to reuse, and never finds a certificate in it.
     package let connectionKey: String
 
     /// The loaded files.
     struct Material: Sendable {
         let stores: [CertificateAuthorities: TrustStore]
         let identity: LoadedIdentity?
-        /// The digest of the client's certificate.
+        /// The digest of the client certificate.
         let certificateDigest: String?
-        /// The revocation lists by their files.
+        /// The revocation lists, by their files.
         var lists: [[URL]: RevocationLists] = [:]
 
-        /// Revocation lists are read again after an hour, as the files may have been replaced. In seconds.
+        /// The interval after which revocation lists are read again, because the files may have been replaced: one
+        /// hour, in seconds.
         private static let longestUse: TimeInterval = 3600
-        /// Lists that have expired, or cannot be read, are read again after a minute. In seconds.
+        /// The interval after which lists that have expired or cannot be read are read again: one minute, in seconds.
         private static let shortestUse: TimeInterval = 60
 
-        /// When it must be read again, in seconds since 1970.
+        /// The time at which the material must be read again, in seconds since 1970.
         func usableUntil(now: Date, wasReadNow: Bool) -> Int64 {
             guard !lists.isEmpty else { return .max }
             let end = lists.values.compactMap(\.nextUpdate).min() ?? .distantFuture
@@ -44,11 +45,12 @@ package final class TLSContext: Sendable {
 
     private struct State {
         var material: Material?
-        /// The waiters for the current read; nil if there is none.
+        /// The callbacks waiting for the current read; nil if no read is in progress.
         var waiters: [Waiter]?
     }
     private let state = Locked(State())
-    /// When the material must be read again, in seconds since 1970: 0 if it was never read, `.max` for never.
+    /// The time at which the material must be read again, in seconds since 1970: 0 before the first read, `.max` for
+    /// never.
     private let usableUntil = Atomic<Int64>(0)
 
     private init(_ settings: TLSSettings) {
@@ -64,7 +66,7 @@ package final class TLSContext: Sendable {
     }
     private static let known = Locked<[TLSSettings: WeakContext]>([:])
 
-    /// The context of these settings.
+    /// Returns the context for these settings.
     static func shared(for settings: TLSSettings) -> TLSContext {
         known.withLock { known in
             if let context = known[settings]?.context { return context }
@@ -77,7 +79,7 @@ package final class TLSContext: Sendable {
 
     // MARK: Reading
 
-    /// Whether connections can be made at once.
+    /// Whether connections can be made without reading files first.
     package var isReady: Bool {
         let until = usableUntil.load(ordering: .acquiring)
         return until == .max || until != 0 && time(nil) < until
@@ -85,18 +87,18 @@ package final class TLSContext: Sendable {
 
     var material: Material? { state.withLock { $0.material } }
 
-    /// Identifies the client's certificate; nil if there is none. It is the certificate's digest once it is loaded, and
-    /// before that the identity of the object. Reads no file, and asks for no passphrase.
+    /// Identifies the client certificate; nil if none is configured. It is the digest of the certificate if it has been
+    /// loaded, and the identity of the object before that. Does not read files or request a passphrase.
     package var clientCertificate: String? {
         settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
     }
 
-    /// Reads the authorities, the client's certificate and the revocation lists, unless they are loaded, and calls back
-    /// on any thread. Revocation lists are read again when they may have changed.
+    /// Loads the authorities, the client certificate and the revocation lists, unless they are loaded, and calls back
+    /// on any thread. Revocation lists are reloaded if they may have changed.
     ///
     /// - Parameters:
     ///   - perform: runs a closure on a thread that may block.
-    ///   - waiter: called with the error, or nil.
+    ///   - waiter: called with the error, or nil on success.
     package func prepare(on perform: (@escaping @Sendable () -> Void) -> Void, _ waiter: @escaping Waiter) {
         enum Next { case read, wait, ready }
         let next: Next = state.withLock { state in
@@ -126,7 +128,7 @@ package final class TLSContext: Sendable {
             failure = error
         }
         let wasReadNow = failure == nil
-        // A file that is being replaced can be unreadable for a moment.
+        // A file may be temporarily unreadable while it is being replaced.
         if let material, !material.lists.isEmpty, material.areListsCurrent { failure = nil }
         let until = failure == nil ? material?.usableUntil(now: now, wasReadNow: wasReadNow) ?? 0 : 0
         let waiters = state.withLock { state in

@@ -2,33 +2,34 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// One TLS handshake. It decides whether to trust the server before any part of the request is sent.
+/// A TLS handshake. It decides whether to trust the server before any part of the request is sent.
 ///
-/// OpenSSL's context of the connection owns it. It is used on the network thread only.
+/// It is owned by the connection's OpenSSL context, and used only on the network thread.
 package final class TLSHandshake: @unchecked Sendable {
     private let context: TLSContext
     private let material: TLSContext.Material
     package let isWithProxy: Bool
-    /// The host of the URL; nil for a proxy, whose name is read from the connection.
+    /// The host of the URL; nil for a proxy, whose name is taken from the connection.
     private let host: String?
-    /// The decision about the server; nil until it has presented its certificates.
+    /// The decision about the server; nil before the server has presented its certificates.
     package private(set) var decision: TrustDecision?
-    /// The certificates that the server presented, if it is not trusted.
+    /// The certificates presented by the server, if it is not trusted.
     package private(set) var trust: ServerTrust?
-    /// The last error alert that was received (RFC 8446, section 6).
+    /// The last error alert received (RFC 8446, section 6).
     package private(set) var alert: UInt8?
-    /// Whether the other side has closed the connection with `close_notify`, which rules out a truncation by others.
+    /// Whether the other side has closed the connection with `close_notify`, which rules out truncation by a third
+    /// party.
     package private(set) var hasEnded = false
-    /// Whether the server requested a client's certificate, and there was none.
+    /// Whether the server requested a client certificate and none was configured.
     package private(set) var lacksIdentity = false
-    /// Whether the server requested the client's certificate, and received it.
+    /// Whether the server requested the client certificate and received it.
     package private(set) var hasPresentedIdentity = false
 
     /// - Parameters:
-    ///   - context: must be ready; otherwise the initializer returns nil.
-    ///   - host: of the URL.
-    ///   - isWithProxy: whether it is a handshake with a proxy, which does not receive the client's certificate and is
-    ///     evaluated by the policy for proxies.
+    ///   - context: the context, which must be ready. Otherwise the initializer returns nil.
+    ///   - host: the host of the URL.
+    ///   - isWithProxy: whether the handshake is with a proxy. A proxy does not receive the client certificate, and is
+    ///     evaluated by the proxy policy.
     package init?(context: TLSContext, host: String?, isWithProxy: Bool) {
         guard let material = context.material else { return nil }
         self.context = context
@@ -39,7 +40,7 @@ package final class TLSHandshake: @unchecked Sendable {
 
     // MARK: Callbacks
 
-    /// Installs the callbacks in a connection's context, and applies the settings. False if OpenSSL refuses.
+    /// Installs the callbacks and settings in a connection's context. Returns false if OpenSSL rejects them.
     package func attach(to sslContext: OpaquePointer) -> Bool {
         guard Self.index >= 0 else { return false }
         let own = Unmanaged.passRetained(self)
@@ -59,7 +60,7 @@ package final class TLSHandshake: @unchecked Sendable {
         SSL_CTX_set_info_callback(sslContext) { connection, event, value in
             guard event == SSL_CB_READ_ALERT, let handshake = TLSHandshake.of(connection) else { return }
             let number = UInt8(truncatingIfNeeded: value)
-            // The first byte is 2 if the alert is an error.
+            // The first byte is 2 for an error alert.
             if value >> 8 == 2 { handshake.alert = number } else if number == 0 { handshake.hasEnded = true }
         }
         if !isWithProxy, !present(on: sslContext) { return false }
@@ -80,12 +81,12 @@ package final class TLSHandshake: @unchecked Sendable {
         SSL_alert_desc_string_long(Int32(number)).map { String(cString: $0) } ?? "alert \(number)"
     }
 
-    /// Whether a context has a maximum for the version of TLS.
+    /// Whether a context limits the maximum TLS version.
     package static func hasMaximumVersion(_ sslContext: OpaquePointer) -> Bool {
         convoy_ssl_context_maximum(sslContext) != 0
     }
 
-    /// Sets the client's certificate, if there is one.
+    /// Sets the client certificate, if one is configured.
     private func present(on sslContext: OpaquePointer) -> Bool {
         guard let identity = material.identity else {
             SSL_CTX_set_client_cert_cb(sslContext) { connection, _, _ in
@@ -104,14 +105,14 @@ package final class TLSHandshake: @unchecked Sendable {
         return identity.use(in: sslContext)
     }
 
-    /// The slot for this object in OpenSSL's contexts, which release it when they are freed.
+    /// The index of this object in OpenSSL contexts, which release the object when they are freed.
     private static let index = CRYPTO_get_ex_new_index(
         CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil,
         { _, own, _, _, _, _ in
             if let own { Unmanaged<TLSHandshake>.fromOpaque(own).release() }
         })
 
-    /// The handshake of a connection, an `SSL`.
+    /// Returns the handshake of a connection (an `SSL`).
     package static func of(_ connection: OpaquePointer?) -> TLSHandshake? {
         guard let connection, let context = SSL_get_SSL_CTX(connection), let own = SSL_CTX_get_ex_data(context, index)
         else { return nil }
@@ -120,10 +121,10 @@ package final class TLSHandshake: @unchecked Sendable {
 
     // MARK: The connection
 
-    /// The connection, an `SSL`; nil once OpenSSL has freed it.
+    /// The connection (an `SSL`); nil after OpenSSL has freed it.
     private var connection: OpaquePointer?
 
-    /// Notes the connection that the handshake was for.
+    /// Stores the connection that the handshake belongs to.
     package func note(_ connection: OpaquePointer) {
         guard self.connection == nil, Self.connectionIndex >= 0,
             SSL_set_ex_data(connection, Self.connectionIndex, Unmanaged.passUnretained(self).toOpaque()) == 1
@@ -131,10 +132,10 @@ package final class TLSHandshake: @unchecked Sendable {
         self.connection = connection
     }
 
-    /// Whether OpenSSL has received bytes that were not read from the connection.
+    /// Whether OpenSSL has received bytes that have not been read from the connection.
     package var hasUnreadBytes: Bool { connection.map { SSL_has_pending($0) != 0 } ?? false }
 
-    /// The slot for this object in OpenSSL's connections, which are freed before their contexts.
+    /// The index of this object in OpenSSL connections, which are freed before their contexts.
     private static let connectionIndex = CRYPTO_get_ex_new_index(
         CRYPTO_EX_INDEX_SSL, 0, nil, nil, nil,
         { _, own, _, _, _, _ in
@@ -143,7 +144,7 @@ package final class TLSHandshake: @unchecked Sendable {
 
     // MARK: Decisions
 
-    /// Whether the policy requires a stapled response, or may do so once the proxy's name is known.
+    /// Whether the policy requires a stapled response, or may require one as soon as the proxy's name is known.
     private var mayRequireStatus: Bool {
         let policy = policy(for: host)
         return policy.requiresStapledStatus
@@ -155,13 +156,13 @@ package final class TLSHandshake: @unchecked Sendable {
         return host.map { policy.policy(forHost: $0) } ?? policy
     }
 
-    /// OpenSSL calls this when the server has presented its certificates.
+    /// Called by OpenSSL when the server has presented its certificates.
     private func evaluate(_ presented: OpaquePointer) -> Bool {
         let trust = ServerTrust(chain: X509_STORE_CTX_get0_untrusted(presented))
         let decision = decide(trust, presented)
         self.decision = decision
         if !decision.isTrusted { self.trust = trust }
-        // OpenSSL derives the alert to the server from this code.
+        // OpenSSL derives the alert for the server from this code.
         X509_STORE_CTX_set_error(presented, decision.failure?.openSSLCode ?? X509_V_OK)
         return decision.isTrusted
     }
@@ -180,26 +181,27 @@ package final class TLSHandshake: @unchecked Sendable {
         }
         if host == nil, policy.validatesDomainName {
             guard isWithProxy else {
-                return TrustDecision(failure: ServerTrustFailure(.wrongHost, "The URL has no host that can be validated."))
+                return TrustDecision(failure: ServerTrustFailure(.wrongHost, "The host of the URL cannot be validated."))
             }
-            // A proxy that is configured by its address has no name here. libcurl compares the address afterwards, but
-            // without alternative names it would compare the common name.
+            // The name of a proxy that is configured by its address is not known here. libcurl compares the address
+            // later, but for a certificate without alternative names it would compare the common name.
             guard let leaf = trust.certificates.first, !leaf.dnsNames.isEmpty || !leaf.addresses.isEmpty else {
                 return TrustDecision(
                     failure: ServerTrustFailure(
-                        .wrongHost, "The proxy's certificate names no host.", certificate: trust.certificates.first))
+                        .wrongHost, "The proxy's certificate contains no host name or address.",
+                        certificate: trust.certificates.first))
             }
         }
         return policy.evaluate(trust, forDomain: host, at: Date(), store: store, lists: lists)
     }
 
-    /// The server name (SNI) that was sent to the other side.
+    /// The server name (SNI) sent to the other side.
     private static func serverName(_ connection: OpaquePointer?) -> String? {
         guard let connection, let name = SSL_get_servername(connection, TLSEXT_NAMETYPE_host_name) else { return nil }
         return String(cString: name)
     }
 
-    /// OpenSSL calls this afterwards, if a stapled response may be required.
+    /// Called by OpenSSL after ``evaluate(_:)``, if a stapled response may be required.
     private func evaluateStatus(of connection: OpaquePointer) -> Bool {
         guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
@@ -216,7 +218,7 @@ package final class TLSHandshake: @unchecked Sendable {
 }
 
 extension ServerTrustFailure {
-    /// The nearest of OpenSSL's codes.
+    /// The OpenSSL error code that is closest to the reason.
     fileprivate var openSSLCode: Int32 {
         switch reason {
         case .expired: X509_V_ERR_CERT_HAS_EXPIRED
@@ -233,13 +235,13 @@ extension ServerTrustFailure {
 
 /// Applies versions and cipher suites to an `SSL_CTX`.
 enum TLSParameters {
-    /// Throws if OpenSSL refuses the settings.
+    /// Throws if OpenSSL rejects the settings.
     static func check(_ settings: TLSSettings) throws(TLSConfigurationError) {
         guard settings.versions != nil else { throw .noVersion }
         guard !settings.cipherSuites.isEmpty else { return }
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw .refused(lastError) }
         defer { SSL_CTX_free(context) }
-        // One by one, as OpenSSL ignores unknown suites in a list.
+        // Check suites individually, because OpenSSL ignores unknown suites in a list.
         for name in settings.oldCipherSuites where !isName(name) || SSL_CTX_set_cipher_list(context, name) != 1 {
             ERR_clear_error()
             throw .unknownCipherSuite(name)
@@ -250,7 +252,7 @@ enum TLSParameters {
         }
     }
 
-    /// Throws if OpenSSL refuses a certificate and its key. In the handshake the reason would be lost.
+    /// Throws if OpenSSL rejects a certificate and its key. During the handshake the reason would be lost.
     static func check(_ identity: LoadedIdentity) throws(TLSConfigurationError) {
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw .refused(lastError) }
         defer { SSL_CTX_free(context) }
@@ -258,8 +260,8 @@ enum TLSParameters {
         guard identity.use(in: context) else { throw .refused(lastError) }
     }
 
-    /// Only plain names are allowed, as OpenSSL's cipher strings can also lower its security level, or name groups of
-    /// suites. Groups such as `aNULL` have no hyphen.
+    /// Whether a text is a plain cipher suite name. OpenSSL's cipher strings could also lower the security level or
+    /// denote groups of suites. Group names like `aNULL` contain no hyphen.
     private static func isName(_ text: String) -> Bool {
         text.utf8.contains { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
             && text.utf8.allSatisfy { byte in
@@ -272,7 +274,7 @@ enum TLSParameters {
             }
     }
 
-    /// Applies checked settings. False if OpenSSL has no memory.
+    /// Applies validated settings. Returns false if OpenSSL runs out of memory.
     static func apply(_ settings: TLSSettings, to context: OpaquePointer) -> Bool {
         guard let versions = settings.versions,
             convoy_ssl_context_set_minimum(context, Int32(versions.lowerBound.rawValue)) == 1,
@@ -284,7 +286,7 @@ enum TLSParameters {
         return true
     }
 
-    /// OpenSSL's text for its last error on this thread.
+    /// OpenSSL's text for the last error on this thread.
     static var lastError: String {
         defer { ERR_clear_error() }
         guard let text = ERR_reason_error_string(ERR_get_error()) else { return "no reason given" }
@@ -292,41 +294,41 @@ enum TLSParameters {
     }
 }
 
-/// Why settings of TLS cannot be used. The underlying error of a `URLError.secureConnectionFailed`.
+/// An error that prevents TLS settings from being used. The underlying error of a `URLError.secureConnectionFailed`.
 public enum TLSConfigurationError: Error, Hashable, Sendable, SelfDescribingError {
-    /// OpenSSL has no cipher suite of this name, or forbids it.
+    /// OpenSSL does not support the cipher suite, or forbids it.
     case unknownCipherSuite(String)
-    /// No version of TLS is left: the minimum is above the maximum, or the cipher suites are of other versions.
+    /// No TLS version remains: the minimum is above the maximum, or the cipher suites belong to other versions.
     case noVersion
-    /// The certificates of authorities cannot be read.
+    /// The certificate authorities cannot be read.
     case authorities(CertificateError)
     /// The revocation lists cannot be read.
     case revocationLists(CertificateError)
-    /// The client's certificate or key cannot be read.
+    /// The client certificate or its key cannot be read.
     case identity(CertificateError)
-    /// OpenSSL refuses a setting, or has no memory; with its error text.
+    /// OpenSSL rejects a setting or runs out of memory. The text is OpenSSL's error message.
     case refused(String)
 
     public var description: String {
         switch self {
-        case .unknownCipherSuite(let name): "OpenSSL has no cipher suite \(name.debugDescription)."
-        case .noVersion: "The minimum, the maximum and the cipher suites leave no version of TLS."
+        case .unknownCipherSuite(let name): "OpenSSL does not support the cipher suite \(name.debugDescription)."
+        case .noVersion: "No TLS version matches the minimum, the maximum and the cipher suites."
         case .authorities(let error): "The certificate authorities cannot be used: \(error)"
         case .revocationLists(let error): "The revocation lists cannot be used: \(error)"
-        case .identity(let error): "The client's certificate cannot be used: \(error)"
-        case .refused(let text): "OpenSSL refuses the settings of TLS: \(text)"
+        case .identity(let error): "The client certificate cannot be used: \(error)"
+        case .refused(let text): "OpenSSL rejected the TLS settings: \(text)"
         }
     }
 }
 
-/// The version and the cipher suite of a TLS connection.
+/// The TLS version and cipher suite of a connection.
 package struct NegotiatedTLS: Sendable, Hashable {
-    /// The version in OpenSSL's spelling, such as `TLSv1.3`.
+    /// The version as spelled by OpenSSL, for example `TLSv1.3`.
     package let version: String
-    /// The registered name of the cipher suite, such as `TLS_AES_256_GCM_SHA384`; nil if it has none.
+    /// The registered name of the cipher suite, for example `TLS_AES_256_GCM_SHA384`; nil if it is not registered.
     package let cipherSuite: String?
 
-    /// - Parameter connection: an `SSL` whose handshake is done; nil is returned before that.
+    /// - Parameter connection: an `SSL` that has completed its handshake. Otherwise the initializer returns nil.
     package init?(_ connection: OpaquePointer) {
         guard let cipher = SSL_get_current_cipher(connection), let version = SSL_get_version(connection) else { return nil }
         self.version = String(cString: version)

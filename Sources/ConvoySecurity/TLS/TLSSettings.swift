@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The settings of TLS: trust, client's certificate, versions and cipher suites. Only requests with equal settings
-/// share connections.
+/// TLS settings: trust, client certificate, versions and cipher suites. Only requests with equal settings share
+/// connections.
 package struct TLSSettings: Sendable, Hashable {
     package var policy = SecurityPolicy.default
     package var proxyPolicy = SecurityPolicy.default
@@ -14,7 +14,8 @@ package struct TLSSettings: Sendable, Hashable {
 
     package init() {}
 
-    /// The versions that the cipher suites leave, as those of TLS 1.3 are of no other version; nil if none is left.
+    /// The versions allowed by both the limits and the cipher suites (TLS 1.3 has its own suites); nil if no version
+    /// remains.
     var versions: ClosedRange<TLSVersion>? {
         let hasOld = cipherSuites.isEmpty || !oldCipherSuites.isEmpty
         let hasNew = cipherSuites.isEmpty || !newCipherSuites.isEmpty
@@ -27,18 +28,18 @@ package struct TLSSettings: Sendable, Hashable {
     var newCipherSuites: [String] { cipherSuites.filter { $0.hasPrefix("TLS_") } }
 }
 
-/// TLS settings with copy-on-write; all copies share one ``TLSContext``.
+/// Copy-on-write TLS settings. All copies share one ``TLSContext``.
 package struct TLSConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: TLSSettings
         let isPinning: Bool
-        /// The retained context as a bit pattern; 0 before the first use.
+        /// The retained context as a bit pattern; 0 before first use.
         private let published = Atomic<UInt>(0)
 
         private let anonymous = Locked<Storage?>(nil)
 
         let trustsDefault: Bool
-        /// Cached digests of policies by host, at most 256.
+        /// Cached digests of policies, by host; at most 256.
         private let digests = Locked<[String: String]>([:])
 
         func policyDigest(forHost host: String) -> String {
@@ -46,8 +47,8 @@ package struct TLSConfiguration: Sendable, Hashable {
             let policy = settings.policy.policy(forHost: host)
             let encoder = JSONEncoder()
             encoder.outputFormatting = .sortedKeys
-            // A policy that cannot be encoded, such as one with a NaN date, is identified by its hash, which is valid
-            // within this process.
+            // A policy that cannot be encoded, for example one with a NaN date, is identified by its hash value, which
+            // is valid within this process.
             let text = (try? encoder.encode(policy)) ?? Data("\(policy.hashValue)".utf8)
             let digest = MessageDigest.sha256(text)?.hexadecimalString ?? text.base64EncodedString()
             digests.withLock { digests in
@@ -68,7 +69,7 @@ package struct TLSConfiguration: Sendable, Hashable {
                 .map { Unmanaged<TLSContext>.fromOpaque($0).release() }
         }
 
-        /// The storage of the same settings without the client's certificate.
+        /// The storage for the same settings without the client certificate.
         var withoutIdentity: Storage {
             anonymous.withLock { anonymous in
                 if let anonymous { return anonymous }
@@ -80,7 +81,7 @@ package struct TLSConfiguration: Sendable, Hashable {
             }
         }
 
-        /// Lock-free, as every request reads it.
+        /// Lock-free, because every request reads it.
         var context: TLSContext {
             if let context = UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring)) {
                 return Unmanaged<TLSContext>.fromOpaque(context).takeUnretainedValue()
@@ -99,7 +100,7 @@ package struct TLSConfiguration: Sendable, Hashable {
 
     private static let standard = Storage(TLSSettings())
 
-    /// The defaults.
+    /// Creates the default configuration.
     package init() { storage = Self.standard }
 
     package var settings: TLSSettings {
@@ -107,7 +108,7 @@ package struct TLSConfiguration: Sendable, Hashable {
         set { storage = Storage(newValue) }
     }
 
-    /// The same settings without the client's certificate.
+    /// The configuration without the client certificate.
     package var withoutIdentity: TLSConfiguration {
         guard storage.settings.identity != nil else { return self }
         var copy = self
@@ -115,18 +116,18 @@ package struct TLSConfiguration: Sendable, Hashable {
         return copy
     }
 
-    /// Identifies the policy for a host; nil for the default one.
+    /// Identifies the policy for a host; nil for the default policy.
     ///
-    /// - Parameter host: called only if there are policies of hosts.
+    /// - Parameter host: called only if there are host-specific policies.
     package func policyDigest(_ host: () -> String) -> String? {
         if storage.trustsDefault { return nil }
         return storage.policyDigest(forHost: storage.settings.policy.hostPolicies.isEmpty ? "" : host())
     }
 
-    /// Whether any policy pins something, so that a server can be trusted only over TLS.
+    /// Whether any policy has pins, so that a server can be trusted only over TLS.
     package var isPinning: Bool { storage.isPinning }
 
-    /// The context that connections with equal settings share.
+    /// The context shared by connections with equal settings.
     package var context: TLSContext { storage.context }
 
     package static func == (left: TLSConfiguration, right: TLSConfiguration) -> Bool {
@@ -136,13 +137,13 @@ package struct TLSConfiguration: Sendable, Hashable {
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(context)) }
 }
 
-/// A version of TLS. Older ones are broken (RFC 8996) and never offered.
+/// A TLS version. Older versions are insecure (RFC 8996) and are never offered.
 public enum TLSVersion: Int, Sendable, Hashable, Codable, CaseIterable, Comparable {
     /// RFC 5246.
     case tls12 = 0x0303
     /// RFC 8446.
     case tls13 = 0x0304
 
-    /// Whether the left version is the older one.
+    /// Returns whether the left version is older than the right one.
     public static func < (left: TLSVersion, right: TLSVersion) -> Bool { left.rawValue < right.rawValue }
 }

@@ -2,23 +2,23 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// Builds the chain from a certificate to one of a store, and verifies it with OpenSSL (RFC 5280, section 6; RFC 9525).
+/// Builds the chain from a certificate to one in a store, and verifies it with OpenSSL (RFC 5280, section 6; RFC 9525).
 struct ChainVerifier {
     /// An error that OpenSSL reports for a chain.
     struct Problem: Equatable {
-        /// OpenSSL's code, `X509_V_ERR_…`.
+        /// OpenSSL's error code, `X509_V_ERR_…`.
         let code: Int32
-        /// The position of the certificate in the chain; the server's is 0.
+        /// The position of the certificate in the chain. The server's certificate is at 0.
         let depth: Int32
         let certificate: Certificate?
-        /// The entry of a revocation list, if the certificate was revoked.
+        /// The entry in a revocation list, if the certificate was revoked.
         var revocation: CertificateRevocation?
 
-        /// Stands for errors that were not recorded.
+        /// A placeholder for errors that were not recorded.
         static let unknown = Problem(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: nil)
     }
 
-    /// All errors, and the chain as far as it could be built.
+    /// All errors, and as much of the chain as could be built.
     struct Result {
         var problems: [Problem]
         var chain: [Certificate]
@@ -26,20 +26,20 @@ struct ChainVerifier {
     }
 
     let store: TrustStore
-    /// The host that the server's certificate must name; nil for no check.
+    /// The host that the server's certificate must name; nil to skip this check.
     let host: HostName?
     let date: Date
-    /// The maximum number of certificates between the first and the last of the chain.
+    /// The maximum number of certificates between the first and the last certificate of the chain.
     let depth: Int
-    /// The lists by which all but the last certificate are checked for revocation; nil for no check.
+    /// The revocation lists for all certificates except the last; nil to skip this check.
     let lists: RevocationLists?
 
-    /// A copy that verifies chains to another store.
+    /// Returns a copy that verifies chains against another store.
     func with(_ store: TrustStore) -> ChainVerifier {
         ChainVerifier(store: store, host: host, date: date, depth: depth, lists: lists)
     }
 
-    /// Level 2 requires 112 bits of security, and so refuses RSA below 2,048 bits, and SHA-1.
+    /// Level 2 requires 112 bits of security, so RSA keys under 2,048 bits and SHA-1 are rejected.
     private static let securityLevel: Int32 = 2
 
     /// Seconds since 1970, clamped to the years 1 to 9999, which OpenSSL can compare.
@@ -48,7 +48,7 @@ struct ChainVerifier {
         return time_t(exactly: min(max(seconds, -62_135_596_800), 253_402_300_799)) ?? 0
     }
 
-    /// Verifies the first certificate; the others may be used to build its chain.
+    /// Verifies the first certificate. The others may be used to build its chain.
     func verify(_ certificates: [Certificate]) -> Result {
         guard let leaf = certificates.first, let others = convoy_x509_stack_new() else { return .impossible }
         defer { convoy_x509_stack_free(others) }
@@ -64,7 +64,7 @@ struct ChainVerifier {
         X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
         X509_VERIFY_PARAM_set_time(parameters, Self.seconds(date))
         X509_VERIFY_PARAM_set_depth(parameters, Int32(min(max(depth, 0), 100)))
-        // As in Apple's API, any certificate can be an anchor, even one that is not self-signed.
+        // As in Apple's API, any certificate can be an anchor, even if it is not self-signed.
         X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST))
         if let lists {
             X509_STORE_CTX_set0_crls(context, lists.pointer)
@@ -78,25 +78,25 @@ struct ChainVerifier {
             X509_STORE_CTX_set_verify_cb(context) { isGood, context in
                 guard isGood == 0, let context, let log = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
                 Unmanaged<ProblemLog>.fromOpaque(log).takeUnretainedValue().add(context)
-                // Otherwise OpenSSL would report a key that is too short a second time, in place of a missing root.
+                // Otherwise OpenSSL would report a key that is too short twice, instead of a missing root.
                 X509_STORE_CTX_set_error(context, X509_V_OK)
-                // Returning 1 continues, so that all errors are found and not only the first.
+                // Return 1 to continue, so that all errors are found.
                 return 1
             }
             let isVerified = X509_verify_cert(context) == 1
             ERR_clear_error()
             let chain = ServerTrust(chain: X509_STORE_CTX_get0_chain(context)).certificates
             if !isVerified {
-                // OpenSSL gave up without checking the rest, for instance because of a key that it cannot read.
+                // OpenSSL stopped without checking the rest, for example because it cannot read a key.
                 let code = X509_STORE_CTX_get_error(context)
                 log.problems.append(
                     log.problems.isEmpty && code != X509_V_OK
                         ? Problem(code: code, depth: 0, certificate: leaf) : .unknown)
             }
             var problems = log.problems
-            // A trust anchor or a self-signed certificate has no issuer whose list could be required. A chain that ends
-            // because certificates of its issuers are missing does have one: otherwise a server could evade its list by
-            // not sending them.
+            // A trust anchor or a self-signed certificate has no issuer whose list could be required. If a chain is
+            // incomplete because the server did not send the issuers, the list is still required. Otherwise a server
+            // could evade it by omitting them.
             if let last = chain.last?.reference.pointer,
                 !problems.contains(where: { $0.reason == .unknownRoot }) || X509_check_issued(last, last) == X509_V_OK
             {
@@ -107,8 +107,8 @@ struct ChainVerifier {
         }
     }
 
-    /// OpenSSL compares the names in the certificate with the constraints of its authorities. A wildcard can also stand
-    /// for hosts outside of these, so that the host itself is compared here.
+    /// OpenSSL compares the names in the certificate with the name constraints of its authorities. A wildcard can also
+    /// match hosts that violate them, so compare the host itself here.
     private func constraintProblem(in chain: [Certificate]) -> Problem? {
         guard let leaf = chain.first, let host, host.isNamed(by: leaf) else { return nil }
         for authority in chain.dropFirst() {
@@ -123,9 +123,9 @@ struct ChainVerifier {
         private static let limit = 32
 
         func add(_ context: OpaquePointer) {
-            // A hostile server's chain may have any number of errors.
+            // The chain of a hostile server can have any number of errors.
             guard problems.count < Self.limit else {
-                // An error that is not recorded may be worse than all that are.
+                // An unrecorded error may be more severe than all recorded ones.
                 if problems.count == Self.limit { problems.append(.unknown) }
                 return
             }
@@ -143,7 +143,7 @@ struct ChainVerifier {
 }
 
 extension ChainVerifier.Result {
-    /// The result if OpenSSL has no memory.
+    /// The result if OpenSSL runs out of memory.
     static var impossible: ChainVerifier.Result {
         ChainVerifier.Result(
             problems: [ChainVerifier.Problem(code: X509_V_ERR_OUT_OF_MEM, depth: 0, certificate: nil)], chain: [])
@@ -183,11 +183,11 @@ extension ChainVerifier.Problem {
         }
     }
 
-    /// OpenSSL's text for the error.
+    /// OpenSSL's error text.
     var text: String { String(cString: X509_verify_cert_error_string(Int(code))) }
 
     /// Whether a policy that allows invalid certificates tolerates the error if a pinned key has certified the server's
-    /// certificate: it tolerates wrong dates, names and usages, but not wrong signatures.
+    /// certificate. It tolerates wrong dates, names and usages, but not wrong signatures.
     var isTolerableWithPinnedKey: Bool {
         switch reason {
         case .expired, .notYetValid, .wrongHost: true
@@ -198,7 +198,7 @@ extension ChainVerifier.Problem {
 }
 
 extension ChainVerifier.Result {
-    /// In order of severity: an earlier error makes the later ones meaningless.
+    /// Ordered by severity: an earlier error makes the later ones meaningless.
     private static let order: [ServerTrustFailure.Reason] = [
         .badSignature, .unknownRoot, .invalidChain, .revoked, .wrongUsage, .nameConstraints, .weakSignature, .weakKey,
         .noValidRevocationList, .wrongHost, .expired, .notYetValid,
@@ -211,7 +211,8 @@ extension ChainVerifier.Result {
             chain: [leaf])
     }
 
-    /// The failure by revocation lists, which no policy that has lists tolerates; nil if there is none.
+    /// The failure caused by revocation lists, which policies with lists never tolerate; nil if the lists report no
+    /// problem.
     var revocationFailure: ServerTrustFailure? {
         ChainVerifier.Result(
             problems: problems.filter { [.revoked, .noValidRevocationList].contains($0.reason) }, chain: chain
@@ -243,41 +244,41 @@ extension ChainVerifier.Result {
         case .wrongHost:
             let names = certificate?.namesInShort ?? ""
             return
-                "The server's certificate is not for \(host ?? "this host")\(names.isEmpty ? ", and names none" : ", but for \(names)")."
-        case .unknownRoot: return "The certificate of \(subject) does not lead to a trusted authority."
-        case .badSignature: return "The signature of the certificate of \(subject) is wrong."
+                "The server's certificate is not for \(host ?? "this host")\(names.isEmpty ? ": it contains no host names" : ", but for \(names)")."
+        case .unknownRoot: return "The certificate chain of \(subject) does not end at a trusted authority."
+        case .badSignature: return "The signature of the certificate of \(subject) is invalid."
         case .weakKey: return "The key of \(subject) is too short."
         case .weakSignature: return "The certificate of \(subject) is signed with a broken hash."
-        case .wrongUsage: return "The certificate of \(subject) is not for this use."
+        case .wrongUsage: return "The certificate of \(subject) is not valid for this use."
         case .nameConstraints:
-            return "Its authority may not issue a certificate for \(subject)\(host.map { ", or not for \($0)" } ?? "")."
+            return "The name constraints of the authority exclude \(subject)\(host.map { " or \($0)" } ?? "")."
         case .revoked: return "The certificate of \(subject) was revoked\(revocation.map { " \($0)" } ?? "")."
         case .noValidRevocationList:
-            return "The policy has revocation lists, and none of them is valid for the certificate of \(subject)."
+            return "The policy has no valid revocation list for the certificate of \(subject)."
         default: return "The server's certificate chain is invalid."
         }
     }
 }
 
 extension Certificate {
-    /// The first four names of the certificate.
+    /// The first four names in the certificate.
     fileprivate var namesInShort: String {
         let names = dnsNames.map(Self.printable) + addresses.map { HostName.text(ofAddress: Array($0)) }
         let shown = names.prefix(4).joined(separator: ", ")
         return names.count > 4 ? "\(shown) and \(names.count - 4) more" : shown
     }
 
-    /// A name from a server can contain anything, including control sequences for a terminal.
+    /// A name from a server can contain any characters, including terminal control sequences.
     private static func printable(_ name: String) -> String {
         String(String.UnicodeScalarView(name.unicodeScalars.prefix(100).map { (0x21...0x7e) ~= $0.value ? $0 : "?" }))
     }
 }
 
-/// Checks one host against the name constraints of an authority (RFC 5280, section 4.2.1.10).
+/// Checks a host against the name constraints of an authority (RFC 5280, section 4.2.1.10).
 enum NameConstraints {
-    /// OpenSSL's code for the constraint of an authority that a host violates; `X509_V_OK` if there is none.
+    /// OpenSSL's code for the name constraint of an authority that a host violates; `X509_V_OK` if it violates none.
     ///
-    /// Addresses are not checked here: no wildcard stands for them, so that OpenSSL has already compared them.
+    /// Addresses are not checked here: wildcards cannot match them, so OpenSSL has already compared them.
     static func code(of authority: Certificate, for host: HostName) -> Int32 {
         guard case .name(let name) = host.kind,
             convoy_x509_has_name_constraints(authority.reference.pointer) == 1
@@ -294,7 +295,7 @@ enum NameConstraints {
         return permitted.isEmpty || permitted.contains { contains($0, host) } ? X509_V_OK : X509_V_ERR_PERMITTED_VIOLATION
     }
 
-    /// The subtrees of DNS names.
+    /// The subtrees for DNS names.
     private static func subtrees(
         _ constraints: UnsafePointer<NAME_CONSTRAINTS>, isExcluded: Bool
     ) -> [UnsafeBufferPointer<UInt8>] {
@@ -305,11 +306,11 @@ enum NameConstraints {
         }
     }
 
-    /// Whether a host, in lower case, is in a subtree: it is the name of the subtree, or has labels before it. As in
-    /// OpenSSL, a subtree that begins with a dot contains only names below it, and an empty one contains all names.
+    /// Whether a lowercase host is in a subtree: it is equal to the subtree's name, or a subdomain of it. As in
+    /// OpenSSL, a subtree that begins with a dot contains only subdomains, and an empty subtree contains all names.
     private static func contains(_ subtree: UnsafeBufferPointer<UInt8>, _ host: [UInt8]) -> Bool {
         var base = subtree[...]
-        // A final dot does not change a name.
+        // A trailing dot does not change a name.
         if base.last == UInt8(ascii: ".") { base = base.dropLast() }
         guard !base.isEmpty else { return true }
         guard host.count >= base.count else { return false }

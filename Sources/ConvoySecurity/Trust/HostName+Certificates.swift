@@ -4,12 +4,12 @@ import Foundation
 
 /// The names of certificates (RFC 9525).
 extension HostName {
-    /// A wildcard stands for a whole label, and the common name does not count (RFC 9525, sections 6.3 and 6.4).
+    /// A wildcard matches an entire label, and the common name is ignored (RFC 9525, sections 6.3 and 6.4).
     private static var checks: UInt32 {
         UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
     }
 
-    /// Whether a certificate names the host.
+    /// Returns whether a certificate names the host.
     func isNamed(by certificate: Certificate) -> Bool {
         let pointer = certificate.reference.pointer
         return switch kind {
@@ -20,8 +20,9 @@ extension HostName {
         }
     }
 
-    /// Whether a wildcard of the certificate covers a name with an underscore, for which OpenSSL has no wildcards. curl
-    /// and browsers do have them, as for other names: one whole label above at least two others.
+    /// Whether a wildcard in the certificate matches a name with an underscore. OpenSSL does not match wildcards with
+    /// such names. curl and browsers do, as for other names: the wildcard must be an entire label above at least two
+    /// others.
     private static func isUnderscoredName(_ name: String, coveredBy certificate: Certificate) -> Bool {
         guard name.utf8.contains(UInt8(ascii: "_")), let dot = name.firstIndex(of: ".") else { return false }
         let parent = name[dot...]
@@ -31,14 +32,14 @@ extension HostName {
         }
     }
 
-    /// Makes OpenSSL check the name when it verifies a chain. False if OpenSSL refuses.
+    /// Makes OpenSSL check the name when it verifies a chain. Returns false if OpenSSL fails.
     ///
-    /// - Parameter certificate: the first of the chain.
+    /// - Parameter certificate: the first certificate of the chain.
     func require(in parameters: OpaquePointer, of certificate: Certificate) -> Bool {
         X509_VERIFY_PARAM_set_hostflags(parameters, Self.checks)
         switch kind {
         case .name(let name):
-            // OpenSSL would refuse the certificate.
+            // OpenSSL would reject the certificate.
             if Self.isUnderscoredName(name, coveredBy: certificate) { return true }
             return X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1
         case .address(let bytes): return X509_VERIFY_PARAM_set1_ip(parameters, bytes, bytes.count) == 1

@@ -2,12 +2,12 @@ import COpenSSL
 import ConvoySupport
 import Foundation
 
-/// Certificate revocation lists (RFC 5280, section 5), loaded into OpenSSL. They do not change after loading, so that
-/// any thread can search them.
+/// Certificate revocation lists (RFC 5280, section 5), loaded into OpenSSL. They are immutable after loading, so any
+/// thread can search them.
 package final class RevocationLists: @unchecked Sendable {
     /// OpenSSL's stack of lists.
     let pointer: OpaquePointer
-    /// When the first list expires; nil if no list has an expiry.
+    /// The time at which the first list expires; nil if no list has an expiry.
     private(set) var nextUpdate: Date?
 
     private init?() {
@@ -17,7 +17,7 @@ package final class RevocationLists: @unchecked Sendable {
 
     deinit { convoy_crl_stack_free(pointer) }
 
-    /// Throws if the lists of these files cannot be read. Blocks.
+    /// Throws if these files cannot be read as revocation lists. Blocks.
     package static func check(_ files: [URL]) throws(CertificateError) { _ = try read(files) }
 
     /// The lists of these files; nil for no files. Blocks.
@@ -34,11 +34,11 @@ package final class RevocationLists: @unchecked Sendable {
             }
             try lists.add(data, named: file.path)
         }
-        guard let lists else { throw .unreadable(file: files[0].path, reason: "There is no memory.") }
+        guard let lists else { throw .unreadable(file: files[0].path, reason: "Out of memory.") }
         return lists
     }
 
-    /// Adds all lists of a text in PEM, skipping other blocks, or the one of bytes in DER.
+    /// Adds all lists in PEM text, skipping other blocks, or the single list in DER data.
     private func add(_ data: Data, named file: String) throws(CertificateError) {
         let blocks = PEM.blocks(in: data)
         guard !blocks.isEmpty else {
@@ -71,14 +71,14 @@ package final class RevocationLists: @unchecked Sendable {
     }
 
     private func add(_ list: OpaquePointer, _ number: Int, of file: String) throws(CertificateError) {
-        // OpenSSL ignores delta CRLs, so that certificates they revoke would count as good.
+        // OpenSSL ignores delta CRLs, so certificates revoked by one would be accepted.
         guard X509_CRL_get_ext_by_NID(list, NID_delta_crl, -1) < 0 else {
             X509_CRL_free(list)
             throw .incompleteRevocationList(file: file, number: number)
         }
         let end = Certificate.date(X509_CRL_get0_nextUpdate(list))
         guard convoy_crl_stack_append(pointer, list) == 1 else {
-            throw .unreadable(file: file, reason: "There is no memory.")
+            throw .unreadable(file: file, reason: "Out of memory.")
         }
         nextUpdate = [nextUpdate, end].compactMap { $0 }.min()
     }
@@ -86,25 +86,25 @@ package final class RevocationLists: @unchecked Sendable {
 
 /// Checks a stapled OCSP response (RFC 6066, section 8; RFC 6960).
 enum StapledStatus {
-    /// How far the clocks of the responder and of this machine may differ, in seconds.
+    /// The maximum clock difference between the responder and this machine, in seconds.
     private static let clockSkew = 300
-    /// The maximum age of a response without an expiry, in seconds. Without a limit, one from before a revocation would
-    /// be good for ever.
+    /// The maximum age of a response without an expiry, in seconds. Without a limit, a response from before the
+    /// revocation would be valid forever.
     private static let maximumAge = 86_400
 
-    /// Whether a response says that the first certificate of a chain is good.
+    /// Checks whether a response confirms that the first certificate of a chain is good.
     ///
     /// - Parameters:
-    ///   - response: in DER; nil if the server sent none.
+    ///   - response: the response in DER; nil if the server sent none.
     ///   - chain: the verified chain.
-    ///   - store: the authority to which the signer's chain must lead.
-    /// - Returns: the reason why it does not; nil if it does.
+    ///   - store: the authority at which the signer's chain must end.
+    /// - Returns: the reason why the response does not confirm it; nil if it does.
     static func failure(
         of response: UnsafeRawBufferPointer?, for chain: [Certificate], store: TrustStore
     ) -> ServerTrustFailure? {
         defer { ERR_clear_error() }
         guard let response, let base = response.bindMemory(to: UInt8.self).baseAddress else {
-            return .noStatus("The server has stapled no OCSP response.", chain)
+            return .noStatus("The server did not staple an OCSP response.", chain)
         }
         guard chain.count > 1 else { return .noStatus("The issuer of the server's certificate is not known.", chain) }
         var position: UnsafePointer<UInt8>? = base
@@ -113,13 +113,13 @@ enum StapledStatus {
         }
         defer { OCSP_RESPONSE_free(parsed) }
         guard OCSP_response_status(parsed) == OCSP_RESPONSE_STATUS_SUCCESSFUL, let basic = OCSP_response_get1_basic(parsed)
-        else { return .noStatus("The stapled OCSP response is an error of the responder's.", chain) }
+        else { return .noStatus("The stapled OCSP response contains an error from the responder.", chain) }
         defer { OCSP_BASICRESP_free(basic) }
-        guard let certificates = convoy_x509_stack_new() else { return .noStatus("There is no memory.", chain) }
+        guard let certificates = convoy_x509_stack_new() else { return .noStatus("Out of memory.", chain) }
         defer { convoy_x509_stack_free(certificates) }
         for certificate in chain { _ = convoy_x509_stack_append(certificates, certificate.reference.pointer) }
         guard OCSP_basic_verify(basic, certificates, store.pointer, UInt(OCSP_PARTIAL_CHAIN)) > 0 else {
-            return .noStatus("The signature of the stapled OCSP response is not one of the issuer's.", chain)
+            return .noStatus("The stapled OCSP response was not signed by the issuer.", chain)
         }
         return failure(in: basic, chain)
     }
@@ -128,7 +128,7 @@ enum StapledStatus {
         var (status, why): (Int32, Int32) = (0, 0)
         var revoked: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
         var (from, until): (UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?, UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?)
-        // A responder may identify the certificate by either hash.
+        // A responder can identify the certificate by either hash.
         let isFound = [EVP_sha1(), EVP_sha256()].contains { digest in
             guard let name = OCSP_cert_to_id(digest, chain[0].reference.pointer, chain[1].reference.pointer) else {
                 return false
@@ -136,9 +136,9 @@ enum StapledStatus {
             defer { OCSP_CERTID_free(name) }
             return OCSP_resp_find_status(basic, name, &status, &why, &revoked, &from, &until) == 1
         }
-        guard isFound else { return .noStatus("The stapled OCSP response is about another certificate.", chain) }
+        guard isFound else { return .noStatus("The stapled OCSP response is for another certificate.", chain) }
         guard OCSP_check_validity(from, until, clockSkew, until == nil ? maximumAge : -1) == 1 else {
-            return .noStatus("The stapled OCSP response is not, or no longer, valid.", chain)
+            return .noStatus("The stapled OCSP response has expired or is not yet valid.", chain)
         }
         switch status {
         case V_OCSP_CERTSTATUS_GOOD: return nil

@@ -3,21 +3,20 @@ import ConvoySupport
 import Foundation
 
 extension SecurityPolicy {
-    /// Decides whether to trust a server that presented these certificates. The counterpart of
+    /// Evaluates whether to trust a server that presented these certificates. The counterpart of
     /// `evaluateServerTrust:forDomain:`.
     ///
-    /// In AFNetworking's order: a policy that allows invalid certificates and validates names without pins is refused;
-    /// the chain and the name are verified, by the rules of RFC 5280 and RFC 9525; without pins that decides, unless
-    /// invalid certificates are allowed; with pins the verified chain must contain one. A certificate that the server
-    /// sent in addition, and that is not part of the verified chain, does not count.
+    /// The order is that of AFNetworking. A policy that allows invalid certificates and validates names but has no pins
+    /// is refused. Then the chain and the name are verified according to RFC 5280 and RFC 9525. Without pins the result
+    /// is final, unless invalid certificates are allowed. With pins, the verified chain must contain one of them.
+    /// Additional certificates from the server that are not part of the verified chain are ignored.
     ///
-    /// Blocks while it reads the revocation lists, and the authorities, unless connections have already loaded the same
-    /// ones.
+    /// Blocks while reading the revocation lists and the authorities, unless connections have already loaded them.
     ///
     /// - Parameters:
     ///   - trust: the certificates that the server presented.
-    ///   - domain: the host of the URL; nil to skip the check of the name. A policy in `hostPolicies` that covers it
-    ///     decides in place of this one.
+    ///   - domain: the host of the URL; nil to skip the name check. If a policy in `hostPolicies` matches it, that
+    ///     policy is used instead of this one.
     ///   - date: the time at which the certificates must be valid.
     public func evaluate(_ trust: ServerTrust, forDomain domain: String?, at date: Date = Date()) -> TrustDecision {
         let policy = domain.map { self.policy(forHost: $0) } ?? self
@@ -36,11 +35,11 @@ extension SecurityPolicy {
         return policy.evaluate(trust, forDomain: domain, at: date, store: store, lists: lists)
     }
 
-    /// A server that sends more certificates is refused. Servers send their chain, and perhaps one or two other ways to
-    /// a root.
+    /// The maximum number of certificates that a server may send. Servers send their chain, and perhaps one or two
+    /// alternative paths to a root.
     static let mostCertificates = 64
 
-    /// Evaluates this policy, without `hostPolicies`, with its loaded authorities and revocation lists.
+    /// Evaluates this policy, without `hostPolicies`, using its loaded authorities and revocation lists.
     func evaluate(
         _ trust: ServerTrust, forDomain domain: String?, at date: Date, store: TrustStore, lists: RevocationLists?
     ) -> TrustDecision {
@@ -62,7 +61,7 @@ extension SecurityPolicy {
         if validatesName, host == nil {
             return TrustDecision(
                 failure: ServerTrustFailure(
-                    .wrongHost, "No certificate can name the host \(domain?.debugDescription ?? "")."))
+                    .wrongHost, "The host \(domain?.debugDescription ?? "") cannot appear in a certificate."))
         }
         let verifier = ChainVerifier(
             store: store, host: validatesName ? host : nil, date: date, depth: maximumChainDepth, lists: lists)
@@ -91,11 +90,11 @@ extension SecurityPolicy {
     private func matchCertificates(
         _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier, _ domain: String?
     ) -> TrustDecision {
-        // If the server's own certificate is pinned, it needs no issuer. OpenSSL would check the others all the same.
+        // If the server's own certificate is pinned, no issuer is needed. OpenSSL would still check the others.
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
             return TrustDecision(
-                failure: .unusable(authorities: .unreadable(file: "the pins", reason: "There is no memory.")))
+                failure: .unusable(authorities: .unreadable(file: "the pins", reason: "Out of memory.")))
         }
         let toPin = verifier.with(pins).verify(own.isEmpty ? trust.certificates : own)
         guard toPin.isValid, toPin.chain.contains(where: pinnedCertificates.contains) else {
@@ -124,7 +123,7 @@ extension SecurityPolicy {
             } catch {
                 return TrustDecision(failure: error, chain: result.chain)
             }
-            // The pin only identifies a key; it does not say which hosts may use the key.
+            // A pin only identifies a key; it does not specify which hosts may use the key.
             if let host = verifier.host, let leaf = chain.first, !host.isNamed(by: leaf) {
                 return TrustDecision(
                     failure: ChainVerifier.Result.wrongHost(leaf).failure(host: domain), chain: result.chain)
@@ -145,15 +144,15 @@ extension SecurityPolicy {
         return TrustDecision(chain: chain, usesBackupPin: !matching.contains(where: present.contains))
     }
 
-    /// For an invalid chain, if that is allowed: the server's certificate, if its key is pinned, or the chain of valid
-    /// signatures from it to a certificate with a pinned key. Any server could send a pinned certificate in addition to
-    /// its own.
+    /// Used if the chain is invalid but invalid certificates are allowed. Returns the server's certificate if its key
+    /// is pinned. Otherwise returns the chain of valid signatures from it to a certificate with a pinned key. It is not
+    /// sufficient for a pinned certificate to be present, because any server could send one in addition to its own.
     private func pathToPinnedKey(
         _ trust: ServerTrust, _ chain: [Certificate], _ pins: Set<PublicKeyPin>, _ verifier: ChainVerifier
     ) throws(ServerTrustFailure) -> [Certificate] {
         guard let leaf = trust.certificates.first else { throw .notPinned(trust) }
         if let key = leaf.publicKeyPin, pins.contains(key) { return [leaf] }
-        // Servers do not send the root, so that it is only in the verified chain.
+        // Servers do not send the root, so it is only in the verified chain.
         let anchors =
             (trust.certificates.dropFirst() + chain.dropFirst()).filter { $0.publicKeyPin.map(pins.contains) ?? false }
             + pinnedCertificates.filter { $0 != leaf }
@@ -178,28 +177,28 @@ extension ServerTrustFailure {
     static func tooManyCertificates(_ trust: ServerTrust) -> ServerTrustFailure {
         ServerTrustFailure(
             .invalidChain,
-            "The server sent \(trust.certificates.count) certificates, and more than \(SecurityPolicy.mostCertificates) are "
-                + "no chain.", certificate: trust.certificates.first)
+            "The server sent \(trust.certificates.count) certificates. At most \(SecurityPolicy.mostCertificates) are "
+                + "accepted.", certificate: trust.certificates.first)
     }
 
     static var pinsMissing: ServerTrustFailure {
         ServerTrustFailure(
             .pinsMissing,
-            "Invalid certificates are allowed and nothing is pinned, so that the host's name cannot be validated: pin "
-                + "something, or set validatesDomainName to false.")
+            "Invalid certificates are allowed without pins, so the host name cannot be validated. Pin a certificate or "
+                + "key, or set validatesDomainName to false.")
     }
 
     static func notPinned(_ trust: ServerTrust) -> ServerTrustFailure {
         let keys = trust.certificates.prefix(8).map { $0.publicKeyPin?.description ?? "(unreadable)" }
         return ServerTrustFailure(
             .notPinned,
-            "Nothing that the server's chain has is pinned. Its keys, beginning with the server's: "
+            "No certificate or key in the server's chain is pinned. The keys in the chain, starting with the server's: "
                 + keys.joined(separator: ", "), certificate: trust.certificates.first)
     }
 
     static func chainNotPinned(_ certificate: Certificate) -> ServerTrustFailure {
         ServerTrustFailure(
-            .chainNotPinned, "All of the chain has to be pinned, and \"\(certificate.subject)\" is not.",
+            .chainNotPinned, "All certificates in the chain must be pinned, but \"\(certificate.subject)\" is not.",
             certificate: certificate)
     }
 }

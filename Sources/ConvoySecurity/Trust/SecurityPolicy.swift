@@ -1,9 +1,10 @@
 import Foundation
 
-/// Decides which servers are trusted. The counterpart of `AFSecurityPolicy`, with its three modes, its flags and its
-/// order of evaluation.
+/// Decides which servers are trusted. The counterpart of `AFSecurityPolicy`, with the same three modes, flags and order
+/// of evaluation.
 ///
-/// A value: copies are independent. A connection made under one policy is never used under another.
+/// A security policy is a value: copies are independent. A connection made under one policy is never used under
+/// another.
 ///
 /// ```swift
 /// var policy = try SecurityPolicy(publicKeyPins: ["sha256/…"], backupPins: ["sha256/…"])
@@ -11,79 +12,81 @@ import Foundation
 /// let manager = try HTTPRequestOperationManager(baseURL: api, securityPolicy: policy)
 /// ```
 public struct SecurityPolicy: Sendable, Hashable, Codable {
-    /// What is pinned. The counterpart of `AFSSLPinningMode`, with its numbers.
+    /// What is pinned. The counterpart of `AFSSLPinningMode`, with the same raw values.
     public enum PinningMode: Int, Sendable, Hashable, Codable, CaseIterable {
-        /// Nothing: the server needs a valid chain to one of the `certificateAuthorities`.
+        /// Nothing is pinned. The server needs a valid chain that ends at one of the `certificateAuthorities`.
         case none = 0
-        /// A key: besides that, the chain must have one of the pinned keys.
+        /// Keys are pinned. In addition to a valid chain, the chain must contain one of the pinned keys.
         case publicKey = 1
-        /// A certificate: besides that, a valid chain must lead to one of the pinned certificates, as its only authority.
+        /// Certificates are pinned. In addition to a valid chain, a valid chain must end at one of the pinned
+        /// certificates, as its only authority.
         case certificate = 2
     }
 
-    /// What is pinned. Pins that are set in the mode `none` are in force all the same: as in the mode `publicKey` if
-    /// there are keys, otherwise as in the mode `certificate`. (`AFSecurityPolicy` ignores them.)
+    /// What is pinned. Pins also apply in the mode `none`: as in the mode `publicKey` if there are pinned keys, and as
+    /// in the mode `certificate` otherwise. (`AFSecurityPolicy` ignores them.)
     public var pinningMode: PinningMode
 
-    /// The pinned certificates, each once, in their order. In the mode `publicKey` their keys are pinned.
+    /// The pinned certificates, in order and without duplicates. In the mode `publicKey`, their keys are pinned.
     public var pinnedCertificates: [Certificate] {
         didSet { pinnedCertificates = pinnedCertificates.unique }
     }
 
-    /// Pinned keys, besides those of the pinned certificates. For the mode `publicKey`.
+    /// Pinned keys, in addition to those of the pinned certificates. Used in the mode `publicKey`.
     public var publicKeyPins: Set<PublicKeyPin> = []
 
-    /// Keys that are pinned for the day when the server's must be replaced. They are equal to the others;
-    /// ``TrustDecision/usesBackupPin`` is true when one was needed.
+    /// Keys that are pinned in case the server's key has to be replaced. They are equivalent to the other pins, but
+    /// ``TrustDecision/usesBackupPin`` reports if one was needed.
     public var backupPins: Set<PublicKeyPin> = []
 
-    /// When the pins expire, so that a program without updates is not locked out for ever; nil for never. After that
-    /// the server needs a valid chain and its name, even if `allowInvalidCertificates` is true.
+    /// The time at which the pins expire, so that a program without updates is not locked out forever; nil for never.
+    /// After that, the server needs a valid chain and a matching name, even if `allowInvalidCertificates` is true.
     public var pinsExpire: Date?
 
-    /// Whether a server with an invalid certificate is trusted: self-signed, of an unknown authority, expired.
+    /// Whether servers with invalid certificates are trusted, for example self-signed, expired, or issued by an unknown
+    /// authority. False by default.
     ///
-    /// With pins it is trusted only if they match: a pinned certificate must still be valid and lead to the server's,
-    /// and a pinned key must be the server's or have certified it; and only if it names the host, unless
-    /// `validatesDomainName` is false. Without pins every server is trusted, and so `validatesDomainName` must be false
-    /// too. A certificate that `revocationLists` revoke is refused in any case. False by default.
+    /// With pins, the server is trusted only if they match. A pinned certificate must still be valid, and the server's
+    /// chain must lead to it. A pinned key must be the server's own or have certified it. The certificate must name the
+    /// host, unless `validatesDomainName` is false. Without pins, every server is trusted, so `validatesDomainName`
+    /// must be false as well. Certificates that are revoked by `revocationLists` are always rejected.
     public var allowInvalidCertificates = false
 
     /// Whether the certificate must name the host. True by default.
     public var validatesDomainName = true
 
-    /// Whether all certificates of the chain (all keys, in the mode `publicKey`) must be pinned, in place of one. False
-    /// by default.
+    /// Whether all certificates of the chain (in the mode `publicKey`, all keys) must be pinned, instead of at least
+    /// one. False by default.
     public var validatesCertificateChain = false
 
-    /// Whether the server must staple an OCSP response (RFC 6066, section 8) that says that its certificate is good.
-    /// False by default: the client then does not ask for one.
+    /// Whether the server must staple an OCSP response (RFC 6066, section 8) that confirms that its certificate is
+    /// good. False by default; the client then does not request a response.
     public var requiresStapledStatus = false
 
-    /// Files of certificate revocation lists (RFC 5280, section 5), in PEM, with several in one, or in DER. If there
-    /// are any, every certificate of a chain but the authority at its end needs a valid list of its issuer that does
-    /// not revoke it, as with `--crlfile` of the `curl` tool: the server is refused if a list is missing, out of date
-    /// or signed by another issuer (``ServerTrustFailure/Reason/noValidRevocationList``). None by default.
+    /// Files that contain certificate revocation lists (RFC 5280, section 5), in PEM, possibly several per file, or in
+    /// DER. Empty by default. If there are any, every certificate of a chain except the authority at its end requires a
+    /// valid list from its issuer that does not revoke it, as with curl's `--crlfile`. If a list is missing, expired or
+    /// signed by another issuer, the server is refused (``ServerTrustFailure/Reason/noValidRevocationList``).
     ///
-    /// They are read when the first connection needs them, and again when the first of them has expired, or after an
-    /// hour. Delta CRLs are not supported, and refused when the file is read.
+    /// The lists are loaded when the first connection needs them, and reloaded when the first list expires or after an
+    /// hour. Delta CRLs are not supported and cause an error when the file is loaded.
     public var revocationLists: [URL] = []
 
-    /// How many authorities may stand between a server's certificate and the one at which its chain ends; at most 100.
-    /// 20 by default; only attackers send longer chains, to keep a client busy.
+    /// The maximum number of authorities between a server's certificate and the one at which its chain ends; at most
+    /// 100. The default is 20. Only attackers send longer chains, to keep a client busy.
     public var maximumChainDepth = Self.defaultChainDepth
 
     private static let defaultChainDepth = 20
 
-    /// The certificates that a chain may end at. The system's by default.
+    /// The certificates at which a chain may end. By default, those that the system trusts.
     ///
-    /// Files are read when the first connection needs them, and cached as long as the policy is in use.
+    /// Files are read when the first connection needs them, and cached for as long as the policy is in use.
     public var certificateAuthorities = CertificateAuthorities.system
 
-    /// Policies for some hosts, in place of this one.
+    /// Policies for specific hosts, used instead of this one.
     public private(set) var hostPolicies: [HostPattern: SecurityPolicy] = [:]
 
-    /// A policy with the given pins; without arguments it is equal to ``default``.
+    /// Creates a policy with the given pins. Without arguments, it is equal to ``default``.
     ///
     /// - Parameters:
     ///   - pinningMode: what is pinned.
@@ -94,13 +97,13 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         self.pinnedCertificates = pinnedCertificates.unique
     }
 
-    /// A policy that pins keys by their hashes.
+    /// Creates a policy that pins keys by their hashes.
     ///
     /// - Parameters:
-    ///   - publicKeyPins: texts of the form "sha256/" and base64.
-    ///   - backupPins: the pins of keys that are not yet in use.
-    ///   - pinsExpire: when the pins expire; nil for never.
-    /// - Throws: `SecurityTextError` for a text that is not a pin.
+    ///   - publicKeyPins: texts of the form "sha256/" followed by Base64.
+    ///   - backupPins: the pins of keys that are not in use yet.
+    ///   - pinsExpire: the time at which the pins expire; nil for never.
+    /// - Throws: `SecurityTextError` if a text is not a pin.
     public init(
         publicKeyPins: [String], backupPins: [String] = [], pinsExpire: Date? = nil
     ) throws(SecurityTextError) {
@@ -110,20 +113,21 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         self.pinsExpire = pinsExpire
     }
 
-    /// Trusts what the system trusts.
+    /// The policy that trusts the same servers as the system.
     public static let `default` = SecurityPolicy()
 
-    /// All pinned keys, including those of backups and of pinned certificates.
+    /// All pinned keys, including those of backup pins and pinned certificates.
     public var pinnedPublicKeys: Set<PublicKeyPin> {
         publicKeyPins.union(backupPins).union(pinnedCertificates.compactMap(\.publicKeyPin))
     }
 
     // MARK: Hosts
 
-    /// Sets the policy of some hosts, in place of this one. Where several patterns cover a host, the most specific counts.
+    /// Sets the policy for some hosts, used instead of this one. If several patterns match a host, the most specific
+    /// one is used.
     ///
     /// - Parameters:
-    ///   - policy: its own policies of hosts are dropped; nil removes that of the pattern.
+    ///   - policy: the policy. Its own host policies are dropped. If nil, removes the policy for the pattern.
     ///   - pattern: `api.example.com`, `*.example.com` or `**.example.com`; see ``HostPattern``.
     /// - Throws: `SecurityTextError`.
     public mutating func setPolicy(_ policy: SecurityPolicy?, forHosts pattern: String) throws(SecurityTextError) {
@@ -132,20 +136,20 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         hostPolicies[try HostPattern(pattern)] = policy
     }
 
-    /// The policy for a host: that of the most specific pattern that covers it, or this one.
+    /// Returns the policy for a host: that of the most specific matching pattern, or this one.
     public func policy(forHost host: String) -> SecurityPolicy {
         guard !hostPolicies.isEmpty else { return self }
         let covering = hostPolicies.filter { $0.key.covers(host) }
         return covering.min { HostPattern.isMoreSpecific($0.key, than: $1.key) }?.value ?? self
     }
 
-    /// Whether the policy for a host pins anything; without a host, whether this one does.
+    /// Returns whether the policy for a host has pins; if the host is nil, whether this policy has pins.
     package func isPinning(host: String?) -> Bool { (host.map(policy(forHost:)) ?? self).isPinning }
 
     /// Whether anything is pinned, so that a server can be trusted only over TLS.
     public var isPinning: Bool { effectivePinningMode != .none }
 
-    /// The mode in force: pins count in the mode `none`, too.
+    /// The effective mode: pins also apply in the mode `none`.
     package var effectivePinningMode: PinningMode {
         if pinningMode != .none { return pinningMode }
         if !publicKeyPins.isEmpty || !backupPins.isEmpty { return .publicKey }
@@ -160,7 +164,7 @@ extension SecurityPolicy {
             certificateAuthorities, hostPolicies
     }
 
-    /// Decodes a policy. A missing value has its default.
+    /// Decodes a policy. Missing values have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -196,7 +200,7 @@ extension SecurityPolicy {
         }
     }
 
-    /// Encodes the policy. The pins are sorted, so that equal policies are encoded alike.
+    /// Encodes the policy. The pins are sorted, so that equal policies have the same encoding.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(pinningMode, forKey: .pinningMode)
@@ -218,8 +222,8 @@ extension SecurityPolicy {
     }
 }
 
-// AFNetworking's names in this module, marked unavailable: the compiler suggests the replacement to a ported program
-// instead of reporting an unknown name.
+// AFNetworking's names in this module, marked unavailable, so that the compiler suggests the replacement instead of
+// reporting an unknown name.
 
 /// The policy for server certificates.
 @available(*, unavailable, renamed: "SecurityPolicy", message: "A value: set the securityPolicy of a manager.")

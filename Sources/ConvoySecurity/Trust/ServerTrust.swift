@@ -5,10 +5,10 @@ import Foundation
 /// The certificates that a server presented in a TLS handshake, as a value that a ``SecurityPolicy`` evaluates. The
 /// counterpart of `SecTrust`.
 public struct ServerTrust: Sendable, Hashable {
-    /// The certificates as the server sent them: its own first, then the intermediate ones.
+    /// The certificates as the server sent them: its own certificate, followed by the intermediate ones.
     public let certificates: [Certificate]
 
-    /// A server trust of these certificates, the server's own first.
+    /// Creates a server trust from these certificates, starting with the server's own.
     public init(certificates: [Certificate]) { self.certificates = certificates }
 
     /// The certificates of a handshake.
@@ -21,10 +21,11 @@ public struct ServerTrust: Sendable, Hashable {
 public struct TrustDecision: Sendable, Hashable {
     /// Why the server is not trusted; nil if it is.
     public let failure: ServerTrustFailure?
-    /// The chain from the server's certificate to the authority, as far as it could be built. It is verified where the
-    /// server is trusted, unless the policy pins nothing and allows invalid certificates.
+    /// The chain from the server's certificate to the authority, as far as it could be built. For a trusted server it
+    /// is verified, unless the policy has no pins and allows invalid certificates.
     public let chain: [Certificate]
-    /// Whether the server is trusted only because of a backup pin: its key has changed, and a new backup is due.
+    /// Whether the server is trusted only because of a backup pin. If true, its key has changed, and a new backup pin
+    /// is needed.
     public let usesBackupPin: Bool
 
     init(failure: ServerTrustFailure? = nil, chain: [Certificate] = [], usesBackupPin: Bool = false) {
@@ -43,56 +44,57 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError
     public enum Reason: String, Sendable, Hashable, Codable, CaseIterable {
         /// The server sent no certificate.
         case noCertificate
-        /// The chain does not lead to an authority that is trusted: it is self-signed, an intermediate certificate is
-        /// missing, or the authority is not trusted.
+        /// The chain does not end at a trusted authority: the certificate is self-signed, an intermediate certificate
+        /// is missing, or the authority is not trusted.
         case unknownRoot
-        /// A certificate of the chain is no longer valid.
+        /// A certificate in the chain has expired.
         case expired
-        /// A certificate of the chain is not valid yet.
+        /// A certificate in the chain is not yet valid.
         case notYetValid
         /// The certificate does not name the host.
         case wrongHost
-        /// A signature of the chain is wrong.
+        /// A signature in the chain is invalid.
         case badSignature
-        /// A key is too short, such as RSA with less than 2,048 bits.
+        /// A key is too short, for example RSA with fewer than 2,048 bits.
         case weakKey
-        /// A signature uses a broken hash, such as SHA-1.
+        /// A signature uses a broken hash, for example SHA-1.
         case weakSignature
-        /// A certificate is not for this use: it is not for servers, or signs others without being an authority.
+        /// A certificate is not valid for this use: it is not for servers, or it signs others without being an
+        /// authority.
         case wrongUsage
-        /// The name constraints of an authority (RFC 5280, section 4.2.1.10) exclude a name of the certificate, or the
-        /// requested host, if a wildcard stands for it.
+        /// The name constraints of an authority (RFC 5280, section 4.2.1.10) exclude a name in the certificate, or the
+        /// requested host if it matches a wildcard.
         case nameConstraints
-        /// The chain is otherwise invalid.
+        /// The chain is invalid for another reason.
         case invalidChain
-        /// No certificate or key of the chain is pinned.
+        /// No certificate or key in the chain is pinned.
         case notPinned
-        /// Not all certificates or keys of the chain are pinned (`validatesCertificateChain`).
+        /// Not all certificates or keys in the chain are pinned (`validatesCertificateChain`).
         case chainNotPinned
-        /// Invalid certificates are allowed and the host's name is to be validated, but nothing is pinned: then the name
-        /// would mean nothing.
+        /// Invalid certificates are allowed and the host name must be validated, but nothing is pinned. In this case
+        /// the name would prove nothing.
         case pinsMissing
-        /// A certificate was revoked, as the server's own OCSP response or a revocation list says: see
+        /// A certificate was revoked, according to the server's own OCSP response or a revocation list: see
         /// ``ServerTrustFailure/revocation``.
         case revoked
-        /// A stapled OCSP response is required, and there is none, or none that is valid.
+        /// A stapled OCSP response is required, but it is missing or invalid.
         case noValidStatus
-        /// There are revocation lists, but no valid one for a certificate of the chain: its issuer's list is missing,
-        /// has expired, is not valid yet, does not cover such certificates, or has a wrong signature.
+        /// There are revocation lists, but a certificate in the chain has no valid one: its issuer's list is missing,
+        /// has expired, is not yet valid, does not cover such certificates, or has an invalid signature.
         case noValidRevocationList
-        /// The authorities, the pins or the revocation lists of the policy could not be loaded.
+        /// The authorities, pins or revocation lists of the policy cannot be loaded.
         case unusablePolicy
     }
 
     /// The most severe reason.
     public let reason: Reason
-    /// All reasons in order of severity; `reason` is the first.
+    /// All reasons, in order of severity. `reason` is the first.
     public let reasons: [Reason]
-    /// The failure in a sentence or two.
+    /// One or two sentences that describe the failure.
     public let description: String
-    /// The certificate that caused the failure, if it was one.
+    /// The certificate that caused the failure, if any.
     public let certificate: Certificate?
-    /// When and why the certificate was revoked; nil if it was not.
+    /// When and why the certificate was revoked; nil if it was not revoked.
     public let revocation: CertificateRevocation?
 
     init(
@@ -107,11 +109,11 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, SelfDescribingError
     }
 }
 
-/// When a certificate was revoked, and why (RFC 5280, section 5.3.1; RFC 6960, section 4.2.1).
+/// The time and the reason of a revocation (RFC 5280, section 5.3.1; RFC 6960, section 4.2.1).
 public struct CertificateRevocation: Sendable, Hashable, CustomStringConvertible {
     /// The reason, with the numbers of `CRLReason`.
     public enum Reason: Int, Sendable, Hashable, Codable, CaseIterable {
-        /// No reason is given.
+        /// No reason was specified.
         case unspecified = 0
         /// The private key of the certificate is no longer secret.
         case keyCompromise = 1
@@ -119,28 +121,28 @@ public struct CertificateRevocation: Sendable, Hashable, CustomStringConvertible
         case authorityCompromise = 2
         /// The owner's name or organization has changed.
         case affiliationChanged = 3
-        /// Another certificate has replaced it.
+        /// The certificate has been replaced by another.
         case superseded = 4
         /// The certificate is no longer needed.
         case cessationOfOperation = 5
         /// The certificate is suspended.
         case certificateHold = 6
-        /// The suspension has ended; only in delta CRLs.
+        /// The suspension has ended. Used only in delta CRLs.
         case removeFromList = 8
-        /// The subject no longer has the privilege that the certificate states.
+        /// The subject no longer has the privilege stated in the certificate.
         case privilegeWithdrawn = 9
         /// The private key of an attribute authority is no longer secret.
         case attributeAuthorityCompromise = 10
     }
 
-    /// When the certificate was revoked; nil for a date that cannot be read.
+    /// The time of the revocation; nil if the date cannot be read.
     public let date: Date?
-    /// The reason; nil if none is given.
+    /// The reason; nil if none was specified.
     public let reason: Reason?
 
     init(date: Date?, reason: Reason?) { (self.date, self.reason) = (date, reason) }
 
-    /// The entry of a revoked certificate in a list.
+    /// Creates a revocation from the entry of a certificate in a list.
     init(of certificate: OpaquePointer, in list: OpaquePointer) {
         var code = -1
         let time = convoy_crl_revocation(list, certificate, &code)

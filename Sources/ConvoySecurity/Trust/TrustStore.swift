@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Certificate authorities, loaded into OpenSSL. They do not change after loading, so that any thread can search them.
+/// Certificate authorities, loaded into OpenSSL. They are immutable after loading, so any thread can search them.
 final class TrustStore: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -11,7 +11,7 @@ final class TrustStore: @unchecked Sendable {
 
     deinit { X509_STORE_free(pointer) }
 
-    /// A store of certificates; nil if there is no memory.
+    /// Creates a store that contains certificates; nil if OpenSSL runs out of memory.
     convenience init?(_ certificates: [Certificate]) {
         guard let store = X509_STORE_new() else { return nil }
         self.init(pointer: store)
@@ -22,14 +22,15 @@ final class TrustStore: @unchecked Sendable {
         certificates.allSatisfy { X509_STORE_add_cert(pointer, $0.reference.pointer) == 1 }
     }
 
-    /// The store of these authorities; shared with other users of the same ones. Blocks while it reads files.
+    /// Returns the store for these authorities, which is shared by all users of the same authorities. Blocks while
+    /// reading files.
     static func store(of authorities: CertificateAuthorities) throws(CertificateError) -> TrustStore {
         if let store = known.withLock({ $0[authorities]?.store }) { return store }
         let store = try read(authorities)
         return known.withLock { known in
             if let other = known[authorities]?.store { return other }
             known = known.filter { $0.value.store != nil }
-            // Reading the system's authorities takes some milliseconds, so that they stay in memory.
+            // Reading the system's authorities takes several milliseconds, so they stay in memory.
             known[authorities] = authorities == .system ? .kept(store) : .used(Weak(store))
             return store
         }
@@ -64,11 +65,11 @@ final class TrustStore: @unchecked Sendable {
 
     private static func made(of certificates: [Certificate], named file: String) throws(CertificateError) -> TrustStore {
         guard !certificates.isEmpty else { throw .noCertificate(in: file) }
-        guard let store = TrustStore(certificates) else { throw .unreadable(file: file, reason: "There is no memory.") }
+        guard let store = TrustStore(certificates) else { throw .unreadable(file: file, reason: "Out of memory.") }
         return store
     }
 
-    /// The paths of the bundle in common distributions.
+    /// The paths of the system bundle in common distributions.
     private static let bundles = [
         "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
         "/etc/ssl/cert.pem",
@@ -76,7 +77,7 @@ final class TrustStore: @unchecked Sendable {
 
     private static func system(and certificates: [Certificate]) throws(CertificateError) -> TrustStore {
         guard let store = X509_STORE_new().map({ TrustStore(pointer: $0) }), store.add(certificates) else {
-            throw .unreadable(file: "the certificates", reason: "There is no memory.")
+            throw .unreadable(file: "the certificates", reason: "Out of memory.")
         }
         let named = ProcessInfo.processInfo.environment["SSL_CERT_FILE"] ?? ""
         let file = named.isEmpty ? bundles.first { access($0, R_OK) == 0 } : named
@@ -93,17 +94,17 @@ final class TrustStore: @unchecked Sendable {
     }
 }
 
-/// The certificates that a trusted chain may end at.
+/// The certificates at which a trusted chain may end.
 public enum CertificateAuthorities: Sendable, Hashable, Codable {
-    /// What the system trusts: the file that the environment variable `SSL_CERT_FILE` names, or else the system's
-    /// bundle, as for the `curl` tool.
+    /// The certificates that the system trusts: the file specified by the environment variable `SSL_CERT_FILE`, or the
+    /// system's bundle, as with curl.
     case system
-    /// Only the certificates of a file, in PEM or DER.
+    /// Only the certificates in a PEM or DER file.
     case file(URL)
-    /// Only the certificates of a folder's files that are named `.cer`, `.crt`, `.der` or `.pem`.
+    /// Only the certificates in a folder's files with the extension `.cer`, `.crt`, `.der` or `.pem`.
     case directory(URL)
     /// Only these certificates.
     case certificates([Certificate])
-    /// The system's, and these certificates.
+    /// The system's certificates, and these certificates.
     case systemAnd([Certificate])
 }

@@ -64,8 +64,8 @@ package enum Redaction {
         }
     }
 
-    /// Fast path: whether the text contains any character that occurs in every secret. Most texts contain none, and are
-    /// not copied.
+    /// Fast path: whether the text contains a character that can introduce a secret. Most texts do not, and are not
+    /// copied.
     private static func mayHaveSecrets(_ text: String) -> Bool {
         var previous: UInt8 = 0
         return text.utf8.contains { byte in
@@ -110,8 +110,8 @@ package enum Redaction {
 
     // MARK: User information
 
-    /// The index of the `@` that ends the user information in a text that begins with an authority; nil if there is no
-    /// user information.
+    /// The index of the `@` that ends the user information in a text that begins with an authority; nil without user
+    /// information.
     ///
     /// - Parameter last: the index of the last `@` of the text; nil if it contains none.
     private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
@@ -245,8 +245,8 @@ package enum URLUserInfo {
         url.utf8.contains(separator) && URLParts(Array(url.utf8)[...]).authority?.contains(separator) == true
     }
 
-    /// The decoded user name and password, as bytes; nil if the URL has no user information. The password is nil if
-    /// there is no colon.
+    /// The decoded user name and password, as bytes; nil if the URL has no user information. The password is nil
+    /// without a colon.
     package static func parts(of url: String) -> (user: [UInt8], password: [UInt8]?)? {
         guard let authority = URLParts(Array(url.utf8)[...]).authority, let at = authority.lastIndex(of: separator) else {
             return nil

@@ -107,8 +107,8 @@ package final class BlockingWorkers: @unchecked Sendable {
                 self.work(waits: true)
             }
         } catch {
-            // The other threads run the jobs and try to start a thread whenever they take a job. If there are no other
-            // threads, a libdispatch thread runs the jobs this time, so that none is lost.
+            // The other threads run the jobs and try to start a thread whenever they take a job. Without other threads,
+            // a libdispatch thread runs the jobs this time, so that none is lost.
             condition.lock()
             state.isStarting = false
             state.threads -= 1

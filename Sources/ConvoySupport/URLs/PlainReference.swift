@@ -42,8 +42,8 @@ package struct PlainReference {
     private let base: PlainBase?
     private let form: Form
     private let hasQuery: Bool
-    /// Whether all parsers find the same path and query in the text. This requires that there is no zone, no escape in
-    /// the path (which could encode a dot), and no empty query (which some versions of libcurl omit).
+    /// Whether all parsers find the same path and query in the text. The text must have no zone, no escape in the path
+    /// (which could encode a dot), and no empty query (which some versions of libcurl omit).
     package let isSentAsWritten: Bool
     /// Whether the reference consists of an authority without a path.
     private let lacksPath: Bool

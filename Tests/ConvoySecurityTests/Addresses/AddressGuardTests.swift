@@ -91,7 +91,7 @@ import Testing
     @Test func aRefusalSaysWhoseAddressItWas() throws {
         let address = try #require(IPAddress("127.0.0.1"))
         let server = try #require(AddressGuard.publicAddresses.refusal(of: address))
-        #expect(server.description == "The address 127.0.0.1 may not be connected to, as it is in 127.0.0.0/8.")
+        #expect(server.description == "The address 127.0.0.1 is refused because it is in 127.0.0.0/8.")
         let proxy = try #require(AddressGuard.publicAddresses.refusal(of: address, isProxy: true))
         #expect(proxy.isProxy && proxy.description.hasPrefix("The proxy's address 127.0.0.1 "))
     }

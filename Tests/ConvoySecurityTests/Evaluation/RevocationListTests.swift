@@ -173,7 +173,7 @@ import Testing
             (list.dropLast(), "no revocation list"), (list + Data([0]), "no revocation list"),
             (Data("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n".utf8), "list 1"),
             (Data((Self.pem(list) + "-----BEGIN X509 CRL-----\nMII").utf8), "list 2"),
-            (try root.revocationList(extensions: [delta]), "only the changes"),
+            (try root.revocationList(extensions: [delta]), "is a delta CRL"),
         ]
         for (number, (bytes, text)) in files.enumerated() {
             let file = try directory.write(bytes, to: "\(number).crl")
