@@ -1,8 +1,8 @@
 import Foundation
 import FoundationNetworking
 
-// AFNetworking's names in this module, marked unavailable: the compiler suggests the replacement to a ported program
-// instead of reporting an unknown name.
+// AFNetworking's names in this module, marked unavailable, so that the compiler suggests the replacement instead of
+// reporting an unknown name.
 
 // MARK: Requests
 
@@ -30,7 +30,7 @@ public typealias AFMultipartFormData = MultipartFormData
 @available(*, unavailable, renamed: "QueryStringPair")
 public typealias AFQueryStringPair = QueryStringPair
 
-/// How parameters are written in a query.
+/// The way parameters are written in a query.
 @available(*, unavailable, renamed: "QueryStringStyle")
 public typealias AFHTTPRequestQueryStringSerializationStyle = QueryStringStyle
 
@@ -38,7 +38,7 @@ public typealias AFHTTPRequestQueryStringSerializationStyle = QueryStringStyle
 @available(*, unavailable, renamed: "QueryStringStyle.brackets")
 public var AFHTTPRequestQueryStringDefaultStyle: QueryStringStyle { .brackets }
 
-/// The query of parameters.
+/// The query string for parameters.
 @available(*, unavailable, message: "try QueryStringStyle.brackets.queryString(from: parameters)")
 public func AFQueryStringFromParameters(_ parameters: [AnyHashable: Any]) -> String { "" }
 
@@ -68,11 +68,11 @@ public var AFNetworkingOperationFailingURLRequestErrorKey: String { URLRequestSe
 
 // MARK: Responses
 
-/// Makes objects from responses.
+/// Creates objects from responses.
 @available(*, unavailable, renamed: "URLResponseSerialization")
 public typealias AFURLResponseSerialization = URLResponseSerialization
 
-/// The serializer that delivers the body as it is.
+/// The serializer that returns the body unchanged.
 @available(*, unavailable, renamed: "HTTPResponseSerializer")
 public typealias AFHTTPResponseSerializer = HTTPResponseSerializer
 
@@ -80,11 +80,11 @@ public typealias AFHTTPResponseSerializer = HTTPResponseSerializer
 @available(*, unavailable, renamed: "JSONResponseSerializer")
 public typealias AFJSONResponseSerializer = JSONResponseSerializer
 
-/// The serializer that makes an `XMLParser`.
+/// The serializer that returns an `XMLParser`.
 @available(*, unavailable, renamed: "XMLParserResponseSerializer")
 public typealias AFXMLParserResponseSerializer = XMLParserResponseSerializer
 
-/// The serializer that makes an `XMLDocument`.
+/// The serializer that returns an `XMLDocument`.
 @available(*, unavailable, renamed: "XMLDocumentResponseSerializer")
 public typealias AFXMLDocumentResponseSerializer = XMLDocumentResponseSerializer
 
@@ -92,7 +92,7 @@ public typealias AFXMLDocumentResponseSerializer = XMLDocumentResponseSerializer
 @available(*, unavailable, renamed: "PropertyListResponseSerializer")
 public typealias AFPropertyListResponseSerializer = PropertyListResponseSerializer
 
-/// The serializer that tries others in turn.
+/// The serializer that tries several serializers in turn.
 @available(*, unavailable, renamed: "CompoundResponseSerializer")
 public typealias AFCompoundResponseSerializer = CompoundResponseSerializer
 
@@ -111,7 +111,7 @@ public var AFNetworkingOperationFailingURLResponseDataErrorKey: String { URLResp
 // MARK: Members of request serializers and forms
 
 extension HTTPRequestSerialization {
-    /// The headers of every request.
+    /// The headers added to every request.
     @available(*, unavailable, renamed: "httpRequestHeaders")
     public var HTTPRequestHeaders: [String: String] { httpRequestHeaders }
 
@@ -123,14 +123,14 @@ extension HTTPRequestSerialization {
     }
 
     /// Whether requests are sent before the responses to earlier ones have arrived.
-    @available(*, unavailable, message: "libcurl does no pipelining. HTTP/2 needs no setting.")
+    @available(*, unavailable, message: "libcurl does not support pipelining. HTTP/2 requires no setting.")
     public var HTTPShouldUsePipelining: Bool {
         get { false }
         set {}
     }
 
     /// Whether requests are sent before the responses to earlier ones have arrived.
-    @available(*, unavailable, message: "libcurl does no pipelining. HTTP/2 needs no setting.")
+    @available(*, unavailable, message: "libcurl does not support pipelining. HTTP/2 requires no setting.")
     public var httpShouldUsePipelining: Bool {
         get { false }
         set {}
@@ -155,26 +155,26 @@ extension HTTPRequestSerialization {
     @available(*, unavailable, renamed: "setter:queryStringStyle(_:)")
     public mutating func setQueryStringSerializationWithStyle(_ style: QueryStringStyle) {}
 
-    /// Sets the closure that makes queries.
+    /// Sets the closure that creates queries.
     @available(*, unavailable, renamed: "setter:queryStringSerialization(_:)", message: "Its closure throws.")
     public mutating func setQueryStringSerializationWithBlock(
         _ block: ((URLRequest, Any, UnsafeMutablePointer<NSError?>?) -> String)?
     ) {}
 
-    /// Makes a request.
+    /// Creates a request.
     @available(*, unavailable, message: "try request(method: .get, url: url, parameters: parameters)")
     public func requestWithMethod(
         _ method: String, URLString: String, parameters: Any?, error: UnsafeMutablePointer<NSError?>?
     ) -> URLRequest? { nil }
 
-    /// Makes a request with a form.
+    /// Creates a request with a multipart form.
     @available(*, unavailable, message: "try multipartFormRequest(url:parameters:constructingBody:)")
     public func multipartFormRequestWithMethod(
         _ method: String, URLString: String, parameters: [String: Any]?,
         constructingBodyWithBlock block: ((MultipartFormData) -> Void)?, error: UnsafeMutablePointer<NSError?>?
     ) -> URLRequest? { nil }
 
-    /// Writes the body of a form into a file.
+    /// Writes the body of a form to a file.
     @available(*, unavailable, renamed: "writeMultipartBody(of:to:completionHandler:)")
     public func requestWithMultipartFormRequest(
         _ request: URLRequest, writingStreamContentsToFile fileURL: URL, completionHandler: ((NSError?) -> Void)?
@@ -188,17 +188,17 @@ extension HTTPRequestSerialization {
 }
 
 extension HTTPRequestSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> HTTPRequestSerializer { HTTPRequestSerializer() }
 }
 
 extension JSONRequestSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> JSONRequestSerializer { JSONRequestSerializer() }
 
-    /// A serializer with a formatting.
+    /// Creates a serializer with writing options.
     @available(*, unavailable, renamed: "init(writingOptions:)")
     public static func serializerWithWritingOptions(
         _ writingOptions: JSONSerialization.WritingOptions
@@ -206,11 +206,11 @@ extension JSONRequestSerializer {
 }
 
 extension PropertyListRequestSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> PropertyListRequestSerializer { PropertyListRequestSerializer() }
 
-    /// A serializer with a format.
+    /// Creates a serializer with a format.
     @available(*, unavailable, renamed: "init(format:writeOptions:)")
     public static func serializerWithFormat(
         _ format: PropertyListSerialization.PropertyListFormat, writeOptions: PropertyListSerialization.WriteOptions
@@ -262,11 +262,11 @@ extension MultipartFormData {
     @available(*, unavailable, renamed: "appendPart(formData:name:)")
     public mutating func appendPart(withForm data: Data, name: String) {}
 
-    /// Appends a part with headers of its own.
+    /// Appends a part with custom headers.
     @available(*, unavailable, renamed: "appendPart(headers:body:)")
     public mutating func appendPartWithHeaders(_ headers: [String: String]?, body: Data) {}
 
-    /// Appends a part with headers of its own.
+    /// Appends a part with custom headers.
     @available(*, unavailable, renamed: "appendPart(headers:body:)")
     public mutating func appendPart(withHeaders headers: [String: String]?, body: Data) {}
 
@@ -288,7 +288,7 @@ extension HTTPResponseSerialization {
         _ response: HTTPURLResponse?, data: Data?, error: UnsafeMutablePointer<NSError?>?
     ) -> Bool { false }
 
-    /// Makes an object from a response.
+    /// Returns an object for a response.
     @available(*, unavailable, message: "try responseObject(for: response, data: data)")
     public func responseObjectForResponse(
         _ response: URLResponse?, data: Data?, error: UnsafeMutablePointer<NSError?>?
@@ -296,17 +296,17 @@ extension HTTPResponseSerialization {
 }
 
 extension HTTPResponseSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> HTTPResponseSerializer { HTTPResponseSerializer() }
 }
 
 extension JSONResponseSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> JSONResponseSerializer { JSONResponseSerializer() }
 
-    /// A serializer with options.
+    /// Creates a serializer with options.
     @available(*, unavailable, renamed: "init(readingOptions:)")
     public static func serializerWithReadingOptions(
         _ readingOptions: JSONSerialization.ReadingOptions
@@ -314,37 +314,37 @@ extension JSONResponseSerializer {
 }
 
 extension XMLParserResponseSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> XMLParserResponseSerializer { XMLParserResponseSerializer() }
 }
 
 extension XMLDocumentResponseSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> XMLDocumentResponseSerializer { XMLDocumentResponseSerializer() }
 
-    /// A serializer with options.
+    /// Creates a serializer with options.
     @available(*, unavailable, renamed: "init(options:)")
     public static func serializerWithXMLDocumentOptions(_ mask: Int) -> XMLDocumentResponseSerializer { .init() }
 
-    /// A serializer with options.
+    /// Creates a serializer with options.
     @available(*, unavailable, renamed: "init(options:)")
     public init(xmlDocumentOptions mask: Int) { self.init() }
 }
 
 extension PropertyListResponseSerializer {
-    /// A serializer with the defaults.
+    /// Creates a serializer with the default settings.
     @available(*, unavailable, renamed: "init()")
     public static func serializer() -> PropertyListResponseSerializer { PropertyListResponseSerializer() }
 
-    /// A serializer with a format, which AFNetworking does not use either.
+    /// Creates a serializer with a format, which AFNetworking ignores as well.
     @available(*, unavailable, message: "PropertyListResponseSerializer(readOptions:), which reads every format")
     public static func serializerWithFormat(
         _ format: PropertyListSerialization.PropertyListFormat, readOptions: PropertyListSerialization.ReadOptions
     ) -> PropertyListResponseSerializer { PropertyListResponseSerializer() }
 
-    /// A serializer with a format, which AFNetworking does not use either.
+    /// Creates a serializer with a format, which AFNetworking ignores as well.
     @available(*, unavailable, message: "PropertyListResponseSerializer(readOptions:), which reads every format")
     public init(
         format: PropertyListSerialization.PropertyListFormat, readOptions: PropertyListSerialization.ReadOptions
@@ -352,13 +352,13 @@ extension PropertyListResponseSerializer {
 }
 
 extension CompoundResponseSerializer {
-    /// A serializer that tries others in turn.
+    /// Creates a serializer that tries several serializers in turn.
     @available(*, unavailable, renamed: "init(_:)")
     public static func compoundSerializerWithResponseSerializers(
         _ responseSerializers: [any URLResponseSerialization]
     ) -> CompoundResponseSerializer { CompoundResponseSerializer([]) }
 
-    /// A serializer that tries others in turn.
+    /// Creates a serializer that tries several serializers in turn.
     @available(*, unavailable, renamed: "init(_:)")
     public static func compoundSerializer(
         withResponseSerializers responseSerializers: [any URLResponseSerialization]

@@ -184,7 +184,7 @@ import Testing
         Mistake(requests: #"{"id":"a","url":"x","output":"/tmp/f"}"#, text: "bad output"),
         Mistake(requests: #"{"id":"a","url":"x",}"#, text: "expected a key in quotes"),
         Mistake(requests: #"{"id":"a" "url":"x"}"#, text: "expected ',' or '}'"),
-        Mistake(requests: #"{"id":"a","url":"x"#, text: "the string has no end"),
+        Mistake(requests: #"{"id":"a","url":"x"#, text: "unterminated string"),
         Mistake(requests: #"{"id":"a\ud800","url":"x"}"#, text: "surrogate"),
         Mistake(requests: #"{"id":01,"url":"x"}"#, text: "invalid number"),
     ])

@@ -27,7 +27,7 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try decoder.decode(type, at: position(key), key)
     }
 
-    // The protocol's own forms, which the other types have, look for a key three times.
+    // The protocol's default implementations, which the other types use, look up a key three times.
 
     func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
         guard let value = valueIfPresent(key) else { return nil }
@@ -88,7 +88,7 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     private func value(_ key: Key) throws -> JSONToken { decoder.index[try position(key)] }
 
-    /// Nil also for null.
+    /// The value of a key; nil if it is missing or null.
     private func valueIfPresent(_ key: Key) -> JSONToken? {
         let position = decoder.position(of: key.stringValue)
         guard position != 0 else { return nil }
@@ -99,10 +99,10 @@ struct JSONKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
 /// The elements of an array.
 ///
-/// It fits into an existential without an allocation: hence the numbers of 32 bits.
+/// The container fits into an existential without an allocation, which is why it uses 32-bit numbers.
 struct JSONUnkeyedContainer: UnkeyedDecodingContainer {
     private let decoder: JSONValueDecoder
-    /// Where the next element stands.
+    /// The position of the next element.
     private var position: UInt32
     private var rest: UInt32
     private(set) var currentIndex = 0
@@ -145,7 +145,7 @@ struct JSONUnkeyedContainer: UnkeyedDecodingContainer {
         return advance(after: try decoder.decode(type, at: Int(position), key))
     }
 
-    // `JSONDecoder` steps on even at the end, other than the protocol's own forms.
+    // Unlike the protocol's default implementations, `JSONDecoder` advances even at the end.
 
     mutating func decodeIfPresent(_ type: Bool.Type) throws -> Bool? { try unlessNull { try $0.decode(type) } }
     mutating func decodeIfPresent(_ type: String.Type) throws -> String? { try unlessNull { try $0.decode(type) } }

@@ -1,45 +1,45 @@
 import ConvoySupport
 import Foundation
 
-/// One value or key of an indexed document.
+/// A value or a key in an indexed document.
 struct JSONToken {
     enum Kind: UInt8 {
         case null, `true`, `false`, number, string, array, object
     }
 
     var kind: Kind
-    /// Of a string: it has no escapes. Of a number: it has neither a fraction nor an exponent.
+    /// For a string, whether it has no escapes. For a number, whether it has neither a fraction nor an exponent.
     var isSimple = false
-    /// Of a string: all its bytes are ASCII.
+    /// For a string, whether all of its bytes are ASCII.
     var isASCII = true
-    /// The offset of the first byte of a number, or of a string within its quotes. Of a container that is still open,
-    /// the token of the container around it.
+    /// The offset of the first byte of a number, or of a string after its opening quote. For a container that is still
+    /// open, the token of the enclosing container.
     var start: UInt32 = 0
-    /// How many bytes a number or string has, how many elements an array, how many members an object.
+    /// The number of bytes in a number or string, of elements in an array, or of members in an object.
     var count: UInt32 = 0
-    /// The token after the value. Of a key, whose value always follows it, the ``JSONIndex/fingerprint(of:)``.
+    /// The token after the value. For a key, which is always followed by its value, the ``JSONIndex/fingerprint(of:)``.
     var next: UInt32 = 0
 }
 
-/// The positions of all values of a JSON text, as a flat array of tokens in the order of the text.
+/// The positions of all values in a JSON text, as a flat array of tokens in document order.
 ///
-/// A container stands before what it contains; an object is followed by keys and values in turn. Texts of strings and
-/// numbers stay where they are until a value is asked for. A text is indexed only if it is valid to the letter
-/// (RFC 8259, UTF-8), so that everything in it can be decoded without another check.
+/// A container precedes its contents. In an object, keys and values alternate. The text of strings and numbers is not
+/// copied until a value is requested. A text is indexed only if it is strictly valid (RFC 8259, UTF-8), so that it can
+/// be decoded without further checks.
 ///
-/// It points into the bytes that it was made from. If it outlives these, ``keepBytes()`` copies them.
+/// The index refers to the bytes it was created from. If it outlives them, ``keepBytes()`` copies them.
 final class JSONIndex {
     private(set) var bytes: UnsafePointer<UInt8>
     private let length: Int
     private var ownsBytes = false
     private let tokens: JSONTokens
-    /// The position of a null that is not in the text, for what is missing there.
+    /// The position of a null that is not part of the text. It stands for missing values.
     let null: Int
     let options: JSONDecodingOptions
 
-    /// Nil for a text that is not plain JSON, or nested deeper than the limit.
+    /// Returns nil if the text is not strict JSON, or is nested deeper than the limit.
     init?(_ text: UnsafeRawBufferPointer, maximumDepth: Int, options: JSONDecodingOptions) {
-        // The offsets are of 32 bits.
+        // Offsets are 32-bit numbers.
         guard let start = text.baseAddress, text.count < 1 << 31 else { return nil }
         bytes = start.assumingMemoryBound(to: UInt8.self)
         length = text.count
@@ -57,7 +57,7 @@ final class JSONIndex {
         if ownsBytes { bytes.deallocate() }
     }
 
-    /// Copies the bytes, which are about to go.
+    /// Copies the bytes before they are deallocated.
     func keepBytes() {
         guard !ownsBytes else { return }
         let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: length)
@@ -68,12 +68,12 @@ final class JSONIndex {
 
     @inline(__always) subscript(token: Int) -> JSONToken { tokens.start[token] }
 
-    /// The bytes of a number, or of a string within its quotes.
+    /// The bytes of a number, or of a string between its quotes.
     @inline(__always) func text(of token: JSONToken) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: bytes + Int(token.start), count: Int(token.count))
     }
 
-    /// The length and three bytes of a key in one number, which tells nearly all keys apart.
+    /// The length and three bytes of a key, combined into a number that distinguishes nearly all keys.
     @inline(__always) static func fingerprint(of text: UnsafeBufferPointer<UInt8>) -> UInt32 {
         guard let start = text.baseAddress, !text.isEmpty else { return 0 }
         let (first, middle, last) = (start[0], start[text.count / 2], start[text.count - 1])
@@ -81,7 +81,7 @@ final class JSONIndex {
     }
 }
 
-/// The growing array of tokens. Its owner frees it.
+/// A growable array of tokens. Its owner must free it.
 struct JSONTokens {
     private(set) var start: UnsafeMutablePointer<JSONToken>
     private var capacity: Int
@@ -107,16 +107,16 @@ struct JSONTokens {
     }
 }
 
-/// Strings and numbers of an indexed document.
+/// Strings and numbers in an indexed document.
 extension JSONIndex {
-    /// The text of a string or a key; nil for anything else.
+    /// The text of a string or key; nil for other tokens.
     func string(_ token: JSONToken) -> String? {
         guard token.kind == .string else { return nil }
         let text = text(of: token)
         return token.isSimple ? String(decoding: text, as: UTF8.self) : JSONIndex.unescaped(text)
     }
 
-    /// The escapes are known to be valid, and none is shorter than what it stands for.
+    /// The escapes have been validated, and none is shorter than the character it represents.
     private static func unescaped(_ text: UnsafeBufferPointer<UInt8>) -> String {
         String(unsafeUninitializedCapacity: text.count) { output in
             var count = 0
@@ -160,9 +160,9 @@ extension JSONIndex {
 
     // MARK: Numbers
 
-    /// A number as an integer; nil for anything but a number.
+    /// Returns a number as an integer; nil if the token is not a number.
     ///
-    /// - Throws: ``JSONNumberMismatch`` for a number that is not whole, or beyond the type's range.
+    /// - Throws: ``JSONNumberMismatch`` if the number is not an integer or exceeds the type's range.
     @inline(__always) func integer<Integer: FixedWidthInteger & Decodable>(
         _ token: JSONToken, as type: Integer.Type
     ) throws -> Integer? {
@@ -175,7 +175,7 @@ extension JSONIndex {
         return try unusualInteger(token, as: type)
     }
 
-    /// The magnitude of a number without fraction and exponent; nil for one beyond 64 bits.
+    /// The magnitude of a number without a fraction or an exponent; nil if it may exceed 64 bits.
     @inline(__always) private func wholeNumber(_ token: JSONToken) -> (magnitude: UInt64, isNegative: Bool)? {
         let start = bytes + Int(token.start)
         let isNegative = start.pointee == UInt8(ascii: "-")
@@ -183,12 +183,12 @@ extension JSONIndex {
         let count = Int(token.count)
         var magnitude: UInt64 = 0
         guard count - first <= 19 else { return nil }
-        // 19 digits fit into 64 bits.
+        // 19 digits always fit into 64 bits.
         for offset in first..<count { magnitude = magnitude &* 10 &+ UInt64(start[offset] &- UInt8(ascii: "0")) }
         return (magnitude, isNegative)
     }
 
-    /// `1.0`, `1e2`, the smallest integer of a type, and what fits no type.
+    /// Handles `1.0`, `1e2`, the minimum of a type, and numbers that do not fit into any type.
     @inline(never) private func unusualInteger<Integer: FixedWidthInteger & Decodable>(
         _ token: JSONToken, as type: Integer.Type
     ) throws -> Integer {
@@ -199,13 +199,13 @@ extension JSONIndex {
         return try asFoundation(token)
     }
 
-    /// A number as a `Double`; nil for anything but a number.
+    /// Returns a number as a `Double`; nil if the token is not a number.
     ///
-    /// - Throws: ``JSONNumberMismatch`` for a number that is too large, or so small that it would become zero.
+    /// - Throws: ``JSONNumberMismatch`` if the number is too large, or so small that it would become zero.
     func double(_ token: JSONToken) throws -> Double? {
         guard token.kind == .number else { return nil }
         if let decimal = shortDecimal(token), decimal.significand < 1 << 53 {
-            // Both numbers are exact, so that there is one rounding: that of the quotient or product.
+            // Both operands are exact, so only the quotient or product is rounded.
             let value = Double(decimal.significand)
             let scaled =
                 decimal.exponent < 0
@@ -215,7 +215,7 @@ extension JSONIndex {
         return try rounded(token, Double(String(decoding: text(of: token), as: UTF8.self)))
     }
 
-    /// A number as a `Float`; otherwise as `double(_:)`.
+    /// Returns a number as a `Float`, with the same rules as `double(_:)`.
     func float(_ token: JSONToken) throws -> Float? {
         guard token.kind == .number else { return nil }
         return try rounded(token, Float(String(decoding: text(of: token), as: UTF8.self)))
@@ -232,7 +232,7 @@ extension JSONIndex {
         return value
     }
 
-    /// A number of at most 18 digits and with a power of ten that a `Double` holds exactly; nil for any other.
+    /// A number with at most 18 digits and a power of ten that a `Double` represents exactly; nil for other numbers.
     private func shortDecimal(_ token: JSONToken) -> (significand: UInt64, exponent: Int, isNegative: Bool)? {
         let text = text(of: token)
         var index = 0
@@ -276,9 +276,9 @@ extension JSONIndex {
         1e21, 1e22,
     ]
 
-    /// A number as a `Decimal`; nil for anything but a number.
+    /// Returns a number as a `Decimal`; nil if the token is not a number.
     ///
-    /// - Throws: ``JSONNumberMismatch`` for a number that is too large.
+    /// - Throws: ``JSONNumberMismatch`` if the number is too large.
     func decimal(_ token: JSONToken) throws -> Decimal? {
         guard token.kind == .number else { return nil }
         guard let value = Decimal(string: String(decoding: text(of: token), as: UTF8.self)) else {
@@ -287,7 +287,7 @@ extension JSONIndex {
         return value
     }
 
-    /// The number as Foundation decodes it, for rare ones on which its rules are peculiar.
+    /// The number as decoded by Foundation. Used in rare cases in which Foundation has special rules.
     private func asFoundation<Value: Decodable>(_ token: JSONToken) throws -> Value {
         guard let value = try? JSONDecoder().decode(Value.self, from: Data(text(of: token))) else {
             throw JSONNumberMismatch()
@@ -296,5 +296,5 @@ extension JSONIndex {
     }
 }
 
-/// A number that the type asked for cannot hold. For the caller it becomes the `DecodingError` that Foundation gives.
+/// A number that the requested type cannot represent. Callers receive the same `DecodingError` as from Foundation.
 struct JSONNumberMismatch: Error {}

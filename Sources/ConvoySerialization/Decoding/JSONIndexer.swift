@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Finds all values of a JSON text in one pass, without recursion.
+/// Finds all values in a JSON text in a single pass, without recursion.
 ///
-/// It accepts what RFC 8259 defines and nothing else: no comma before a closing bracket, no byte-order mark, no number
-/// with a leading zero, no unpaired surrogate, no bytes that are not UTF-8.
+/// It accepts exactly what RFC 8259 defines. It rejects commas before a closing bracket, byte-order marks, numbers with
+/// leading zeros, unpaired surrogates and invalid UTF-8.
 struct JSONIndexer {
     private(set) var tokens: JSONTokens
     private let start: UnsafePointer<UInt8>
@@ -17,11 +17,11 @@ struct JSONIndexer {
         next = bytes
         end = bytes + count
         self.maximumDepth = maximumDepth
-        // Most documents have a token for about ten bytes.
+        // Most documents have about one token per ten bytes.
         tokens = JSONTokens(capacity: max(16, count / 8))
     }
 
-    /// Whether the text is valid. The tokens are complete only if it is.
+    /// Indexes the text, and returns whether it is valid. The tokens are complete only for valid texts.
     mutating func index() -> Bool {
         var container = -1
         var depth = 0
@@ -57,7 +57,7 @@ struct JSONIndexer {
                 guard container >= 0 else { return isAtEnd() }
                 tokens.start[container].count += 1
             }
-            // Closes containers up to the next value.
+            // Close containers up to the next value.
             while true {
                 guard let byte = nextByte() else { return false }
                 next += 1
@@ -78,7 +78,7 @@ struct JSONIndexer {
         }
     }
 
-    /// The next byte that is no space; nil at the end.
+    /// The next byte that is not whitespace; nil at the end.
     @inline(__always) private mutating func nextByte() -> UInt8? {
         while next < end {
             let byte = next.pointee
@@ -136,7 +136,7 @@ struct JSONIndexer {
         return true
     }
 
-    /// Whether there is at least one.
+    /// Skips digits. Returns whether there was at least one.
     @inline(__always) private mutating func skipDigits() -> Bool {
         let first = next
         while next < end, next.pointee.isDigit { next += 1 }
@@ -145,7 +145,7 @@ struct JSONIndexer {
 
     // MARK: Strings
 
-    /// A key in quotes, and its colon.
+    /// Reads a quoted key and its colon.
     @inline(__always) private mutating func key() -> Bool {
         guard next.pointee == UInt8(ascii: "\""), string(isKey: true), nextByte() == UInt8(ascii: ":") else { return false }
         next += 1
@@ -177,14 +177,14 @@ struct JSONIndexer {
         return true
     }
 
-    /// Skips all ASCII that stands for itself: to a quote, a backslash, a control character or a byte of a longer
-    /// character.
+    /// Skips ASCII characters that represent themselves, up to a quote, a backslash, a control character or a byte of a
+    /// multibyte character.
     @inline(__always) private mutating func skipPlainText() {
         let ones: UInt64 = 0x0101_0101_0101_0101
         while end - next >= 8 {
             let word = UnsafeRawPointer(next).loadUnaligned(as: UInt64.self).littleEndian
             let quotes = word ^ (ones &* 0x22), backslashes = word ^ (ones &* 0x5C)
-            // The highest bit of each byte that stops, and of some bytes behind the first such.
+            // The highest bit of each byte that stops the scan, and of some bytes after the first of them.
             let stops =
                 ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes | (word &- ones &* 0x20) | word)
                 & (ones &* 0x80)
@@ -230,7 +230,7 @@ struct JSONIndexer {
         return unit
     }
 
-    /// Skips a character of two to four bytes. (Unicode, table 3-7.)
+    /// Skips a character of two to four bytes (Unicode, table 3-7).
     private mutating func character(_ lead: UInt8) -> Bool {
         let rest = end - next - 1
         func follows(_ offset: Int, _ range: ClosedRange<UInt8> = 0x80...0xBF) -> Bool { range.contains(next[offset]) }
@@ -253,6 +253,6 @@ struct JSONIndexer {
 }
 
 extension UInt8 {
-    /// Whether it is an ASCII digit.
+    /// Whether the byte is an ASCII digit.
     @inline(__always) var isDigit: Bool { self &- UInt8(ascii: "0") < 10 }
 }

@@ -1,13 +1,13 @@
 import ConvoySupport
 import Foundation
 
-/// The members of an object by their keys.
+/// Lookup of an object's members by key.
 ///
-/// Objects are small, and a type asks for a few of their keys. So keys are looked for among the bytes of the text, from
-/// the first on, as of several equal ones the first counts. Where that would take long, or where keys may be equal
-/// though their bytes differ, a dictionary is made.
+/// Most objects are small, and a type requests only a few of their keys. Keys are therefore searched in the bytes of
+/// the text, from the start, so that the first of several equal keys is found. If this would take too long, or if keys
+/// with different bytes may be equal, a dictionary is built.
 extension JSONValueDecoder {
-    /// Where the value of a key stands; 0, which is the document's own place, if there is none.
+    /// The position of a key's value; 0, the position of the document itself, if the key is missing.
     func position(of name: String) -> Int {
         if members == nil, comparedKeys <= 8 * Int(value.count) + 256,
             let position = name.utf8.withContiguousStorageIfAvailable(search), position >= 0
@@ -17,10 +17,10 @@ extension JSONValueDecoder {
         return dictionary()[name] ?? 0
     }
 
-    /// All keys, without repetitions.
+    /// All keys, without duplicates.
     var names: [String] { Array(dictionary().keys) }
 
-    /// Calls a custom strategy for all keys, in the order of the text. `JSONDecoder` does so for each container.
+    /// Calls a custom key strategy for all keys in document order, as `JSONDecoder` does for each container.
     func convertKeys() {
         guard case .custom(let convert) = index.options.keys else { return }
         let path = codingPath
@@ -35,8 +35,8 @@ extension JSONValueDecoder {
         return made
     }
 
-    /// -1 if the keys must be compared as strings: characters that are written in different ways are equal, as `K` and the
-    /// Kelvin sign are.
+    /// Searches for a key by its bytes. Returns -1 if the keys must be compared as strings, because characters with
+    /// different encodings can be equal, for example `K` and the Kelvin sign.
     private func search(_ name: UnsafeBufferPointer<UInt8>) -> Int {
         guard let bytes = name.baseAddress else { return -1 }
         let isSnakeCase = index.options.convertsKeys
@@ -65,7 +65,7 @@ extension JSONValueDecoder {
 }
 
 extension JSONIndex {
-    /// Calls a closure for each member of an object, with its key and the position of its value.
+    /// Calls a closure for each member of an object, with the key and the position of its value.
     func forEachMember(of object: Int, _ body: (String, Int) throws -> Void) rethrows {
         var position = object + 1
         for _ in 0..<self[object].count {
@@ -74,7 +74,7 @@ extension JSONIndex {
         }
     }
 
-    /// The position of each member of an object; of several with the same key, that of the first.
+    /// The position of each member of an object. If several members have the same key, the first one is used.
     fileprivate func members(of object: Int, key convert: (String) -> String) -> [String: Int] {
         var members: [String: Int] = [:]
         members.reserveCapacity(Int(self[object].count))
@@ -86,10 +86,10 @@ extension JSONIndex {
     }
 }
 
-/// The keys of `JSONDecoder.KeyDecodingStrategy.convertFromSnakeCase`.
+/// Keys for `JSONDecoder.KeyDecodingStrategy.convertFromSnakeCase`.
 enum SnakeCase {
-    /// `first_name` as `firstName`, as Foundation does it: underscores at both ends stay, and each word after the first
-    /// is capitalized.
+    /// Converts `first_name` to `firstName` as Foundation does: leading and trailing underscores are kept, and each
+    /// word after the first is capitalized.
     static func converted(_ key: String) -> String {
         guard let first = key.firstIndex(where: { $0 != "_" }), let last = key.lastIndex(where: { $0 != "_" }) else {
             return key
@@ -100,7 +100,7 @@ enum SnakeCase {
         return String(key[..<first]) + name + String(key[key.index(after: last)...])
     }
 
-    /// Whether a key becomes a name, both of them ASCII; nil where only `converted(_:)` knows.
+    /// Whether a key is converted to a name, for ASCII texts; nil if `converted(_:)` must decide.
     static func matches(_ key: UnsafeBufferPointer<UInt8>, _ name: UnsafeBufferPointer<UInt8>) -> Bool? {
         guard key.count >= name.count, key.first.map(ASCII.lowercased) == name.first.map(ASCII.lowercased) else {
             return false

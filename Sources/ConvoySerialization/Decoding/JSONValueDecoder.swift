@@ -1,23 +1,23 @@
 import Foundation
 
 extension JSONDecoder {
-    /// Decodes as `decode(_:from:)` does, with the same values and errors, in a third of the time.
+    /// Decodes as `decode(_:from:)` does, with the same values and errors, but in a third of the time.
     ///
-    /// What is not plain JSON in UTF-8 is Foundation's, which accepts some of it, and has the errors for the rest; so is
-    /// everything if the decoder is of a subclass, or allows JSON5.
+    /// Texts that are not strict JSON in UTF-8 are passed to Foundation, which accepts some of them and throws its
+    /// errors for the others. So are all texts if the decoder is a subclass or allows JSON5.
     package func decodeIndexed<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
         try decodePlain(type, from: data, maximumDepth: 512) ?? decode(type, from: data)
     }
 
-    /// Nil, before anything of the value has been decoded, for what only `decode(_:from:)` decodes, and for a text that is
-    /// nested deeper than the limit.
+    /// Decodes strict JSON. Returns nil, before decoding any part of the value, if only `decode(_:from:)` can decode
+    /// the text, or if the text is nested deeper than the limit.
     func decodePlain<Value: Decodable>(_ type: Value.Type, from data: Data, maximumDepth: Int) throws -> Value? {
         guard let options = JSONDecodingOptions(self) else { return nil }
         return try data.withUnsafeBytes { bytes in
-            // Foundation's own limit is 512.
+            // Foundation's limit is 512.
             guard var index = JSONIndex(bytes, maximumDepth: min(maximumDepth, 512), options: options) else { return nil }
             defer {
-                // An initializer may have kept its decoder, or a container.
+                // An initializer may have stored its decoder or a container.
                 if !isKnownUniquelyReferenced(&index) { index.keepBytes() }
             }
             do {
@@ -30,21 +30,21 @@ extension JSONDecoder {
     }
 }
 
-/// The settings of a `JSONDecoder`, as they are when a document is decoded.
+/// The settings of a `JSONDecoder` at the time a document is decoded.
 struct JSONDecodingOptions {
     let dates: JSONDecoder.DateDecodingStrategy
     let data: JSONDecoder.DataDecodingStrategy
     let floats: JSONDecoder.NonConformingFloatDecodingStrategy
     let keys: JSONDecoder.KeyDecodingStrategy
-    /// Whether keys are other than in the text.
+    /// Whether keys differ from those in the text.
     let convertsKeys: Bool
     let userInfo: [CodingUserInfoKey: Any]
 
-    /// Nil for a decoder that does more than its settings say.
+    /// Returns nil for a decoder whose behavior is not fully determined by its settings.
     init?(_ decoder: JSONDecoder) {
         guard type(of: decoder) == JSONDecoder.self, !decoder.allowsJSON5 else { return nil }
         let userInfo = decoder.userInfo
-        // The setting is kept there.
+        // `assumesTopLevelDictionary` is stored in `userInfo`.
         guard userInfo.isEmpty || !decoder.assumesTopLevelDictionary else { return nil }
         self.userInfo = userInfo
         dates = decoder.dateDecodingStrategy
@@ -55,7 +55,7 @@ struct JSONDecodingOptions {
     }
 }
 
-/// The key of a value that is in no `CodingKey` of a type: an index, the superclass, a key of a dictionary.
+/// A key for a value without a `CodingKey` of a type: an index, the superclass, or a dictionary key.
 enum JSONPathKey: CodingKey {
     case index(Int)
     case name(String)
@@ -78,24 +78,23 @@ enum JSONPathKey: CodingKey {
     }
 }
 
-/// A `Decoder` for one value of an indexed document. It is the value's container, too, if that is asked for as a single
-/// one.
+/// A `Decoder` for a value in an indexed document. It also serves as the value's single-value container.
 final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
     let index: JSONIndex
-    /// Where the value stands in the index.
+    /// The position of the value in the index.
     let position: Int
     let value: JSONToken
     private let parent: JSONValueDecoder?
     private let key: (any CodingKey)?
-    /// Whether it was made for a nested container rather than for an initializer. `JSONDecoder` names the position of an
-    /// invalid ISO 8601 date by that of the initializer that runs.
+    /// Whether the decoder was created for a nested container rather than for an initializer. For an invalid ISO 8601
+    /// date, `JSONDecoder` reports the coding path of the running initializer.
     private let isNestedContainer: Bool
-    /// The value of each key, where these are not looked for in the text.
+    /// The value position for each key, if keys are not searched in the text.
     var members: [String: Int]?
-    /// How many keys were looked at in the text.
+    /// The number of keys compared in the text so far.
     var comparedKeys = 0
 
-    /// A decoder for the whole document.
+    /// Creates a decoder for the entire document.
     convenience init(_ index: JSONIndex) { self.init(index, 0, parent: nil, key: nil) }
 
     private init(
@@ -110,7 +109,7 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
         self.isNestedContainer = isNestedContainer
     }
 
-    /// A decoder for a value in this one.
+    /// Returns a decoder for a value inside this one.
     func child(at position: Int, _ key: any CodingKey, isNestedContainer: Bool = false) -> JSONValueDecoder {
         JSONValueDecoder(index, position, parent: self, key: key, isNestedContainer: isNestedContainer)
     }
@@ -121,7 +120,7 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
 
     var codingPath: [any CodingKey] { path() }
 
-    /// The coding path to this value, or to one in it.
+    /// The coding path to this value, or to a value inside it.
     func path(to last: (any CodingKey)? = nil) -> [any CodingKey] {
         var path: [any CodingKey] = []
         if let last { path.append(last) }
@@ -134,7 +133,7 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
         return path
     }
 
-    /// The coding path of the initializer that decodes this value.
+    /// The coding path of the initializer that is decoding this value.
     var pathOfInitializer: [any CodingKey] {
         var decoder = self
         while decoder.isNestedContainer, let parent = decoder.parent { decoder = parent }
@@ -176,8 +175,8 @@ final class JSONValueDecoder: Decoder, SingleValueDecodingContainer {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try decode(type, at: position, nil) }
 }
 
-/// Values by type, with the errors that `JSONDecoder` gives. Each key is that of the value in this one, and nil for this
-/// one itself.
+/// Values by type, with the same errors as `JSONDecoder`. Each key is that of a value inside this one; nil denotes this
+/// value itself.
 extension JSONValueDecoder {
     typealias Key = () -> (any CodingKey)?
 
@@ -209,9 +208,9 @@ extension JSONValueDecoder {
         throw failure(Float.self, token, key())
     }
 
-    /// Infinity, or no number, from the text that stands for it.
+    /// Infinity or NaN, if the text represents it according to the float strategy.
     private func unusual<Value: BinaryFloatingPoint>(_ token: JSONToken) -> Value? {
-        // Foundation, too, takes only text without escapes.
+        // Like Foundation, accept only text without escapes.
         guard token.kind == .string, token.isSimple,
             case .convertFromString(let infinity, let negativeInfinity, let nan) = index.options.floats
         else { return nil }
@@ -221,9 +220,9 @@ extension JSONValueDecoder {
         return text.elementsEqual(nan.utf8) ? .nan : nil
     }
 
-    /// Any value: the types that the decoder's strategies are about, and for all others their own initializer.
+    /// Decodes any value. Types that are subject to a strategy are handled here; all others use their own initializer.
     func decode<Value: Decodable>(_ type: Value.Type, at position: Int, _ key: @autoclosure Key) throws -> Value {
-        // The most common ones do not need their initializers.
+        // The most common types are decoded directly.
         if type == String.self { return same(try string(index[position], key())) }
         if type == Int.self { return same(try integer(index[position], key()) as Int) }
         if type == Double.self { return same(try double(index[position], key())) }
@@ -247,7 +246,7 @@ extension JSONValueDecoder {
         return value
     }
 
-    /// A value as the type that it is known to have.
+    /// Casts a value to the type that it is known to have.
     private func same<Known, Value>(_ value: Known) -> Value { unsafeBitCast(value, to: Value.self) }
 
     // MARK: Types with a strategy
@@ -309,7 +308,7 @@ extension JSONValueDecoder {
 
     // MARK: Errors
 
-    /// Of a value that is null, or of another type.
+    /// The error for a value that is null or has the wrong type.
     @inline(never) func failure(_ type: Any.Type, _ token: JSONToken, _ key: (any CodingKey)?) -> DecodingError {
         guard token.kind == .null else { return mismatch(type, token, key) }
         return .valueNotFound(
@@ -342,7 +341,7 @@ extension JSONValueDecoder {
 }
 
 extension JSONToken.Kind: CustomStringConvertible {
-    /// As in the errors of `JSONDecoder`.
+    /// The names used in `JSONDecoder`'s errors.
     var description: String {
         switch self {
         case .null: "null"
@@ -355,7 +354,7 @@ extension JSONToken.Kind: CustomStringConvertible {
     }
 }
 
-/// A dictionary with strings as keys. A strategy for keys is about those of types, not about its.
+/// A dictionary with string keys. Key strategies apply to the keys of types, not to those of dictionaries.
 private protocol StringKeyedDictionary {
     init(_ position: Int, _ key: (any CodingKey)?, in decoder: JSONValueDecoder) throws
 }
@@ -369,7 +368,7 @@ extension Dictionary: StringKeyedDictionary where Key == String, Value: Decodabl
         self.init(minimumCapacity: Int(token.count))
         try decoder.index.forEachMember(of: position) { name, value in
             let element = try parent.decode(Value.self, at: value, JSONPathKey.name(name))
-            // The first of several wins.
+            // If a key is repeated, the first value is used.
             if self[name] == nil { self[name] = element }
         }
     }

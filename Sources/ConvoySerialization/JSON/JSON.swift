@@ -1,35 +1,35 @@
 import ConvoySupport
 import Foundation
 
-/// A JSON value as a lossless tree (RFC 8259): numbers keep their digits, objects the order of their members.
+/// A JSON value as a lossless tree (RFC 8259). Numbers keep their digits, and objects keep the order of their members.
 ///
-/// Trees are compared as in RFC 6902, section 4.6: numbers by value, strings by code points, and the members of objects
-/// in any order.
+/// Trees are compared as specified in RFC 6902, section 4.6: numbers by value, strings by code points, and objects
+/// regardless of the order of their members.
 ///
-/// Comparing, writing and freeing a tree take a stack frame for each level. A parsed tree is at most as deep as the
-/// parser's limit; one that you build should not be deeper than a few thousand levels.
+/// Comparing, writing and freeing a tree use one stack frame per level. The parser limits the depth of parsed trees.
+/// Trees that you build should not be deeper than a few thousand levels.
 public enum JSON: Sendable {
     /// `null`.
     case null
     /// `true` or `false`.
     case bool(Bool)
-    /// A number, as written.
+    /// A number, as written in the text.
     case number(JSONNumber)
-    /// Text.
+    /// A string.
     case string(String)
-    /// Values in order.
+    /// An ordered list of values.
     case array([JSON])
     /// Values by key.
     case object(JSONObject)
 
-    /// Parses UTF-8, with or without a byte-order mark.
+    /// Parses JSON in UTF-8, with or without a byte-order mark.
     ///
-    /// It is stricter than Foundation's parser on Linux: a comma before a closing bracket is an error. Of a repeated key
-    /// the first value counts, as for `JSONDecoder`.
+    /// The parser is stricter than Foundation's on Linux: a comma before a closing bracket is an error. If a key is
+    /// repeated, the first value is used, as in `JSONDecoder`.
     ///
     /// - Parameters:
     ///   - data: the text, in UTF-8.
-    ///   - maximumDepth: how deep arrays and objects may be nested; each level takes a stack frame.
+    ///   - maximumDepth: the maximum nesting of arrays and objects. Each level uses a stack frame.
     ///   - rejectsDuplicateKeys: whether a repeated key is an error.
     public init(
         parsing data: Data, maximumDepth: Int = 512, rejectsDuplicateKeys: Bool = false
@@ -37,7 +37,7 @@ public enum JSON: Sendable {
         self = try JSONParser.value(of: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: rejectsDuplicateKeys)
     }
 
-    /// The value at a pointer; nil if there is none.
+    /// The value at a pointer; nil if it does not exist.
     public subscript(pointer: JSONPointer) -> JSON? {
         var value = self
         for token in pointer.tokens {
@@ -47,13 +47,13 @@ public enum JSON: Sendable {
         return value
     }
 
-    /// The member of an object with this key; nil if there is none, and for values other than objects.
+    /// The member of an object with this key; nil if the key is missing or the value is not an object.
     public subscript(key: String) -> JSON? {
         guard case .object(let object) = self else { return nil }
         return object[key]
     }
 
-    /// The element of an array at this index; nil if there is none, and for values other than arrays.
+    /// The element of an array at this index; nil if the index is out of range or the value is not an array.
     public subscript(index: Int) -> JSON? {
         guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
         return elements[index]
@@ -119,7 +119,7 @@ extension JSON: CustomStringConvertible {
     }
 }
 
-/// Literals at every level: `let json: JSON = ["name": "ada", "tags": ["a", "b"], "n": 3, "none": nil]`.
+/// Literals can be used at every level: `let json: JSON = ["name": "ada", "tags": ["a", "b"], "n": 3, "none": nil]`.
 extension JSON: ExpressibleByNilLiteral {
     /// `null`.
     public init(nilLiteral: ()) { self = .null }
@@ -131,27 +131,27 @@ extension JSON: ExpressibleByBooleanLiteral {
 }
 
 extension JSON: ExpressibleByIntegerLiteral {
-    /// A whole number.
+    /// An integer.
     public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
 }
 
 extension JSON: ExpressibleByFloatLiteral {
-    /// A number, in the shortest form of a `Double`; `null` for one beyond its range.
+    /// A number, in the shortest form of a `Double`; `null` if it is not finite.
     public init(floatLiteral value: Double) { self = JSONNumber(value).map(JSON.number) ?? .null }
 }
 
 extension JSON: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
-    /// Text.
+    /// A string.
     public init(stringLiteral value: String) { self = .string(value) }
 }
 
 extension JSON: ExpressibleByArrayLiteral {
-    /// Values in order.
+    /// An ordered list of values.
     public init(arrayLiteral elements: JSON...) { self = .array(elements) }
 }
 
 extension JSON: ExpressibleByDictionaryLiteral {
-    /// Values by key, in the order written. A key that is written twice keeps its last value.
+    /// Values by key, in the order written. If a key is repeated, the last value is used.
     public init(dictionaryLiteral elements: (String, JSON)...) {
         var object = JSONObject()
         for (key, value) in elements { object[key] = value }
@@ -160,10 +160,10 @@ extension JSON: ExpressibleByDictionaryLiteral {
 }
 
 extension JSON: Codable {
-    /// Decodes any value. Foundation's decoders convert numbers first, so that one of more than 38 digits is rounded as
-    /// a `Decimal` or a `Double`, and they give the members of an object in no order.
-    /// ``init(parsing:maximumDepth:rejectsDuplicateKeys:)`` parses the text itself and loses nothing; a manager's calls
-    /// that return a `JSON` use that.
+    /// Decodes any value. Foundation's decoders convert numbers first, so a number with more than 38 digits is rounded
+    /// to a `Decimal` or a `Double`, and they do not preserve the order of members.
+    /// ``init(parsing:maximumDepth:rejectsDuplicateKeys:)`` parses the text directly and loses nothing. Manager calls
+    /// that return a `JSON` use that initializer.
     public init(from decoder: any Decoder) throws {
         if let container = try? decoder.container(keyedBy: JSONKey.self) {
             var object = JSONObject()
@@ -189,7 +189,7 @@ extension JSON: Codable {
         }
     }
 
-    /// Encodes the value; the encoder decides the order of members.
+    /// Encodes the value. The encoder determines the order of members.
     public func encode(to encoder: any Encoder) throws {
         switch self {
         case .object(let object):
@@ -209,7 +209,7 @@ extension JSON: Codable {
 }
 
 extension JSONNumber: Codable {
-    /// Decodes a number, with as many digits as the decoder keeps.
+    /// Decodes a number, with as many digits as the decoder preserves.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if let value = try? container.decode(Int64.self) {
@@ -225,9 +225,9 @@ extension JSONNumber: Codable {
         }
     }
 
-    /// Encodes the number as the narrowest of `Int64`, `UInt64`, `Decimal` and `Double` that keeps its value.
+    /// Encodes the number as the first of `Int64`, `UInt64`, `Decimal` and `Double` that preserves its value.
     ///
-    /// - Throws: `EncodingError` for a number beyond the range of `Double`.
+    /// - Throws: `EncodingError` if the number exceeds the range of `Double`.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         if let value = integer(as: Int64.self) { return try container.encode(value) }
@@ -241,7 +241,7 @@ extension JSONNumber: Codable {
     }
 }
 
-/// A key of any name.
+/// A key with an arbitrary name.
 private struct JSONKey: CodingKey {
     let stringValue: String
     var intValue: Int? { nil }
@@ -249,36 +249,36 @@ private struct JSONKey: CodingKey {
     init?(intValue: Int) { return nil }
 }
 
-/// A number that keeps all its digits (RFC 8259, section 6).
+/// A number that keeps all of its digits (RFC 8259, section 6).
 ///
 /// Numbers are compared by value: `1.10`, `1.1` and `11e-1` are equal.
 public struct JSONNumber: Sendable {
     /// The number as written: `-12.50e+3`.
     public let text: String
 
-    /// A number from its text; nil for text that is not a JSON number, such as `+1`, `.5`, `01` and `NaN`.
+    /// Creates a number from its text; nil if the text is not a JSON number, for example `+1`, `.5`, `01` or `NaN`.
     public init?(_ text: String) {
         guard !text.isEmpty, JSONNumber.length(text.utf8) == text.utf8.count else { return nil }
         self.text = text
     }
 
-    /// A whole number of any width.
+    /// Creates a number from an integer of any width.
     public init(_ value: some BinaryInteger) { text = value.description }
 
-    /// A number in the shortest form that parses to the same value; nil for one that is not finite.
+    /// Creates a number in the shortest form that parses to the same value; nil if the value is not finite.
     public init?(_ value: Double) {
         guard value.isFinite else { return nil }
         let text = value.description
         self.text = text.hasSuffix(".0") ? String(text.dropLast(2)) : text
     }
 
-    /// A decimal number, with all its digits; nil for NaN.
+    /// Creates a decimal number with all of its digits; nil for NaN.
     public init?(_ value: Decimal) { self.init(value.description) }
 
-    /// The nearest `Double`; nil for a number beyond its range.
+    /// The nearest `Double`; nil if the number exceeds its range.
     public var double: Double? { Double(text).flatMap { $0.isFinite ? $0 : nil } }
 
-    /// The number as an integer; nil for one that is not whole, or beyond the range.
+    /// Returns the number as an integer; nil if it has a fractional part or exceeds the range of the type.
     public func integer<Integer: FixedWidthInteger>(as type: Integer.Type = Integer.self) -> Integer? {
         guard let value else { return Integer(text) }
         // No Swift integer has a thousand digits.
@@ -287,7 +287,7 @@ public struct JSONNumber: Sendable {
         return Integer((value.isNegative ? "-" : "") + value.digits + zeros)
     }
 
-    /// How many bytes at the beginning form a number; 0 if there is none, or an incomplete one.
+    /// The length of the number at the start of the bytes; 0 if it is missing or incomplete.
     static func length(_ bytes: some Collection<UInt8>) -> Int {
         var rest = bytes[...]
         func digits() -> Int {
@@ -330,14 +330,14 @@ extension JSONNumber: Hashable {
         if let value { hasher.combine(value) } else { hasher.combine(text) }
     }
 
-    /// The value: the digits without leading and trailing zeros, and the power of ten of the last one.
+    /// The value: the digits without leading and trailing zeros, and the exponent of the last digit.
     private struct Value: Hashable {
         var isNegative: Bool
         var digits: String
         var exponent: Int
     }
 
-    /// Nil for an exponent of more than 64 bits.
+    /// The value; nil if the exponent exceeds 64 bits.
     private var value: Value? {
         let isNegative = text.utf8.first == UInt8(ascii: "-")
         let parts = text.utf8.dropFirst(isNegative ? 1 : 0).split(maxSplits: 1) { $0 | 0x20 == UInt8(ascii: "e") }

@@ -1,15 +1,15 @@
 import Foundation
 
-/// Parses JSON into Foundation's objects with `JSONSerialization`, with the first value of a repeated key.
+/// Parses JSON into Foundation objects with `JSONSerialization`, but uses the first value of a repeated key.
 ///
-/// `JSONSerialization` returns the last value, `JSONDecoder` the first. As a body must not have two readings, the first
-/// counts everywhere.
+/// `JSONSerialization` returns the last value, and `JSONDecoder` the first. So that a body is always interpreted in the
+/// same way, the first value is used everywhere.
 enum JSONFoundationObject {
     /// - Parameter bytes: JSON in UTF-8.
     /// - Throws: `JSONSerialization`'s error.
     static func parse(_ bytes: Data, options: JSONSerialization.ReadingOptions) throws -> Any {
         let object = try JSONSerialization.jsonObject(with: bytes, options: options)
-        // Fewer members than the text has: keys are repeated.
+        // If the object has fewer members than the text, keys are repeated.
         guard memberCount(of: object) < JSONScanner.memberCount(of: bytes), let tree = try? JSON(parsing: bytes) else {
             return object
         }
@@ -26,7 +26,7 @@ enum JSONFoundationObject {
         }
     }
 
-    /// Keys are equal as in a dictionary: by canonical equivalence.
+    /// Keys are compared by canonical equivalence, as in a dictionary.
     private static func withoutRepeatedKeys(_ json: JSON) -> JSON {
         switch json {
         case .array(let values): return .array(values.map(withoutRepeatedKeys))

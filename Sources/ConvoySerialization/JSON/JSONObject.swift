@@ -1,7 +1,7 @@
-/// The members of a JSON object, in the order written, with unique keys.
+/// The members of a JSON object, in their original order, with unique keys.
 ///
-/// Keys are compared by code points (RFC 6901, section 4). Two objects are equal if they have the same members in any
-/// order.
+/// Keys are compared by code points (RFC 6901, section 4). Two objects are equal if they have the same members,
+/// regardless of order.
 public struct JSONObject: Sendable {
     /// A key and its value.
     public struct Member: Sendable {
@@ -9,28 +9,28 @@ public struct JSONObject: Sendable {
         public let key: String
         /// The value.
         public package(set) var value: JSON
-        /// Increases from member to member. Unlike a position, it does not change when other members are removed.
+        /// Increases from one member to the next. Unlike a position, it does not change when other members are removed.
         fileprivate var order = 0
 
-        /// A key and its value.
+        /// Creates a member from a key and its value.
         public init(key: String, value: JSON) {
             self.key = key
             self.value = value
         }
     }
 
-    /// The members in order.
+    /// The members, in order.
     public private(set) var members: [Member] = []
-    /// The orders of the members by their keys. Empty while the members are few: searching those is quicker, and most
-    /// objects are small.
+    /// The `order` of each member by its key. Empty if there are few members: most objects are small, and searching
+    /// them is faster.
     private var orders: [CodePoints: Int] = [:]
 
     private static let fewMembers = 12
 
-    /// An object without members.
+    /// Creates an empty object.
     public init() {}
 
-    /// The value of a key. Setting the value of a new key adds a member after the others; nil removes the member.
+    /// The value of a key. Setting the value of a new key appends a member; setting nil removes the member.
     public subscript(key: String) -> JSON? {
         get { position(of: key).map { members[$0].value } }
         set {
@@ -43,7 +43,7 @@ public struct JSONObject: Sendable {
         }
     }
 
-    /// Adds a member after the others. Returns false, and changes nothing, if the key exists already.
+    /// Appends a member. Returns false, without any change, if the key already exists.
     @discardableResult
     public mutating func append(key: String, value: JSON) -> Bool {
         guard position(of: key) == nil else { return false }
@@ -51,7 +51,7 @@ public struct JSONObject: Sendable {
         return true
     }
 
-    /// Removes a member, and returns its value; nil if there is none.
+    /// Removes a member and returns its value; nil if the key is missing.
     @discardableResult
     public mutating func removeValue(forKey key: String) -> JSON? {
         position(of: key).map { remove(at: $0).value }
@@ -71,7 +71,7 @@ public struct JSONObject: Sendable {
 
 /// Access to members by position.
 extension JSONObject {
-    /// Where the member of a key is; nil if there is none.
+    /// The position of the member with a key; nil if the key is missing.
     package func position(of key: String) -> Int? {
         if orders.isEmpty { return members.firstIndex { $0.key.hasSameCodePoints(as: key) } }
         guard let order = orders[CodePoints(text: key)] else { return nil }
@@ -109,7 +109,7 @@ extension JSONObject {
         }
     }
 
-    /// Changes the value at a position in place.
+    /// Modifies the value at a position in place.
     package mutating func withValue<Result, Failure: Error>(
         at position: Int, _ change: (inout JSON) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -133,7 +133,7 @@ extension JSONObject: Hashable {
     }
 
     public func hash(into hasher: inout Hasher) {
-        // Independent of the order.
+        // The hash must not depend on the order.
         hasher.combine(
             members.reduce(0) { sum, member in
                 var hasher = Hasher()
@@ -143,7 +143,7 @@ extension JSONObject: Hashable {
             })
     }
 
-    /// A string that is compared by its code points, unlike `String`.
+    /// A string that, unlike `String`, is compared by its code points.
     private struct CodePoints: Hashable {
         let text: String
 
@@ -154,13 +154,13 @@ extension JSONObject: Hashable {
 }
 
 extension String {
-    /// Whether the code points are the same. `==` considers canonically equivalent strings equal, such as a precomposed
-    /// letter and one with a combining accent.
+    /// Whether both strings have the same code points. `==` treats canonically equivalent strings as equal, for example
+    /// a precomposed letter and a letter with a combining accent.
     package func hasSameCodePoints(as other: String) -> Bool {
         utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }
 
-    /// Hashes the code points, so that equivalent strings have different hashes.
+    /// Hashes the code points, so that canonically equivalent strings have different hashes.
     package func hashCodePoints(into hasher: inout Hasher) {
         var text = self
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }

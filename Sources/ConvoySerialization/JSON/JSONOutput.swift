@@ -3,9 +3,9 @@ import ConvoySupport
 /// A buffer for writing JSON.
 package struct JSONOutput {
     package var bytes: [UInt8] = []
-    /// Whether `/` is written as `\/`, as by `JSONSerialization`.
+    /// Whether `/` is written as `\/`, as in `JSONSerialization`.
     var escapesSlashes = false
-    /// Which characters are escaped though JSON does not ask for it; nil for none.
+    /// Selects additional characters to escape, which JSON does not require; nil to escape no others.
     private let escapes: ((Unicode.Scalar) -> Bool)?
 
     package init(escaping escapes: ((Unicode.Scalar) -> Bool)? = nil) { self.escapes = escapes }
@@ -19,7 +19,7 @@ package struct JSONOutput {
         if let escapes { return appendEscaped(text, escapes) }
         var text = text
         text.withUTF8 { content in
-            // Most strings need no escapes, and are copied in one piece.
+            // Most strings need no escapes and are copied as a whole.
             var copied = 0
             for (index, byte) in content.enumerated() {
                 guard
@@ -64,7 +64,7 @@ package struct JSONOutput {
         }
     }
 
-    /// How many bytes `appendQuoted(_:)` writes, where slashes are not escaped.
+    /// The number of bytes that `appendQuoted(_:)` writes if slashes are not escaped.
     static func quotedLength(of text: String) -> Int {
         var text = text
         return text.withUTF8 { content in
@@ -81,7 +81,7 @@ package struct JSONOutput {
     }
 }
 
-/// The size of a tree, measured before it is written or added to another.
+/// The size of a tree, measured before it is written or added to another tree.
 package enum JSONExtent: Equatable {
     /// The length of the text in bytes, without whitespace.
     case bytes(Int)
@@ -92,7 +92,7 @@ package enum JSONExtent: Equatable {
 }
 
 extension JSON {
-    /// Measures the text of the tree, no further than the limits allow.
+    /// Measures the text of the tree, but stops at the limits.
     package func extent(maximumDepth: Int = .max, maximumLength: Int = .max) -> JSONExtent {
         var meter = Meter(maximumLength: maximumLength)
         meter.add(self, levels: maximumDepth)
@@ -127,7 +127,7 @@ extension JSON {
             }
         }
 
-        /// Counts the brackets and the commas.
+        /// Counts the brackets and commas of a container.
         private mutating func open(_ count: Int, _ levels: Int) -> Bool {
             if levels <= 0 { isTooDeep = true }
             length += 2 + max(0, count - 1)

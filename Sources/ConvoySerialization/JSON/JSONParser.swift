@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Parses JSON in UTF-8 (RFC 8259), and finds the positions of values in it.
+/// Parses JSON in UTF-8 (RFC 8259), and locates values in it.
 package struct JSONParser {
     private let bytes: [UInt8]
     private var index = 0
@@ -20,15 +20,15 @@ package struct JSONParser {
 
     /// The position of the value at a pointer, or of its key.
     ///
-    /// Parsing again is cheaper than storing a position with every value, as few are needed.
+    /// Parsing again is cheaper than storing a position with every value, because positions are rarely needed.
     package static func position(of pointer: JSONPointer, key wantsKey: Bool = false, in data: Data) -> JSONPosition? {
         var parser = JSONParser(data, maximumDepth: 512)
         guard let offset = try? parser.offset(of: pointer, key: wantsKey) else { return nil }
         return JSONPosition(offset: offset, in: parser.bytes)
     }
 
-    /// The positions of the keys of an object, found in one pass; of a key that is there twice, that of the first. Empty if
-    /// there is no such object.
+    /// The positions of the keys of an object, found in a single pass. If a key is repeated, its first position is
+    /// used. Empty if the pointer does not lead to an object.
     package static func keyPositions(of pointer: JSONPointer, in data: Data) -> [String: JSONPosition] {
         var parser = JSONParser(data, maximumDepth: 512)
         guard let offset = try? parser.offset(of: pointer, key: false) else { return [:] }
@@ -79,7 +79,7 @@ package struct JSONParser {
         }
     }
 
-    /// Parses the members of an object. The closure reads each value, after the colon.
+    /// Parses the members of an object. The closure reads each value, after its colon.
     private mutating func members(
         _ depth: Int, _ read: (inout JSONParser, String, Int) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {
@@ -99,7 +99,7 @@ package struct JSONParser {
         }
     }
 
-    /// Parses the elements of an array. The closure reads each.
+    /// Parses the elements of an array. The closure reads each element.
     private mutating func elements(
         _ depth: Int, _ read: (inout JSONParser) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {
@@ -128,18 +128,18 @@ package struct JSONParser {
             case UInt8(ascii: "\""):
                 index += 1
                 guard let text = String(validating: content, as: UTF8.self) else {
-                    throw problem("the string is not UTF-8", at: start)
+                    throw problem("invalid UTF-8 in a string", at: start)
                 }
                 return text
             case UInt8(ascii: "\\"): try escape(into: &content)
-            case 0..<0x20: throw problem("a control character in a string")
+            case 0..<0x20: throw problem("unescaped control character in a string")
             default:
                 let end = bytes[index...].firstIndex { $0 == 0x22 || $0 == 0x5C || $0 < 0x20 } ?? bytes.count
                 content += bytes[index..<end]
                 index = end
             }
         }
-        throw problem("the string has no end", at: start)
+        throw problem("unterminated string", at: start)
     }
 
     private mutating func escape(into content: inout [UInt8]) throws(JSONSyntaxError) {
@@ -178,7 +178,7 @@ package struct JSONParser {
     }
 
     private mutating func number() throws(JSONSyntaxError) -> JSONNumber {
-        // All characters that numbers may contain, so that `01` is not read as `0` and a rest.
+        // Take all characters that can occur in numbers, so that `01` is not parsed as `0` followed by other text.
         let end = bytes[index...].firstIndex { !ASCII.isDigit($0) && !"+-.eE".utf8.contains($0) } ?? bytes.count
         guard let number = JSONNumber(String(decoding: bytes[index..<end], as: UTF8.self)) else {
             throw problem("invalid number")
@@ -239,7 +239,7 @@ package struct JSONParser {
     }
 
     private func unexpected(_ wanted: String) -> JSONSyntaxError {
-        problem(next == nil ? "the text ends where \(wanted) should be" : "expected \(wanted)")
+        problem(next == nil ? "expected \(wanted), but the text ends" : "expected \(wanted)")
     }
 
     private func problem(_ reason: String, at offset: Int? = nil) -> JSONSyntaxError {
@@ -247,16 +247,16 @@ package struct JSONParser {
     }
 }
 
-/// A syntax error in JSON, and its position.
+/// A JSON syntax error and its position.
 public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
-    /// A short description, which contains nothing of the text itself.
+    /// A short description, which contains no part of the text.
     public let reason: String
     /// The position of the error.
     public let position: JSONPosition
-    /// The URL of the response that has the error; nil if the text did not come from a response.
+    /// The URL of the response that contains the error; nil if the text did not come from a response.
     public private(set) var url: URL?
 
-    /// An error with a reason and a position.
+    /// Creates an error with a reason and a position.
     public init(_ reason: String, at position: JSONPosition) {
         self.reason = reason
         self.position = position
@@ -275,17 +275,17 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, SelfDescribingError {
     }
 }
 
-/// A position in a text; both numbers begin at 1.
+/// A position in a text. Both numbers start at 1.
 public struct JSONPosition: Sendable, Equatable {
     /// The line.
     public var line = 1
-    /// The column, in bytes of UTF-8.
+    /// The column, in UTF-8 bytes.
     public var column = 1
 
-    /// The beginning of a text.
+    /// The start of a text.
     public init() {}
 
-    /// The position of a byte.
+    /// The position of the byte at an offset.
     init(offset: Int, in bytes: some Collection<UInt8>) { advance(over: bytes.prefix(offset)) }
 
     mutating func advance(over bytes: some Collection<UInt8>) {

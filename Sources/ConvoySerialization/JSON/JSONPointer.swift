@@ -1,15 +1,15 @@
 import ConvoySupport
 
-/// The path from the root of a JSON tree to one of its values (RFC 6901): `/requests/0/id`.
+/// The path from the root of a JSON tree to one of its values (RFC 6901), for example `/requests/0/id`.
 public struct JSONPointer: Sendable {
     /// The keys and indices of the path, unescaped.
     public var tokens: [String]
 
-    /// A pointer with these tokens; by default to the root.
+    /// Creates a pointer from tokens. Without tokens, it refers to the root.
     public init(tokens: [String] = []) { self.tokens = tokens }
 
-    /// A pointer from its text, which is empty or begins with `/`, with `~1` for `/` and `~0` for `~`; nil for other
-    /// text.
+    /// Creates a pointer from its text. The text must be empty or begin with `/`; `~1` represents `/`, and `~0`
+    /// represents `~`. Returns nil for other text.
     public init?(_ text: String) {
         let bytes = text.utf8
         guard bytes.isEmpty || bytes.first == UInt8(ascii: "/") else { return nil }
@@ -38,15 +38,15 @@ public struct JSONPointer: Sendable {
         return String(decoding: token, as: UTF8.self)
     }
 
-    /// The pointer with one more token.
+    /// Returns the pointer with a token appended.
     public func appending(_ token: String) -> JSONPointer { JSONPointer(tokens: tokens + [token]) }
 
-    /// Whether the other pointer leads to the same value, or to one inside it.
+    /// Returns whether the other pointer refers to the same value, or to a value inside it.
     public func isPrefix(of other: JSONPointer) -> Bool {
         tokens.count <= other.tokens.count && zip(tokens, other.tokens).allSatisfy { $0.hasSameCodePoints(as: $1) }
     }
 
-    /// A token as an array index: decimal digits without leading zeros; nil for other tokens.
+    /// A token as an array index: decimal digits without leading zeros. nil for other tokens.
     package static func index(_ token: String) -> Int? {
         let isPlain = token.utf8.allSatisfy(ASCII.isDigit) && (token.utf8.count == 1 || token.utf8.first != 0x30)
         return isPlain ? Int(token) : nil
@@ -72,21 +72,21 @@ extension JSONPointer: CustomStringConvertible {
 }
 
 extension JSONPointer: ExpressibleByArrayLiteral {
-    /// A pointer of tokens, which need no escapes: `["users", "0", "name"]`.
+    /// Creates a pointer from tokens, which are not escaped: `["users", "0", "name"]`.
     public init(arrayLiteral tokens: String...) { self.init(tokens: tokens) }
 }
 
 extension JSONPointer: Codable {
-    /// Decodes the text of a pointer.
+    /// Decodes a pointer from its text.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let pointer = JSONPointer(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "The text is no JSON Pointer.")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "The text is not a JSON Pointer.")
         }
         self = pointer
     }
 
-    /// Encodes the text of the pointer.
+    /// Encodes the pointer as its text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)
@@ -103,10 +103,10 @@ extension JSONPointer: Hashable {
     }
 }
 
-/// The form for the fragment of a URL (RFC 6901, section 6): `#/a%20b`.
+/// The URI fragment form (RFC 6901, section 6), for example `#/a%20b`.
 extension JSONPointer {
-    /// A pointer from the fragment of a URL, with or without the `#`: the text of a pointer in UTF-8, percent-encoded. Nil
-    /// for other text, such as one with a `%` that encodes nothing.
+    /// Creates a pointer from a URL fragment, with or without the `#`: the pointer's text in UTF-8, percent-encoded.
+    /// Returns nil for other text, for example with an invalid percent-encoding.
     public init?(uriFragment: String) {
         let fragment = uriFragment.utf8.first == UInt8(ascii: "#") ? uriFragment.utf8.dropFirst() : uriFragment.utf8[...]
         guard let bytes = PercentEncoding.strictlyDecoded(Array(fragment)[...]),
@@ -115,7 +115,7 @@ extension JSONPointer {
         self.init(text)
     }
 
-    /// The pointer as the fragment of a URL, with the `#`.
+    /// The pointer as a URL fragment, including the `#`.
     public var uriFragment: String {
         let bytes = PercentEncoding.encoded(Array(description.utf8)[...], allowing: .query, keepsEncodings: false)
         return "#" + String(decoding: bytes, as: UTF8.self)

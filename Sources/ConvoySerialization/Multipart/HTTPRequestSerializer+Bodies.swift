@@ -5,12 +5,12 @@ import FoundationNetworking
 import Synchronization
 
 extension HTTPRequestSerializer {
-    /// A new request with a body, and the parameters as its query.
+    /// Creates a request with a body, and with the parameters as its query.
     ///
     /// A file is read again after a redirect. If its length changes before it is sent, the transfer fails.
     ///
-    /// - Throws: as ``request(method:url:parameters:headers:)``; an error for a file that cannot be read, or a negative
-    ///   length.
+    /// - Throws: the errors of ``request(method:url:parameters:headers:)``, and an error if a file cannot be read or a
+    ///   length is negative.
     package func request(
         method: HTTPMethod, url: URL, query: ParameterValue?, headers: [String: String?], body: RequestBody
     ) throws -> URLRequest {
@@ -18,14 +18,14 @@ extension HTTPRequestSerializer {
         serializer.httpMethodsEncodingParametersInURI.insert(method)
         var request = try serializer.request(method: method, url: url, parameters: query, headers: headers)
         try set(body, of: &request)
-        // The body may have set a field that the caller wants removed.
+        // The body may have set a field that the caller has asked to remove.
         for (name, value) in headers where value == nil { request.setValue(nil, forHTTPHeaderField: name) }
         return request
     }
 
-    /// A request that sends a body; a GET becomes a POST.
+    /// Returns a request that sends a body. A GET becomes a POST.
     ///
-    /// - Throws: an error for a file that cannot be read, or a negative length.
+    /// - Throws: an error if a file cannot be read or a length is negative.
     package static func request(_ request: URLRequest, sending body: RequestBody) throws -> URLRequest {
         var request = request
         if request.httpMethod == nil || request.httpMethod == "GET" { request.httpMethod = "POST" }
@@ -70,23 +70,24 @@ extension HTTPRequestSerializer {
 }
 
 extension URLRequestSerialization {
-    /// A new request with a `multipart/form-data` body (RFC 7578);
+    /// Creates a request with a `multipart/form-data` body (RFC 7578). The counterpart of
     /// `multipartFormRequestWithMethod:URLString:parameters:constructingBodyWithBlock:error:`.
     ///
-    /// The parameters become one part for each field of the query style, before the parts that the closure appends.
-    /// Data is sent raw, null as an empty part, everything else as text in the serializer's `stringEncoding`.
+    /// Each field of the parameters, according to the query style, becomes a part before those that the closure
+    /// appends. Data is sent raw, null as an empty part, and all other values as text in the serializer's
+    /// `stringEncoding`.
     ///
-    /// The body is an unopened ``MultipartBodyStream``; `Content-Length` is its exact length. Without any parts, the
-    /// request has no form body.
+    /// The body is an unopened ``MultipartBodyStream``, and `Content-Length` is its exact length. If there are no
+    /// parts, the request has no form body.
     ///
     /// - Parameters:
-    ///   - method: any method but GET and HEAD.
+    ///   - method: any method except GET and HEAD.
     ///   - url: the URL of the request.
     ///   - parameters: fields to send before the parts; nil for none.
-    ///   - headers: headers for this request only; a nil value removes a field.
-    ///   - constructingBody: appends the parts. Called once, before this function returns.
-    /// - Throws: as ``request(method:url:parameters:headers:)``; the closure's error; an error for a part that cannot
-    ///   be sent.
+    ///   - headers: headers for this request only. A nil value removes a field.
+    ///   - constructingBody: appends the parts. Called once, before this method returns.
+    /// - Throws: the errors of ``request(method:url:parameters:headers:)``, the closure's error, and an error if a part
+    ///   cannot be sent.
     public func multipartFormRequest(
         method: HTTPMethod = .post, url: URL, parameters: ParameterValue? = nil, headers: [String: String?] = [:],
         constructingBody: (inout MultipartFormData) throws -> Void = { _ in }
@@ -112,7 +113,7 @@ extension URLRequestSerialization {
         let stream = MultipartBodyStream(layout: layout, packetSize: form.packetSize, delay: form.delay)
         request.httpBody = nil
         request.httpBodyStream = stream
-        // One assignment, as that is cheaper than even a single call for one field.
+        // A single assignment is cheaper than even one call that sets a field.
         var fields = request.allHTTPHeaderFields ?? [:]
         for name in fields.keys where HTTPSyntax.isSameField(name, "Content-Type") { fields[name] = nil }
         for name in fields.keys where HTTPSyntax.isSameField(name, "Content-Length") { fields[name] = nil }
@@ -124,14 +125,14 @@ extension URLRequestSerialization {
 }
 
 extension HTTPRequestSerializer {
-    /// The bytes of one field of a form.
+    /// The bytes of a form field.
     fileprivate func formData(of value: ParameterValue) throws -> Data {
         switch value {
         case .null: return Data()
         case .data(let data): return data
         default:
             guard let data = try queryStringStyle.text(of: value).data(using: stringEncoding) else {
-                throw NSError.request(.invalidText, "A field cannot be expressed in the serializer's string encoding.")
+                throw NSError.request(.invalidText, "A field cannot be represented in the serializer's string encoding.")
             }
             return data
         }
@@ -139,21 +140,21 @@ extension HTTPRequestSerializer {
 }
 
 extension URLRequestSerialization {
-    /// Writes the body stream of a request to a file, from which it can be sent;
+    /// Writes the body stream of a request to a file, from which it can be sent. The counterpart of
     /// `requestWithMultipartFormRequest:writingStreamContentsToFile:completionHandler:`.
     ///
-    /// The file gets its name only when it is complete; an existing file is replaced then, and stays unchanged if this
-    /// fails. If the request's own stream can be replayed, it is not consumed.
+    /// The file appears under its name only when complete, replacing an existing file. If writing fails, an existing
+    /// file remains unchanged. If the request's stream can be replayed, it is not consumed.
     ///
-    /// The file is written on a background queue. Cancelling the task stops it between two blocks.
+    /// The file is written on a background queue. If the task is cancelled, writing stops after the current block.
     ///
     /// - Parameters:
-    ///   - request: a request with a body stream, as `multipartFormRequest` makes.
+    ///   - request: a request with a body stream, as created by `multipartFormRequest`.
     ///   - fileURL: the file to write.
-    /// - Returns: the request without its body stream. Its headers, including `Content-Length`, fit the file.
-    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` for a request without a stream, a URL that is not a
-    ///   file URL, or a body whose length is not `Content-Length`; the stream's error; an error in `NSPOSIXErrorDomain`
-    ///   for the file; `CancellationError`.
+    /// - Returns: the request without its body stream. Its headers, including `Content-Length`, match the file.
+    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the request has no stream, the URL is not a file
+    ///   URL, or the length of the body differs from `Content-Length`; the stream's error; an error in
+    ///   `NSPOSIXErrorDomain` for the file; `CancellationError`.
     public func writeMultipartBody(of request: URLRequest, to fileURL: URL) async throws -> URLRequest {
         let job = try BodyFileJob(request: request, fileURL: fileURL)
         try await withTaskCancellationHandler {
@@ -166,10 +167,11 @@ extension URLRequestSerialization {
         return job.requestWithoutBody
     }
 
-    /// The same with a handler, which is called once, on `completionQueue` or, if that is nil, on the main queue.
+    /// Writes the body stream of a request to a file, and calls a handler once, on `completionQueue` or, if that is
+    /// nil, on the main queue.
     ///
-    /// - Returns: the request without its body stream, at once.
-    /// - Throws: for a request or URL that cannot be used, at once. The handler is then not called.
+    /// - Returns: the request without its body stream, immediately.
+    /// - Throws: an error, immediately, if the request or URL cannot be used. The handler is then not called.
     @discardableResult
     public func writeMultipartBody(
         of request: URLRequest, to fileURL: URL, completionQueue: DispatchQueue? = nil,
@@ -189,7 +191,7 @@ extension URLRequestSerialization {
     }
 }
 
-/// Copies one body to a file. Run once, on one thread.
+/// Copies a body to a file. Runs once, on a single thread.
 final class BodyFileJob: Sendable {
     let requestWithoutBody: URLRequest
     private let original: URLRequest
@@ -231,7 +233,7 @@ final class BodyFileJob: Sendable {
         if stream.streamStatus == .notOpen { stream.open() }
         defer { stream.close() }
 
-        // Its random name keeps two jobs for the same file from interfering before the final rename.
+        // A random name prevents two jobs for the same file from interfering before the final rename.
         let file = FileWriter(private: path)
         try file.open()
         var block = [UInt8](repeating: 0, count: 256 * 1024)
@@ -244,14 +246,14 @@ final class BodyFileJob: Sendable {
             if count == 0 { break }
             guard count > 0 else { throw stream.safeError ?? StreamSource.exhausted("The body could not be read.") }
             guard count <= block.count else {
-                throw StreamSource.exhausted("The body's stream claims \(count) bytes of \(block.count).")
+                throw StreamSource.exhausted("The body stream returned \(count) bytes for a buffer of \(block.count) bytes.")
             }
             try block.withUnsafeBytes { try file.write(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
             total += Int64(count)
         }
         if let expectedLength, expectedLength != total {
             throw StreamSource.exhausted(
-                "The body has \(total) bytes, and Content-Length says \(expectedLength).")
+                "The body has \(total) bytes, but Content-Length is \(expectedLength).")
         }
         try file.commit()
     }

@@ -1,20 +1,20 @@
 import Foundation
 
-/// The body of a multipart form, as a stream that reads each part when it is needed. The counterpart of
+/// The body of a multipart form, as a stream that reads each part on demand. The counterpart of
 /// `AFMultipartBodyStream`.
 ///
-/// It takes no memory besides that of parts that are in memory; files are read directly into the caller's buffer.
-/// Reading may block on a disk, so read it on a thread that may block, and as with any stream, on one thread at a time.
+/// The stream uses no memory beyond that of in-memory parts: files are read directly into the caller's buffer. Reading
+/// may block on a disk, so read it on a thread that may block. As with any stream, use only one thread at once.
 ///
-/// If a part does not have its announced length, such as a file that has changed its size, the stream ends with an
-/// error: `read` returns -1, and the status is `.error`. `streamError` can be read at any time, and is nil if there is
-/// none (Foundation's own streams crash on Linux).
+/// If a part does not have its announced length, for example because a file has changed, the stream ends with an error:
+/// `read` returns -1, and the status is `.error`. `streamError` can be read at any time and is nil if no error has
+/// occurred. (Foundation's own streams crash on Linux in this case.)
 public final class MultipartBodyStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
-    /// The exact length of the stream in bytes.
+    /// The exact length of the stream, in bytes.
     public let contentLength: Int64
     /// The maximum number of bytes per read; `Int.max` for no limit.
     public let packetSize: Int
-    /// The pause after each packet, in seconds. The transport makes it; reading never sleeps.
+    /// The pause after each packet, in seconds. The transport pauses; reading never sleeps.
     public let delay: TimeInterval
 
     private let layout: MultipartLayout
@@ -33,9 +33,9 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
 
     // MARK: ReplayableBodyStream
 
-    /// A new stream over the same parts. Files are read again from disk.
+    /// Returns a new stream with the same parts. Files are read from disk again.
     ///
-    /// - Throws: as ``ReplayableBodyStream/replay()``.
+    /// - Throws: the errors of ``ReplayableBodyStream/replay()``.
     public func replay() throws -> InputStream {
         for case .stream(let source) in layout.pieces { try source.checkAvailable() }
         return MultipartBodyStream(layout: layout, packetSize: packetSize, delay: delay)
@@ -57,8 +57,8 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
         status = .closed
     }
 
-    /// Reads up to `length` bytes, but never more than ``packetSize``. Returns 0 at the end, and -1 on an error or if
-    /// the stream is not open.
+    /// Reads up to `length` bytes, but at most ``packetSize``. Returns 0 at the end, and -1 if an error occurs or the
+    /// stream is not open.
     public override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
         if status == .atEnd { return 0 }
         guard status == .open, length >= 0 else { return -1 }
@@ -83,14 +83,14 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
         return count
     }
 
-    /// Not supported: the stream has no buffer of its own.
+    /// Not supported, because the stream has no internal buffer.
     public override func getBuffer(
         _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
     ) -> Bool { false }
 
     public override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
     public override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
-    /// Does nothing: the stream is polled, and sends no events.
+    /// Does nothing, because the stream is polled and sends no events.
     public override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
     /// Does nothing.
     public override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
@@ -105,25 +105,25 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
     }
 }
 
-/// A request body that can be sent again from its start, as is necessary after a redirect (RFC 9110, section 15.4.8),
+/// A request body that can be sent again from the start, which is required after a redirect (RFC 9110, section 15.4.8),
 /// an authentication or a lost connection.
 ///
-/// Adopt it in a subclass of `InputStream` that you set as `URLRequest.httpBodyStream`.
+/// Conform a subclass of `InputStream` that you set as `URLRequest.httpBodyStream`.
 public protocol ReplayableBodyStream {
-    /// A new, unopened stream with the same bytes from the start, independent of this one.
+    /// Returns a new, unopened stream with the same bytes from the start, independent of this one.
     ///
-    /// - Throws: if the bytes are no longer available: `NSURLErrorRequestBodyStreamExhausted` (-1021) in
+    /// - Throws: an error if the bytes are no longer available: `NSURLErrorRequestBodyStreamExhausted` (-1021) in
     ///   ``URLRequestSerializationErrorDomain`` for a part from a stream that has already been read.
     func replay() throws -> InputStream
 }
 
-/// A request body that asks to be sent slowly.
+/// A request body that limits its own upload rate.
 ///
-/// The transport sends ``packetSize`` bytes in ``delay`` seconds, on average, and spreads them evenly: a rate limit for this
-/// body alone, besides others. The stream itself never sleeps.
+/// The transport sends ``packetSize`` bytes per ``delay`` seconds on average, evenly spread. This limit applies only to
+/// this body, in addition to other limits. The stream itself never sleeps.
 public protocol ThrottledBodyStream {
-    /// The number of bytes that are sent in each ``delay``; `Int.max` for no limit.
+    /// The number of bytes to send per ``delay``; `Int.max` for no limit.
     var packetSize: Int { get }
-    /// The time in which ``packetSize`` bytes are sent, in seconds; zero or less for no limit.
+    /// The time for ``packetSize`` bytes, in seconds; zero or less for no limit.
     var delay: TimeInterval { get }
 }

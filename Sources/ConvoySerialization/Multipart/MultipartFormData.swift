@@ -4,13 +4,13 @@ import FoundationNetworking
 
 /// The parts of a `multipart/form-data` body (RFC 7578). The counterpart of `AFMultipartFormData`.
 ///
-/// Files are read while the body is sent, in constant memory. If a part cannot be sent (a media type with a line break
-/// in it), making the request throws.
+/// Files are read while the body is being sent, in constant memory. If a part cannot be sent, for example because its
+/// media type contains a line break, creating the request throws.
 ///
-/// Names and file names are escaped as the WHATWG HTML standard says (section 4.10.21.8): `"` becomes `%22`, line
-/// breaks `%0D` and `%0A`, and everything else is sent as UTF-8.
+/// Names and file names are escaped according to the WHATWG HTML standard (section 4.10.21.8): `"` becomes `%22`, line
+/// breaks become `%0D` and `%0A`, and all other characters are sent as UTF-8.
 public struct MultipartFormData {
-    /// The separator between the parts. Random, so that no part can be crafted to contain it.
+    /// The separator between the parts. It is random, so that no part can be crafted to contain it.
     public let boundary: String
 
     /// The maximum number of bytes per read of the body; `Int.max` for no limit.
@@ -18,9 +18,9 @@ public struct MultipartFormData {
     /// The pause of the transfer after each packet, in seconds.
     public private(set) var delay: TimeInterval = 0
 
-    /// A packet size for slow mobile networks, in bytes; `kAFUploadStream3GSuggestedPacketSize`.
+    /// A packet size for slow mobile networks, in bytes. The counterpart of `kAFUploadStream3GSuggestedPacketSize`.
     public static let suggestedPacketSize = 16_384
-    /// A delay for slow mobile networks, in seconds; `kAFUploadStream3GSuggestedDelay`.
+    /// A delay for slow mobile networks, in seconds. The counterpart of `kAFUploadStream3GSuggestedDelay`.
     public static let suggestedDelay: TimeInterval = 0.2
 
     private(set) var parts: [MultipartPart] = []
@@ -33,49 +33,49 @@ public struct MultipartFormData {
             let digits = String(value, radix: 16, uppercase: true)
             return String(repeating: "0", count: 8 - digits.count) + digits
         }
-        // The system's generator is unpredictable, even from earlier boundaries.
+        // The system's generator is unpredictable, even if earlier boundaries are known.
         var generator = SystemRandomNumberGenerator()
         return "Boundary+\(hexadecimal(generator.next()))\(hexadecimal(generator.next()))"
     }
 
     // MARK: Parts
 
-    /// Appends a value: a part with only a name. `appendPartWithFormData:name:`.
+    /// Appends a value, as a part that has only a name. The counterpart of `appendPartWithFormData:name:`.
     public mutating func appendPart(formData data: Data, name: String) {
         append(fields(name: name), .data(data))
     }
 
-    /// Appends a file from memory. `appendPartWithFileData:name:fileName:mimeType:`.
+    /// Appends a file from memory. The counterpart of `appendPartWithFileData:name:fileName:mimeType:`.
     public mutating func appendPart(fileData data: Data, name: String, fileName: String, mimeType: String) {
         append(fields(name: name, fileName: fileName, mimeType: mimeType), .data(data))
     }
 
-    /// Appends a file from disk, with its own name and the media type of its extension.
+    /// Appends a file from disk, with its own name and the media type for its extension. The counterpart of
     /// `appendPartWithFileURL:name:error:`.
     ///
-    /// - Throws: as ``appendPart(fileURL:name:fileName:mimeType:)``.
+    /// - Throws: the errors of ``appendPart(fileURL:name:fileName:mimeType:)``.
     public mutating func appendPart(fileURL: URL, name: String) throws {
         let type = MIMEType.type(forPathExtension: fileURL.pathExtension)
         try appendPart(fileURL: fileURL, name: name, fileName: fileURL.lastPathComponent, mimeType: type)
     }
 
-    /// Appends a file from disk. `appendPartWithFileURL:name:fileName:mimeType:error:`.
+    /// Appends a file from disk. The counterpart of `appendPartWithFileURL:name:fileName:mimeType:error:`.
     ///
-    /// Its length is read now. If it has another length when it is sent, the transfer fails.
+    /// The file's length is read immediately. If it has a different length when it is sent, the transfer fails.
     ///
     /// - Throws: `NSURLErrorBadURL` (-1000) in ``URLRequestSerializationErrorDomain`` with the reason "Expected URL to
-    ///   be a file URL" or "File URL not reachable.", the latter also if it is not a regular file.
+    ///   be a file URL" or "File URL not reachable." The latter is also used if it is not a regular file.
     public mutating func appendPart(fileURL: URL, name: String, fileName: String, mimeType: String) throws {
         let file = try FileSource(url: fileURL)
         append(fields(name: name, fileName: fileName, mimeType: mimeType), .file(file))
     }
 
-    /// Appends a file from a stream, of which `length` bytes are sent.
+    /// Appends a file from a stream, of which `length` bytes are sent. The counterpart of
     /// `appendPartWithInputStream:name:fileName:length:mimeType:`.
     ///
-    /// A stream can be read once. Unless it is a ``ReplayableBodyStream``, a redirect or an authentication that needs
-    /// the body a second time fails; to avoid that, pass a closure that makes streams. A stream that ends before
-    /// `length` is an error; bytes beyond it are not read.
+    /// A stream can be read only once. Unless it is a ``ReplayableBodyStream``, a redirect or an authentication that
+    /// needs the body again fails. To avoid that, pass a closure that creates streams. If the stream ends before
+    /// `length` bytes, the transfer fails; bytes beyond `length` are not read.
     public mutating func appendPart(
         inputStream: InputStream, name: String, fileName: String, length: Int64, mimeType: String
     ) {
@@ -84,7 +84,7 @@ public struct MultipartFormData {
             .stream(StreamSource(inputStream, length: length)))
     }
 
-    /// Appends a file from a stream that is made again each time the body is sent.
+    /// Appends a file from a stream that is created again each time the body is sent.
     public mutating func appendPart(
         name: String, fileName: String, length: Int64, mimeType: String,
         makingStream: @escaping @Sendable () throws -> InputStream
@@ -94,13 +94,14 @@ public struct MultipartFormData {
             .stream(StreamSource(length: length, making: makingStream)))
     }
 
-    /// Appends a part with the given headers, sorted by name, and a body. `appendPartWithHeaders:body:`.
+    /// Appends a part with the given headers, sorted by name, and a body. The counterpart of
+    /// `appendPartWithHeaders:body:`.
     public mutating func appendPart(headers: [String: String], body: Data) {
         append(headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, .data(body))
     }
 
-    /// Throttles the upload to `packetSize` bytes in `delay` seconds, on average; at least a byte a second passes.
-    /// `throttleBandwidthWithPacketSize:delay:`.
+    /// Limits the upload to `packetSize` bytes per `delay` seconds on average, and to no less than one byte per second.
+    /// The counterpart of `throttleBandwidthWithPacketSize:delay:`.
     ///
     /// The bytes are spread evenly, and no thread sleeps. See ``ThrottledBodyStream``.
     public mutating func throttleBandwidth(packetSize: Int, delay: TimeInterval) {
@@ -132,12 +133,12 @@ public struct MultipartFormData {
         parts.append(MultipartPart(headers: headers, body: body))
     }
 
-    /// Keeps the first failure, which making the request throws.
+    /// Keeps the first failure, which is thrown when the request is created.
     private mutating func fail(_ reason: String, subject: String? = nil) {
         if failure == nil { failure = .request(.invalidPart, reason, subject: subject) }
     }
 
-    /// In field names, line breaks are first normalized to CRLF, as the standard requires; in file names they are not.
+    /// In field names, line breaks are first normalized to CRLF, as the standard requires. In file names, they are not.
     static func escapedName(_ name: String) -> String {
         guard needsEscape(name) else { return name }
         var text = ""
@@ -171,7 +172,7 @@ public struct MultipartFormData {
     }
 }
 
-/// One part of a form: its headers and the source of its bytes.
+/// A part of a form: its headers and the source of its bytes.
 struct MultipartPart {
     enum Body {
         case data(Data)
@@ -191,10 +192,10 @@ struct MultipartPart {
     let body: Body
 }
 
-/// A whole body as a list of pieces to be sent one after the other.
+/// An entire body, as a list of consecutive pieces.
 struct MultipartLayout {
     let pieces: [MultipartPart.Body]
-    /// The exact length in bytes.
+    /// The exact length, in bytes.
     let length: Int64
 
     /// - Throws: if the sum of the lengths exceeds 64 bits.
@@ -227,15 +228,15 @@ struct MultipartLayout {
     }
 }
 
-/// Media types of files by their extension.
+/// Media types of files, by extension.
 ///
-/// The table is the system's (`/etc/mime.types`, from Debian's `media-types`), read once on first use. The most common
-/// types are built in, for systems without a table and for what it omits.
+/// The table is the system's `/etc/mime.types` (from Debian's `media-types`), read once on first use. The most common
+/// types are built in, for systems without this file and for types that it omits.
 public enum MIMEType {
-    /// The type of a file of unknown type.
+    /// The media type for unknown types of files.
     public static let unknown = "application/octet-stream"
 
-    /// The media type for an extension, without the dot and in any case; ``unknown`` if there is none.
+    /// The media type for an extension, in any case and without the dot; ``unknown`` for unknown extensions.
     public static func type(forPathExtension pathExtension: String) -> String {
         table[pathExtension.lowercased()] ?? unknown
     }
@@ -245,7 +246,8 @@ public enum MIMEType {
         if let text = try? String(contentsOfFile: "/etc/mime.types", encoding: .utf8) {
             table.merge(parse(text)) { _, system in system }
         }
-        // Apple's type, which AFNetworking sends. A certificate may be in PEM, which `application/pkix-cert` is not.
+        // Apple's type, which AFNetworking sends. A certificate may be in PEM format, which `application/pkix-cert`
+        // does not include.
         table["cer"] = "application/x-x509-ca-cert"
         return table
     }()
@@ -288,8 +290,8 @@ public enum MIMEType {
         video/webm webm
         """)
 
-    /// Parses a table in the format of `mime.types`: a type, then its extensions. The first line with an extension
-    /// counts.
+    /// Parses a table in the `mime.types` format: a type, followed by its extensions. If an extension is repeated, the
+    /// first line is used.
     static func parse(_ text: String) -> [String: String] {
         var table: [String: String] = [:]
         for line in text.utf8.split(separator: UInt8(ascii: "\n")) {

@@ -2,9 +2,9 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Reads one piece of a form's body, and checks its length.
+/// Reads a piece of a form's body, and verifies its length.
 class PieceReader {
-    /// Returns the number of bytes read; 0 at the end of the piece, once its length has been checked.
+    /// Returns the number of bytes read; 0 at the end of the piece, after its length has been verified.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int { 0 }
 
     static func reader(of piece: MultipartPart.Body) throws -> PieceReader {
@@ -52,7 +52,7 @@ private final class FileReader: PieceReader {
             remaining -= Int64(count)
             return count
         }
-        // Otherwise a file that has grown meanwhile would be sent truncated.
+        // Otherwise a file that has grown in the meantime would be sent truncated.
         guard file.length == source.length else { throw source.changed }
         return 0
     }
@@ -75,21 +75,21 @@ private final class StreamReader: PieceReader {
         guard wanted > 0 else { return 0 }
         let count = stream.read(buffer, maxLength: wanted)
         guard count <= wanted else {
-            throw StreamSource.exhausted("A stream claims to have read more than it was asked for.")
+            throw StreamSource.exhausted("A stream returned more bytes than requested.")
         }
         if count < 0 {
             throw StreamSource.exhausted(
-                "A part of the form comes from a stream, which failed.", underlying: stream.safeError)
+                "The stream for a part of the form failed.", underlying: stream.safeError)
         }
         guard count > 0 else {
-            throw StreamSource.exhausted("A part of the form comes from a stream, which ended before its length.")
+            throw StreamSource.exhausted("The stream for a part of the form ended before its specified length.")
         }
         remaining -= Int64(count)
         return count
     }
 }
 
-/// A file on disk that is sent as a part: its path, and its length when it was added.
+/// A file on disk that is sent as a part: its path, and its length at the time it was added.
 struct FileSource: Sendable {
     let path: String
     let length: Int64
@@ -101,7 +101,7 @@ struct FileSource: Sendable {
         }
         path = url.path
         do {
-            // Opening it shows that it can be read; `stat` would not.
+            // Opening the file proves that it can be read; `stat` would not.
             let file = try OpenFile(path: path)
             length = file.length
         } catch {
@@ -110,37 +110,37 @@ struct FileSource: Sendable {
         }
     }
 
-    /// Blocks where there is no descriptor for the file.
+    /// Opens the file. Blocks while no descriptor is available.
     func open() throws -> OpenFile {
         let file = try OpenFile(path: path, waits: true)
         guard file.length == length else { throw changed }
         return file
     }
 
-    /// The error for a file whose length no longer fits `Content-Length`.
+    /// The error for a file whose length no longer matches `Content-Length`.
     var changed: NSError {
         .request(
-            .unusableFile, "The file changed its size after it was added to the request.", subject: path,
+            .unusableFile, "The size of the file changed after it was added to the request.", subject: path,
             code: NSURLErrorRequestBodyStreamExhausted)
     }
 }
 
 /// A regular file that is open for reading.
 ///
-/// Foundation's file streams do not tell the length, and reading their errors is unsafe on Linux.
+/// Foundation's file streams do not report the length, and reading their errors is unsafe on Linux.
 final class OpenFile {
     private let descriptor: Int32
 
-    /// The length now, in bytes.
+    /// The current length, in bytes.
     var length: Int64 {
         var information = stat()
         return fstat(descriptor, &information) == 0 ? Int64(information.st_size) : -1
     }
 
-    /// - Parameter waits: whether to wait for a descriptor, where there is none.
+    /// - Parameter waits: whether to wait if no descriptor is available.
     /// - Throws: an error in `NSPOSIXErrorDomain`, with the path.
     init(path: String, waits: Bool = false) throws {
-        // Without O_NONBLOCK, opening a pipe would wait for its writer; for regular files it has no effect.
+        // Without O_NONBLOCK, opening a pipe would wait for its writer. The flag has no effect on regular files.
         let open = { Self.retrying { systemOpen(path) } }
         descriptor = waits ? Self.awaitingDescriptor(open) : open()
         guard descriptor >= 0 else { throw SystemError().error(path: path) }
@@ -158,8 +158,8 @@ final class OpenFile {
 
     deinit { _ = close(descriptor) }
 
-    /// Makes a call again while it fails for lack of a descriptor, for five seconds at most: others of the process may give
-    /// theirs back. A reader blocks its thread anyway.
+    /// Retries a call that fails because no descriptor is available, for at most five seconds. Other code in the
+    /// process may release descriptors in the meantime. The calling thread may block anyway.
     private static func awaitingDescriptor(_ call: () -> Int32) -> Int32 {
         for _ in 0..<250 {
             let result = call()
@@ -208,20 +208,20 @@ final class StreamSource {
         self.make = make
     }
 
-    /// An unopened stream to read from the start. A plain stream is returned only once, as it can be read only once.
+    /// An unopened stream to read from the start. A plain stream can be read only once, so it is returned only once.
     func take() throws -> InputStream {
         if let make { return try make() }
         guard let stream, !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {
             if let stream = stream as? any ReplayableBodyStream { return try stream.replay() }
-            throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")
+            throw StreamSource.exhausted("The stream for a part of the form has already been read.")
         }
         return stream
     }
 
-    /// Throws if ``take()`` would throw.
+    /// Throws the error that ``take()`` would throw.
     func checkAvailable() throws {
         guard make == nil, !(stream is any ReplayableBodyStream), isTaken.load(ordering: .acquiring) else { return }
-        throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")
+        throw StreamSource.exhausted("The stream for a part of the form has already been read.")
     }
 
     static func exhausted(_ reason: String, underlying: (any Error)? = nil) -> NSError {
@@ -230,7 +230,6 @@ final class StreamSource {
 }
 
 extension Stream {
-    /// The stream's error, or nil if there is none. On Linux, reading `streamError` of one of Foundation's streams
-    /// crashes if there is none.
+    /// The stream's error, if any. On Linux, reading `streamError` of a Foundation stream that has not failed crashes.
     var safeError: (any Error)? { streamStatus == .error ? streamError : nil }
 }

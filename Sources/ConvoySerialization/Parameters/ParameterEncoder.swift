@@ -3,17 +3,18 @@ import Foundation
 extension ParameterValue {
     /// Encodes a value as parameters.
     ///
-    /// Data, dates, URLs and decimal numbers keep their type; each serializer then writes them in its own way. A `Set`
-    /// encodes itself as an array. A nil optional is omitted if the type's `encode(to:)` omits it, as the synthesized
-    /// one does.
+    /// Data, dates, URLs and decimal numbers keep their types, so that each serializer can write them in its own way. A
+    /// `Set` is encoded as an array. A nil optional is omitted if the type's `encode(to:)` omits it, as the synthesized
+    /// implementation does.
     ///
-    /// - Throws: the error of the value's `encode(to:)`, or an `EncodingError` for nesting beyond ``maximumDepth``.
+    /// - Throws: the error of the value's `encode(to:)`, or an `EncodingError` if it is nested deeper than
+    ///   ``maximumDepth``.
     public init(encoding value: some Encodable) throws {
         self = try ParameterEncoder.encode(value, at: [])
     }
 }
 
-/// Collects what one value encodes, during that value's `encode(to:)`.
+/// Collects the output of a value's `encode(to:)`.
 private final class ParameterEncoder: Encoder {
     let codingPath: [any CodingKey]
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -58,16 +59,16 @@ private final class ParameterEncoder: Encoder {
         SingleContainer(node: node, codingPath: codingPath)
     }
 
-    /// An encoder for one position in a container, for `superEncoder()`.
+    /// Returns an encoder for a position in a container, for `superEncoder()`.
     static func nested(in node: Node, at path: [any CodingKey]) -> any Encoder {
         NestedEncoder(node: node, codingPath: path)
     }
 }
 
-/// A node of the tree that is being built. A class, because containers are filled after they were returned.
+/// A node in the tree under construction. It is a class because containers are filled after they have been returned.
 ///
-/// As in Foundation's encoders, requesting a container again returns the existing one. If two kinds of container are
-/// requested, the last one counts, where Foundation's encoders crash.
+/// As in Foundation's encoders, requesting the same container again returns the existing one. If two kinds of container
+/// are requested, the last one is used; Foundation's encoders crash in this case.
 private final class Node {
     private(set) var value: ParameterValue?
     private(set) var array: [Node]?
@@ -88,7 +89,7 @@ private final class Node {
         if dictionary == nil { (value, array, dictionary) = (nil, nil, [:]) }
     }
 
-    /// The node of a key, which may already have content.
+    /// The node for a key, which may already have content.
     func child(_ key: String) -> Node {
         if let child = dictionary?[key] { return child }
         let child = Node(depth: depth + 1)
@@ -102,12 +103,12 @@ private final class Node {
         return child
     }
 
-    /// Containers can be nested in a loop, and recursing into a tree of any depth would overflow the stack. So the tree
-    /// grows to one level more than allowed, which reveals the excess.
+    /// Containers can be nested in a loop, and recursion into an arbitrarily deep tree would overflow the stack. The
+    /// tree therefore grows only one level beyond the limit, which is enough to detect the excess.
     private var isTooDeep: Bool { depth > ParameterValue.maximumDepth }
 
-    /// The finished tree; nil if it is too deep. A type that encodes nothing gives an empty dictionary, as in
-    /// Foundation's encoders.
+    /// The completed tree; nil if it is too deep. As in Foundation's encoders, a type that encodes nothing becomes an
+    /// empty dictionary.
     var parameter: ParameterValue? {
         if isTooDeep { return nil }
         if let value { return value }
@@ -260,7 +261,7 @@ private struct IndexKey: CodingKey {
 }
 
 extension ParameterValue {
-    /// Converts by the shortest text, so that 0.1 as a `Float` is sent as 0.1 and not as 0.10000000149011612.
+    /// Converts a `Float` by its shortest text, so that 0.1 is sent as 0.1 and not as 0.10000000149011612.
     fileprivate init(float value: Float) {
         self = .double(Double(value.description) ?? Double(value))
     }

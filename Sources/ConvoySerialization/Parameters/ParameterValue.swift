@@ -1,73 +1,74 @@
 import ConvoySupport
 import Foundation
 
-/// A value in a request's parameters: one node of their tree.
+/// A value in the parameters of a request.
 ///
-/// Literals work at every level:
+/// Literals can be used at every level:
 ///
 /// ```swift
 /// let parameters: ParameterValue = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
 /// ```
 ///
-/// Each serializer writes the cases in its own way; see ``URLRequestSerialization``. Inside a literal of parameters nil
-/// is ``null``, while in a dictionary of other values nil omits its key (``converting(_:)``). Where a function takes
-/// `ParameterValue?`, nil means that there are no parameters at all.
+/// Each serializer writes the cases in its own way; see ``URLRequestSerialization``. In a literal of parameters, nil is
+/// ``null``. In a dictionary of other values, nil omits its key (``converting(_:)``). For functions that take a
+/// `ParameterValue?`, nil means no parameters.
 ///
-/// The counterpart of the `id` that AFNetworking 2.x accepts.
+/// The counterpart of the `id` parameters in AFNetworking 2.x.
 public enum ParameterValue: Sendable, Hashable {
     /// No value: `field` without `=` in a query, `null` in JSON.
     case null
     /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` says otherwise.
     case bool(Bool)
-    /// A whole number.
+    /// An integer.
     case integer(Int64)
-    /// A whole number too large for ``integer(_:)``.
+    /// An integer that is too large for ``integer(_:)``.
     case unsignedInteger(UInt64)
-    /// A floating-point number. One that is not finite is an error in JSON, which cannot express it.
+    /// A floating-point number. In JSON, numbers that are not finite are an error.
     case double(Double)
-    /// A number that is sent with exactly these digits. It is an error in a property list if that would have to round
-    /// it.
+    /// A number that is sent with exactly these digits. In a property list, a number that would have to be rounded is
+    /// an error.
     case number(JSONNumber)
     /// Text. Sent as UTF-8.
     case string(String)
     /// Bytes: Base64 in a query and in JSON, `<data>` in a property list, raw in a multipart form.
     case data(Data)
-    /// A moment in time.
+    /// A date and time.
     case date(Date)
-    /// Values in order.
+    /// An ordered list of values.
     case array([ParameterValue])
-    /// Unordered unique values. A query repeats the plain key for each; JSON and property lists, which have no sets,
-    /// get an array. The values are sorted by their description, so that equal sets are sent as equal bytes.
+    /// Unordered unique values. A query repeats the plain key for each value; JSON and property lists do not support
+    /// sets and receive an array. The values are sorted by their description, so that equal sets are sent as equal
+    /// bytes.
     case set(Set<ParameterValue>)
     /// Values by key.
     case dictionary([String: ParameterValue])
-    /// Values by keys that are equal as Swift strings, such as `é` as one code point and as two. They are sent in the
-    /// order of their code points. A property list keeps only one of them.
+    /// Values by keys that may be equal as Swift strings, for example `é` as one code point and as two. They are sent
+    /// in the order of their code points. A property list keeps only one of them.
     case object(JSONObject)
 }
 
 extension ParameterValue {
-    /// A text.
+    /// A string.
     public init(_ value: String) { self = .string(value) }
     /// A boolean.
     public init(_ value: Bool) { self = .bool(value) }
-    /// A number with a fraction.
+    /// A floating-point number.
     public init(_ value: Double) { self = .double(value) }
     /// Bytes.
     public init(_ value: Data) { self = .data(value) }
-    /// A moment.
+    /// A date and time.
     public init(_ value: Date) { self = .date(value) }
     /// The absolute string of a URL.
     public init(_ value: URL) { self = .string(value.absoluteString) }
-    /// Values in order.
+    /// An ordered list of values.
     public init(_ value: [ParameterValue]) { self = .array(value) }
-    /// Values in no order.
+    /// A set of values.
     public init(_ value: Set<ParameterValue>) { self = .set(value) }
     /// Values by key.
     public init(_ value: [String: ParameterValue]) { self = .dictionary(value) }
 
-    /// A whole number of any width; ``unsignedInteger(_:)`` is used only past the range of `Int64`, and ``number(_:)``
-    /// only past 64 bits, so that equal numbers make equal parameters.
+    /// An integer of any width. ``unsignedInteger(_:)`` is used only beyond the range of `Int64`, and ``number(_:)``
+    /// only beyond 64 bits, so that equal numbers become equal parameters.
     public init(_ value: some BinaryInteger) {
         if let small = Int64(exactly: value) {
             self = .integer(small)
@@ -78,8 +79,7 @@ extension ParameterValue {
         }
     }
 
-    /// A number with all its digits. One that is written as a plain whole number of 64 bits is ``integer(_:)`` or
-    /// ``unsignedInteger(_:)``.
+    /// A number with all of its digits. Plain 64-bit integers become ``integer(_:)`` or ``unsignedInteger(_:)``.
     public init(_ value: JSONNumber) {
         if let small = Int64(value.text), String(small) == value.text {
             self = .integer(small)
@@ -90,10 +90,10 @@ extension ParameterValue {
         }
     }
 
-    /// A decimal number with all its digits. NaN is an error in JSON.
+    /// A decimal number with all of its digits. NaN is an error in JSON.
     public init(_ value: Decimal) { self = JSONNumber(value).map { ParameterValue($0) } ?? .double(.nan) }
 
-    /// A JSON tree, whose numbers keep their digits. ``JSONRequestSerializer`` sorts its keys.
+    /// A JSON tree. Its numbers keep their digits. ``JSONRequestSerializer`` sorts its keys.
     public init(_ value: JSON) {
         switch value {
         case .null: self = .null
@@ -107,7 +107,7 @@ extension ParameterValue {
         }
     }
 
-    /// The value of a key; nil if there is none, or this is not a dictionary.
+    /// The value of a key; nil if the key is missing or the value is not a dictionary.
     public subscript(key: String) -> ParameterValue? {
         switch self {
         case .dictionary(let values): values[key]
@@ -118,12 +118,12 @@ extension ParameterValue {
 }
 
 extension ParameterValue: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
-    /// A text.
+    /// A string.
     public init(stringLiteral value: String) { self = .string(value) }
 }
 
 extension ParameterValue: ExpressibleByIntegerLiteral {
-    /// A whole number.
+    /// An integer.
     public init(integerLiteral value: Int64) { self = .integer(value) }
 }
 
@@ -133,29 +133,29 @@ extension ParameterValue: ExpressibleByFloatLiteral {
 }
 
 extension ParameterValue: ExpressibleByBooleanLiteral {
-    /// True or false.
+    /// A boolean.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 }
 
 extension ParameterValue: ExpressibleByNilLiteral {
-    /// ``null``; its key is not omitted.
+    /// ``null``. Its key is not omitted.
     public init(nilLiteral: ()) { self = .null }
 }
 
 extension ParameterValue: ExpressibleByArrayLiteral {
-    /// Values in order.
+    /// An ordered list of values.
     public init(arrayLiteral elements: ParameterValue...) { self = .array(elements) }
 }
 
 extension ParameterValue: ExpressibleByDictionaryLiteral {
-    /// A key that is written twice keeps its last value.
+    /// Values by key. If a key is repeated, the last value is used.
     public init(dictionaryLiteral elements: (String, ParameterValue)...) {
         self = .dictionary(Dictionary(elements, uniquingKeysWith: { _, last in last }))
     }
 }
 
 extension ParameterValue: Encodable {
-    /// Encodes the plain value: a set as an array, data and dates by the encoder's strategies.
+    /// Encodes the plain value: a set as an array, and data and dates according to the encoder's strategies.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -178,8 +178,8 @@ extension ParameterValue: Encodable {
 
 extension ParameterValue: CustomStringConvertible {
     /// The value in AFNetworking's query style: text unchanged, booleans as `1` or `0`, dates as `2013-01-01 00:00:00
-    /// +0000`, bytes as Base64. Containers list their elements in a fixed order. Sets are sorted by this text. Nesting
-    /// deeper than ``maximumDepth`` is shown as `…`.
+    /// +0000`, bytes as Base64. Containers list their elements in a fixed order, and sets are sorted by this text.
+    /// Values nested deeper than ``maximumDepth`` are shown as `…`.
     public var description: String { description(depth: 0) }
 
     private func description(depth: Int) -> String {
@@ -216,7 +216,7 @@ extension ParameterValue: CustomStringConvertible {
             .map { ($0.key, ParameterValue($0.value)) }
     }
 
-    /// The maximum nesting for all request serializers. Deeper trees are an error, as recursing into them would
+    /// The maximum nesting for all request serializers. Deeper trees are an error, because recursion into them would
     /// overflow the stack.
     public static let maximumDepth = 512
 
@@ -228,8 +228,8 @@ extension ParameterValue: CustomStringConvertible {
 
     /// The elements of a set in the order in which they are sent.
     static func sorted(_ values: Set<ParameterValue>) -> [ParameterValue] {
-        // Two different elements can have the same description (`1` and "1"). Their kind then decides, as the order of
-        // a set differs from run to run.
+        // Different elements can have the same description (`1` and "1"). They are ordered by kind, because the order
+        // of a set differs between runs.
         values.map { (text: $0.description, value: $0) }
             .sorted { ($0.text, $0.value.kind) < ($1.text, $1.value.kind) }
             .map(\.value)
@@ -255,30 +255,31 @@ extension ParameterValue: CustomStringConvertible {
 }
 
 extension ParameterValue {
-    /// Converts any value that parameters can express, as calls with `[String: Any?]` and `Encodable` parameters do.
+    /// Converts any value that can be expressed as parameters. Calls with `[String: Any?]` and `Encodable` parameters
+    /// use it.
     ///
-    /// These are dictionaries with `String` keys, arrays and their slices, sets, strings, numbers, booleans, `Data`, `Date`,
-    /// `URL`, Foundation's classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose
-    /// value is nil is omitted from its dictionary; `ParameterValue.null` or `NSNull()` sends a null. In an array nil
-    /// becomes null, which keeps the positions of the others.
+    /// Supported are dictionaries with `String` keys, arrays and array slices, sets, strings, numbers, booleans,
+    /// `Data`, `Date`, `URL`, the corresponding Foundation classes, enumerations with such raw values, and all
+    /// `Encodable` types. If the value of a key is nil, the key is omitted; use `ParameterValue.null` or `NSNull()` to
+    /// send null. In an array, nil becomes null, which keeps the positions of the other elements.
     ///
-    /// - Returns: nil for nil.
-    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of a value that is none of
-    ///   these, or that nests deeper than ``maximumDepth``; what `encode(to:)` of an `Encodable` value throws.
+    /// - Returns: the parameters; nil if the value is nil.
+    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of an unsupported value or
+    ///   of a value nested deeper than ``maximumDepth``; the error of an `Encodable` value's `encode(to:)`.
     public static func converting(_ value: Any?) throws -> ParameterValue? {
         try convert(value, at: [])
     }
 
     private static func convert(_ value: Any?, at path: [String]) throws -> ParameterValue? {
         guard let value else { return nil }
-        // Fast path, as the casts below are slow.
+        // Fast path, because the casts below are slow.
         if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
             return try convert(values, at: path)
         }
-        // An optional inside `Any`, nested to any depth.
+        // An optional inside `Any`, which can be nested to any depth.
         if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path) }
         guard path.count <= maximumDepth else {
-            throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
+            throw NSError.request(.parametersTooDeep, "The parameters are nested deeper than \(maximumDepth) levels.")
         }
         if type(of: value) is NSNumber.Type, let value = value as? NSNumber { return number(value) }
         if let scalar = scalar(value) { return scalar }
@@ -291,7 +292,7 @@ extension ParameterValue {
             return try ParameterValue(encoding: value)
         case let value as any RawRepresentable:
             return try convert(value.rawValue, at: path)
-        // A slice of an array, and others that have an order.
+        // Array slices and other ordered collections.
         case let values as any RandomAccessCollection:
             return try array(of: values.map { $0 }, at: path)
         default:
@@ -308,10 +309,10 @@ extension ParameterValue {
 
     private static func convert(_ values: [String: Any?], at path: [String]) throws -> ParameterValue {
         guard path.count <= maximumDepth else {
-            throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
+            throw NSError.request(.parametersTooDeep, "The parameters are nested deeper than \(maximumDepth) levels.")
         }
         if path.count < maximumDepth {
-            // Usually all are leaves, and then no key has to be hashed again.
+            // If all values are leaves, as is common, no key has to be hashed again.
             var areLeaves = true
             let leaves = values.mapValues { value in
                 if areLeaves, let leaf = value.flatMap(common) { return leaf }
@@ -331,7 +332,7 @@ extension ParameterValue {
         return .dictionary(converted)
     }
 
-    /// Fast path for the most common leaf types, which needs no search for conformances.
+    /// Fast path for the most common leaf types, which avoids looking up conformances.
     private static func common(_ value: Any) -> ParameterValue? {
         let type = type(of: value)
         if type == String.self { return (value as? String).map { .string($0) } }
@@ -341,7 +342,7 @@ extension ParameterValue {
         return nil
     }
 
-    /// The value if it is a leaf.
+    /// The converted value if it is a leaf.
     private static func scalar(_ value: Any) -> ParameterValue? {
         switch value {
         case let value as ParameterValue: value
@@ -361,13 +362,13 @@ extension ParameterValue {
         }
     }
 
-    /// Distinguishes the kinds of `NSNumber`, any of which Swift casts to `Bool`, `Int` and `Double`.
+    /// Distinguishes the kinds of `NSNumber`, because Swift casts all of them to `Bool`, `Int` and `Double`.
     private static func number(_ value: NSNumber) -> ParameterValue {
         if let decimal = value as? NSDecimalNumber { return ParameterValue(decimal.decimalValue) }
         switch UInt8(bitPattern: value.objCType.pointee) {
         case UInt8(ascii: "f"), UInt8(ascii: "d"): return .double(value.doubleValue)
         case UInt8(ascii: "Q"): return ParameterValue(value.uint64Value)
-        // Booleans look like numbers of 8 bits, but there are only two instances.
+        // Booleans look like 8-bit numbers, but there are only two instances.
         case _ where value === NSNumber(value: true): return true
         case _ where value === NSNumber(value: false): return false
         default: return ParameterValue(value.int64Value)
@@ -375,7 +376,7 @@ extension ParameterValue {
     }
 }
 
-/// Unwraps an optional that is hidden in an `Any`.
+/// Unwraps an optional inside an `Any`.
 private protocol OptionalValue {
     var wrapped: Any? { get }
 }

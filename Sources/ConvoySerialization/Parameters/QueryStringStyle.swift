@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// How a tree of parameters is written in a query string, for which there is no standard.
+/// The way parameters are written in a query string, for which there are several conventions.
 ///
 /// | value | ``brackets`` | ``indices`` | ``noBrackets`` | ``dots`` |
 /// |---|---|---|---|---|
@@ -9,20 +9,21 @@ import Foundation
 /// | `["a": [1, 2]]` | `a[]=1&a[]=2` | `a[0]=1&a[1]=2` | `a=1&a=2` | `a[0]=1&a[1]=2` |
 /// | `["a": [["b": 1]]]` | `a[][b]=1` | `a[0][b]=1` | `a[b]=1` | `a[0].b=1` |
 ///
-/// (Brackets are sent escaped.) In every style keys are sorted, the elements of a set repeat the plain key, null is the
-/// key without `=`, and empty containers are omitted.
+/// (Brackets are sent percent-encoded.) In every style, keys are sorted, the elements of a set repeat the plain key,
+/// null is the key without `=`, and empty containers are omitted.
 public struct QueryStringStyle: Sendable, Hashable {
-    /// How array elements are written: `a[]=1`, `a[0]=1` or `a=1`.
+    /// The way array elements are written: `a[]=1`, `a[0]=1` or `a=1`.
     public enum Arrays: Sendable, Hashable {
-        /// `key[]` for each. A receiver cannot see where one dictionary in an array ends and the next begins.
+        /// `key[]` for each element. A receiver cannot determine where one dictionary in an array ends and the next
+        /// begins.
         case brackets
         /// `key[0]`, `key[1]`.
         case indices
-        /// The plain `key`, for each.
+        /// The plain `key` for each element.
         case noBrackets
     }
 
-    /// How the key of a nested dictionary is joined.
+    /// The way keys of nested dictionaries are joined.
     public enum Nesting: Sendable, Hashable {
         /// `key[sub]`.
         case brackets
@@ -30,7 +31,7 @@ public struct QueryStringStyle: Sendable, Hashable {
         case dots
     }
 
-    /// How booleans are written.
+    /// The way booleans are written.
     public enum Booleans: Sendable, Hashable {
         /// `1` and `0`.
         case numeric
@@ -38,26 +39,26 @@ public struct QueryStringStyle: Sendable, Hashable {
         case literal
     }
 
-    /// How dates are written, always in UTC.
+    /// The way dates are written, always in UTC.
     public enum Dates: Sendable, Hashable {
-        /// `2013-01-01 00:00:00 +0000`, as `NSDate` describes itself and AFNetworking sends it. Whole seconds.
+        /// `2013-01-01 00:00:00 +0000`, the description of `NSDate`, as in AFNetworking. Whole seconds only.
         case description
         /// `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds if they are not 0.
         case iso8601
-        /// Seconds since 1970, with a fraction if there is one.
+        /// Seconds since 1970, with a fraction if necessary.
         case secondsSince1970
     }
 
-    /// How array elements are written: `a[]=1`, `a[0]=1` or `a=1`.
+    /// The way array elements are written: `a[]=1`, `a[0]=1` or `a=1`.
     public var arrays: Arrays
-    /// How the key of a nested dictionary is joined.
+    /// The way keys of nested dictionaries are joined.
     public var nesting: Nesting
-    /// How booleans are written.
+    /// The way booleans are written.
     public var booleans: Booleans
-    /// How dates are written.
+    /// The way dates are written.
     public var dates: Dates
 
-    /// A style. Each part is AFNetworking's by default.
+    /// Creates a style. The defaults are those of AFNetworking.
     public init(
         arrays: Arrays = .brackets, nesting: Nesting = .brackets, booleans: Booleans = .numeric,
         dates: Dates = .description
@@ -77,14 +78,14 @@ public struct QueryStringStyle: Sendable, Hashable {
     /// Dots between keys, and indices in brackets.
     public static let dots = QueryStringStyle(arrays: .indices, nesting: .dots)
 
-    /// The same style with other booleans.
+    /// Returns the style with another format for booleans.
     public func booleans(_ booleans: Booleans) -> QueryStringStyle {
         var style = self
         style.booleans = booleans
         return style
     }
 
-    /// The same style with other dates.
+    /// Returns the style with another format for dates.
     public func dates(_ dates: Dates) -> QueryStringStyle {
         var style = self
         style.dates = dates
@@ -92,19 +93,19 @@ public struct QueryStringStyle: Sendable, Hashable {
     }
 }
 
-/// One field of a query: an unescaped name, and a value that is not a container.
+/// A field of a query: an unescaped name, and a value that is not a container.
 public struct QueryStringPair: Sendable, Hashable {
-    /// The name with its brackets, indices or dots.
+    /// The name, including brackets, indices or dots.
     public let field: String
     /// The value; never an array, set or dictionary.
     public let value: ParameterValue
 }
 
 extension QueryStringStyle {
-    /// The query string of a tree: `field=value` or, for null, `field`, escaped and joined by `&`. The
+    /// Returns the query string for parameters: `field=value` or, for null, `field`, escaped and joined by `&`. The
     /// counterpart of `AFQueryStringFromParameters`.
     ///
-    /// - Throws: as ``pairs(from:)``, and if a date cannot be written in this style.
+    /// - Throws: the errors of ``pairs(from:)``, and an error if a date cannot be written in this style.
     public func queryString(from parameters: ParameterValue) throws -> String {
         var output: [UInt8] = []
         output.reserveCapacity(128)
@@ -118,11 +119,12 @@ extension QueryStringStyle {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// The fields of a tree, in the order in which they are sent. The counterpart of
+    /// Returns the fields for parameters, in the order in which they are sent. The counterpart of
     /// `AFQueryStringPairsFromDictionary`.
     ///
-    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null, as
-    ///   its values would have no names, or if the tree is nested deeper than ``ParameterValue/maximumDepth``.
+    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null,
+    ///   because its values would have no names, or if the parameters are nested deeper than
+    ///   ``ParameterValue/maximumDepth``.
     public func pairs(from parameters: ParameterValue) throws -> [QueryStringPair] {
         switch parameters {
         case .null: return []
@@ -203,7 +205,7 @@ extension QueryStringStyle {
     }
 }
 
-/// Percent-escaping of the names and values in queries and forms, as in AFNetworking since 2.6.0.
+/// Percent-encoding of names and values in queries and forms, as in AFNetworking since 2.6.0.
 public enum PercentEscaping {
     /// Appends the escaped text to a buffer of ASCII.
     static func append(_ text: String, to output: inout [UInt8]) {
@@ -221,11 +223,11 @@ public enum PercentEscaping {
         }
     }
 
-    /// Escapes text for use as a name or a value in a query that you write yourself. The counterpart of
+    /// Escapes text for use as a name or a value in a custom query. The counterpart of
     /// `AFPercentEscapedStringFromString`.
     ///
-    /// RFC 3986's unreserved characters, `/` and `?` are kept; every other byte of the UTF-8 becomes `%XX`, a space
-    /// `%20`.
+    /// RFC 3986's unreserved characters, `/` and `?` are kept. All other bytes of the UTF-8 text become `%XX`; a space
+    /// becomes `%20`.
     ///
     /// ```swift
     /// let query = "q=" + PercentEscaping.escape("a&b = c")  // q=a%26b%20%3D%20c
@@ -237,8 +239,8 @@ public enum PercentEscaping {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Escapes the characters that are not allowed in a query (RFC 3986, section 3.4) that a custom closure made; a
-    /// bare `#` would end it. Existing escapes are kept.
+    /// Escapes characters that are not allowed in a query (RFC 3986, section 3.4) in the result of a custom closure; a
+    /// bare `#` would end the query. Existing escapes are kept.
     static func repaired(_ query: String) -> String {
         if query.utf8.allSatisfy(ByteSet.query.contains) { return query }
         return String(decoding: PercentEncoding.encoded(Array(query.utf8)[...], allowing: .query), as: UTF8.self)
@@ -257,9 +259,9 @@ public enum PercentEscaping {
 }
 
 extension URL {
-    /// This URL with a query appended to its own, before the fragment; nil if the result is not a URL.
+    /// Returns the URL with a query appended to its own, before the fragment; nil if the result is not a URL.
     ///
-    /// AFNetworking puts the query after the fragment, so that it is lost, and adds an `&` to an empty query.
+    /// AFNetworking appends the query after the fragment, where it is lost, and adds an `&` to an empty query.
     func appendingQuery(_ query: String) -> URL? {
         let text = absoluteString
         let fragment = text.firstIndex(of: "#") ?? text.endIndex
@@ -270,7 +272,7 @@ extension URL {
         } else {
             joint = head.hasSuffix("?") || head.hasSuffix("&") ? "" : "&"
         }
-        // If Foundation must escape any character, it escapes every "%" of the URL again.
+        // If Foundation has to escape any character, it escapes every "%" in the URL again.
         let safe = PercentEscaping.repaired(query)
         return URL(string: "\(head)\(joint)\(safe)\(text[fragment...])", encodingInvalidCharacters: false)
     }

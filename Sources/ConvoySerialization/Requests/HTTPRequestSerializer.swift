@@ -5,51 +5,51 @@ import FoundationNetworking
 
 /// Serializes parameters as a query string or a form. The counterpart of `AFHTTPRequestSerializer`.
 ///
-/// For methods in ``httpMethodsEncodingParametersInURI`` the query goes into the URL. For others it is the body, with
-/// the type `application/x-www-form-urlencoded` unless the request has a type already; nil parameters give an empty
-/// body, as in AFNetworking.
+/// For methods in ``httpMethodsEncodingParametersInURI``, the query is added to the URL. For all other methods it
+/// becomes the body, with the content type `application/x-www-form-urlencoded` unless the request already has one. As
+/// in AFNetworking, nil parameters result in an empty body.
 ///
-/// A value: copies are independent. Making one is cheap; the default headers are computed once per process.
+/// A serializer is a value: copies are independent. Creating one is cheap, because the default headers are computed
+/// once per process.
 public struct HTTPRequestSerializer: HTTPRequestSerialization {
-    /// The encoding of form bodies and of the text in multipart forms. UTF-8 by default. Percent-escapes are always
-    /// UTF-8.
+    /// The encoding of form bodies and of text in multipart forms. UTF-8 by default. Percent-escapes always use UTF-8.
     public var stringEncoding = String.Encoding.utf8
 
-    /// `URLRequest.allowsCellularAccess` of new requests; nil leaves it alone.
+    /// `URLRequest.allowsCellularAccess` of new requests; nil leaves it unchanged.
     public var allowsCellularAccess: Bool?
-    /// `URLRequest.cachePolicy` of new requests; nil leaves it alone.
+    /// `URLRequest.cachePolicy` of new requests; nil leaves it unchanged.
     public var cachePolicy: URLRequest.CachePolicy?
-    /// `URLRequest.httpShouldHandleCookies` of new requests; nil leaves it alone.
+    /// `URLRequest.httpShouldHandleCookies` of new requests; nil leaves it unchanged.
     public var httpShouldHandleCookies: Bool?
-    /// `URLRequest.networkServiceType` of new requests; nil leaves it alone.
+    /// `URLRequest.networkServiceType` of new requests; nil leaves it unchanged.
     public var networkServiceType: URLRequest.NetworkServiceType?
-    /// `URLRequest.timeoutInterval` of new requests, in seconds; nil leaves it alone.
+    /// `URLRequest.timeoutInterval` of new requests, in seconds; nil leaves it unchanged.
     public var timeoutInterval: TimeInterval?
 
-    /// The methods whose parameters go into the URL (case-insensitive). GET, HEAD and DELETE by default.
+    /// The methods whose parameters are added to the URL (case-insensitive). GET, HEAD and DELETE by default.
     ///
     /// For a DELETE with a body, set this to `[.get, .head]`.
     public var httpMethodsEncodingParametersInURI: Set<HTTPMethod> = [.get, .head, .delete]
 
-    /// How parameters become query strings. Setting it removes ``queryStringSerialization``.
+    /// The way parameters are converted to query strings. Setting it removes ``queryStringSerialization``.
     public var queryStringStyle = QueryStringStyle.brackets {
         didSet { queryStringSerialization = nil }
     }
 
-    /// A custom closure that makes the query string, for URLs and form bodies. It is called on the thread that builds
+    /// A custom closure that creates the query string, for URLs and form bodies. It is called on the thread that builds
     /// the request, if the parameters are not nil. Its errors are passed on unchanged.
     public var queryStringSerialization: (@Sendable (URLRequest, ParameterValue) throws -> String)?
 
     /// Whether bodies are sent compressed, with `Content-Encoding: gzip` (RFC 9110, section 8.4.1.3). False by default.
     ///
-    /// Bodies that would not become smaller, streams, and requests that already have a `Content-Encoding` are left
-    /// unchanged. HTTP has no way to ask a server beforehand whether it can decompress.
+    /// Bodies that would not become smaller, streams, and requests that already have a `Content-Encoding` are not
+    /// changed. HTTP does not let a client determine in advance whether a server can decompress a body.
     public var compressesBody = false
 
     var headers: HeaderFields = DefaultHeaders.fields
 
-    /// A serializer with the default headers, and no property set: `User-Agent`, and `Accept-Language` where the locale names
-    /// a language.
+    /// Creates a serializer with the default headers and without other settings. The headers are `User-Agent` and, if
+    /// the locale specifies a language, `Accept-Language`.
     public init() {}
 
     /// This serializer itself, for code that configures any serializer through this property.
@@ -60,25 +60,25 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     // MARK: Headers
 
-    /// The headers that are added to every request that does not have them already.
+    /// The headers that are added to every request that does not already have them.
     public var httpRequestHeaders: [String: String] { headers.fields }
 
     /// Sets a header for every request; nil removes it.
     ///
-    /// Names are case-insensitive. Anything can be stored; a name or value that cannot be sent makes every
-    /// serialization throw.
+    /// Names are case-insensitive. Any text can be stored, but if a name or value cannot be sent, every serialization
+    /// throws.
     public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) {
         headers.set(value, for: name)
     }
 
-    /// The value of a header that was set. Names are case-insensitive.
+    /// Returns the value of a header that has been set. Names are case-insensitive.
     public func value(forHTTPHeaderField name: String) -> String? {
         headers.value(for: name)
     }
 
-    /// Sets `Authorization: Basic …` (RFC 7617) with the UTF-8 of the user name and password.
+    /// Sets `Authorization: Basic …` (RFC 7617), using UTF-8 for the user name and password.
     ///
-    /// A user name with a colon makes every serialization throw, as the server would split it there.
+    /// If the user name contains a colon, every serialization throws, because the server would split it there.
     public mutating func setAuthorizationHeader(username: String, password: String) {
         let credentials = Data("\(username):\(password)".utf8).base64EncodedString()
         headers.set("Basic \(credentials)", for: "Authorization")
@@ -87,8 +87,8 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     /// Sets `Authorization: Bearer …` (RFC 6750).
     ///
-    /// The serializer adds it to each request that it makes. A manager with a base URL sends it only to that origin and to
-    /// its `authorizationOrigins`; one without a base URL sends it wherever a call leads.
+    /// The serializer adds it to each request that it creates. A manager with a base URL sends it only to that origin
+    /// and to its `authorizationOrigins`. A manager without a base URL sends it to every server that is called.
     public mutating func setAuthorizationHeader(bearerToken token: String) {
         headers.set("Bearer \(token)", for: "Authorization")
     }
@@ -100,7 +100,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     // MARK: Serializing
 
-    /// The request with the parameters as its query or as its form body, which replaces an existing body.
+    /// Returns the request with the parameters as its query or as its form body, which replaces an existing body.
     ///
     /// - Throws: an error in ``URLRequestSerializationErrorDomain``, or the error of ``queryStringSerialization``.
     public func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest {
@@ -111,7 +111,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
         }
         let query = try queryString(for: request, parameters: parameters) ?? ""
         guard let body = query.data(using: stringEncoding) else {
-            throw NSError.request(.invalidText, "The form cannot be expressed in the serializer's string encoding.")
+            throw NSError.request(.invalidText, "The form cannot be represented in the serializer's string encoding.")
         }
         try setBody(body, contentType: Self.formContentType, of: &request)
         return request
@@ -119,7 +119,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 }
 
 extension HTTPRequestSerializer: CustomStringConvertible {
-    /// The headers, without the values of secret ones.
+    /// The headers, without secret values.
     public var description: String {
         let secrets = SecretClassifier.standard
         let fields = httpRequestHeaders.sorted { $0.key < $1.key }.map { "\($0.key): \(secrets.shown($0.key, $0.value))" }
@@ -128,13 +128,13 @@ extension HTTPRequestSerializer: CustomStringConvertible {
 }
 
 extension HTTPRequestSerializer: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The steps that all request serializers share.
+/// The steps shared by all request serializers.
 extension HTTPRequestSerializer {
-    /// Applies only the properties that were set, so that other defaults are kept.
+    /// Applies only the properties that have been set, so that other defaults are kept.
     func applyProperties(to request: inout URLRequest) {
         if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
         if let cachePolicy { request.cachePolicy = cachePolicy }
@@ -143,7 +143,7 @@ extension HTTPRequestSerializer {
         if let timeoutInterval { request.timeoutInterval = timeoutInterval }
     }
 
-    /// The checked request, with the serializer's headers added unless it has them already.
+    /// Validates the request, and adds the serializer's headers unless the request already has them.
     func requestWithHeaders(_ request: URLRequest) throws -> URLRequest {
         guard request.url != nil else { throw NSError.badURL(nil) }
         guard HTTPSyntax.isToken(request.httpMethod ?? "GET") else {
@@ -152,7 +152,7 @@ extension HTTPRequestSerializer {
         }
         try headers.check()
         var request = request
-        // One assignment, as that is cheaper than even a single call for one field.
+        // A single assignment is cheaper than even one call that sets a field.
         if var fields = request.allHTTPHeaderFields, !fields.isEmpty {
             try HeaderFields.checkNames(fields.keys)
             for (name, value) in headers.fields where request.value(forHTTPHeaderField: name) == nil {
@@ -165,7 +165,7 @@ extension HTTPRequestSerializer {
         return request
     }
 
-    /// The headers of every request; nil if the serializer sets another property than the timeout, or a header that
+    /// The headers of every request; nil if the serializer sets any property other than the timeout, or a header that
     /// cannot be sent.
     package var fieldsOfPlainRequests: [String: String]? {
         guard allowsCellularAccess == nil, cachePolicy == nil, httpShouldHandleCookies == nil, networkServiceType == nil,
@@ -174,13 +174,13 @@ extension HTTPRequestSerializer {
         return headers.fields
     }
 
-    /// The query and the body of a request that is sent without making a `URLRequest`; nil if the serializer's settings
-    /// need one.
+    /// The query and the body of a request that is sent without creating a `URLRequest`; nil if the serializer's
+    /// settings require one.
     ///
     /// - Parameters:
-    ///   - method: decides whether the parameters go into the query or the body.
-    ///   - body: the body; the parameters are then the query. Nil if the parameters may be the body.
-    ///   - json: writes the parameters as the body; nil for a form.
+    ///   - method: determines whether the parameters become the query or the body.
+    ///   - body: the body, in which case the parameters become the query. If nil, the parameters may become the body.
+    ///   - json: encodes the parameters as the body; nil for a form.
     package func plainParts(
         _ method: HTTPMethod, _ parameters: ParameterValue?, body: RequestBody?, json: JSONRequestSerializer?
     ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
@@ -205,7 +205,7 @@ extension HTTPRequestSerializer {
         return httpMethodsEncodingParametersInURI.contains { HTTPSyntax.isSameField($0.rawValue, method.rawValue) }
     }
 
-    /// The query string, or nil if there are no parameters.
+    /// Returns the query string; nil if the parameters are nil.
     func queryString(for request: URLRequest, parameters: ParameterValue?) throws -> String? {
         guard let parameters else { return nil }
         if let queryStringSerialization { return try queryStringSerialization(request, parameters) }
@@ -220,8 +220,8 @@ extension HTTPRequestSerializer {
         request.url = extended
     }
 
-    /// The request with its parameters as a query or, depending on the method, as a body of the given type. Nil
-    /// parameters give neither body nor type.
+    /// Returns the request with its parameters as a query or, depending on the method, as a body with the given content
+    /// type. Nil parameters result in neither a body nor a content type.
     func request(
         _ request: URLRequest, with parameters: ParameterValue?, contentType: String,
         makingBody make: (ParameterValue) throws -> Data
@@ -235,7 +235,7 @@ extension HTTPRequestSerializer {
         return request
     }
 
-    /// Sets the body of a request, and its type unless it has one, and compresses the body if that is enabled.
+    /// Sets the body of a request, and its content type unless it already has one, and compresses the body if enabled.
     func setBody(_ body: Data, contentType: String, of request: inout URLRequest) throws {
         if request.value(forHTTPHeaderField: "Content-Type") == nil {
             request.setValue(contentType, forHTTPHeaderField: "Content-Type")
@@ -249,30 +249,31 @@ extension HTTPRequestSerializer {
         guard let compressed = try Gzip.compress(body), compressed.count < body.count else { return }
         request.httpBody = compressed
         request.setValue("gzip", forHTTPHeaderField: "Content-Encoding")
-        // A length that was set for the uncompressed body would now be wrong.
+        // Remove a length that was set for the uncompressed body.
         request.setValue(nil, forHTTPHeaderField: "Content-Length")
     }
 }
 
-/// A request body that is sent as it is, rather than made from parameters.
+/// A request body that is sent as given rather than created from parameters.
 package enum RequestBody {
-    /// Bytes, and the content type that is set unless the request has one.
+    /// Bytes, and the content type to set unless the request already has one.
     case data(Data, contentType: String)
-    /// A file, read while it is sent.
+    /// A file, which is read while it is sent.
     case file(URL)
-    /// A stream of known length, read while it is sent. It can be read once, unless it is a ``ReplayableBodyStream``.
+    /// A stream of known length, which is read while it is sent. It can be read only once, unless it is a
+    /// ``ReplayableBodyStream``.
     case stream(InputStream, length: Int64)
-    /// A stream made by this library, sent in chunks if its length is nil.
+    /// A stream created by this library. It is sent in chunks if its length is nil.
     case ownStream(InputStream, length: Int64?)
 }
 
 /// Compresses data in the gzip format (RFC 1952).
 enum Gzip {
-    /// The compressed data, or nil for empty data.
+    /// The compressed data; nil for empty data.
     static func compress(_ data: Data) throws -> Data? {
         if data.isEmpty { return nil }
         var stream = z_stream()
-        // 15 bits of window; adding 16 selects gzip's header and trailer instead of zlib's.
+        // A window of 15 bits. Adding 16 selects gzip's header and trailer instead of zlib's.
         guard
             deflateInit2_(
                 &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
@@ -286,7 +287,7 @@ enum Gzip {
             var offset = 0
             var status = Z_OK
             repeat {
-                // zlib counts in 32 bits, so a large body is passed in slices.
+                // zlib counts with 32 bits, so a large body is passed in slices.
                 let slice = min(input.count - offset, 1 << 30)
                 stream.next_in = UnsafeMutableRawPointer(mutating: input.baseAddress)?
                     .assumingMemoryBound(to: Bytef.self).advanced(by: offset)
@@ -308,6 +309,6 @@ enum Gzip {
     }
 
     private static var failure: NSError {
-        .request(.compressionFailed, "The body could not be compressed.")
+        .request(.compressionFailed, "The body cannot be compressed.")
     }
 }

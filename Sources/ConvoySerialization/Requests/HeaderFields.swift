@@ -3,13 +3,13 @@ import Foundation
 
 /// The headers that a serializer adds to every request. Names are case-insensitive.
 ///
-/// Fields that cannot be sent are detected when they are stored, so that building a request only has to check whether
+/// Fields that cannot be sent are detected when they are stored, so that creating a request only has to check whether
 /// there are any.
 struct HeaderFields: Sendable, Hashable {
     private(set) var fields: [String: String] = [:]
     private var failures: [String: RequestSerializationFailure] = [:]
 
-    /// Stores a value; nil removes the field. A field of the same name in another spelling is replaced.
+    /// Stores a value; nil removes the field. Replaces a field with the same name in another case.
     mutating func set(_ value: String?, for name: String) {
         if fields[name] == nil, let other = fields.keys.first(where: { HTTPSyntax.isSameField($0, name) }) {
             fields[other] = nil
@@ -19,7 +19,7 @@ struct HeaderFields: Sendable, Hashable {
         failures[name] = value.flatMap { HeaderFields.failure(name: name, value: $0) }
     }
 
-    /// Marks a field that was just stored as one that must not be sent.
+    /// Marks a stored field as one that must not be sent.
     mutating func reject(_ name: String, because failure: RequestSerializationFailure) {
         failures[name] = failure
     }
@@ -28,7 +28,7 @@ struct HeaderFields: Sendable, Hashable {
         fields[name] ?? fields.first { HTTPSyntax.isSameField($0.key, name) }?.value
     }
 
-    /// Throws for the first field, in the order of names, that cannot be sent.
+    /// Throws for the first field, sorted by name, that cannot be sent.
     func check() throws {
         guard !failures.isEmpty, let first = failures.min(by: { $0.key < $1.key }) else { return }
         throw HeaderFields.error(first.value, name: first.key)
@@ -38,7 +38,7 @@ struct HeaderFields: Sendable, Hashable {
         if let failure = failure(name: name, value: value) { throw error(failure, name: name) }
     }
 
-    /// Throws for a field that is given in two spellings, as either of them could win.
+    /// Throws if a field is given in two spellings, because either value could be used.
     static func checkNames(_ names: some Collection<String>) throws {
         var seen: [String] = []
         for name in names.sorted() {
@@ -57,7 +57,7 @@ struct HeaderFields: Sendable, Hashable {
         let reason =
             switch failure {
             case .invalidHeaderName: "A header name is not a token (RFC 9110, section 5.6.2)."
-            case .repeatedHeader: "The header \(name) is there in two spellings (RFC 9110, section 5.1)."
+            case .repeatedHeader: "The header \(name) is given twice, in different spellings (RFC 9110, section 5.1)."
             case .invalidUserName: "A user name with a colon cannot be sent with Basic authorization (RFC 7617)."
             default: "The value of the header \(name) contains a control character (RFC 9110, section 5.5)."
             }
@@ -70,7 +70,7 @@ enum DefaultHeaders {
     static let fields: HeaderFields = {
         var fields = HeaderFields()
         #if os(Linux)
-        // Foundation says `en-001` on Linux, whatever the locale is.
+        // On Linux Foundation always returns `en-001`, regardless of the locale.
         let languages = acceptLanguage(Self.languages(of: ProcessInfo.processInfo.environment))
         #else
         let languages = acceptLanguage(Locale.preferredLanguages)
@@ -80,8 +80,8 @@ enum DefaultHeaders {
         return fields
     }()
 
-    /// The languages that the variables of the locale name, `de-DE` for `de_DE.UTF-8`, as gettext reads them: a list in
-    /// `LANGUAGE` comes first, but only where there is a locale. None in the locale `C`.
+    /// The languages specified by the locale's environment variables, as gettext reads them: `de-DE` for `de_DE.UTF-8`.
+    /// The list in `LANGUAGE` takes precedence, but only if a locale is set. Empty for the locale `C`.
     static func languages(of environment: [String: String]) -> [String] {
         func language(_ locale: Substring) -> String? {
             let name = locale.prefix { $0 != "." && $0 != "@" }
@@ -93,8 +93,8 @@ enum DefaultHeaders {
         return listed.isEmpty ? [own] : listed
     }
 
-    /// The user's first six languages with decreasing weights, `en, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC 9110,
-    /// section 12.5.4).
+    /// The user's first six languages with decreasing weights, `en, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC
+    /// 9110, section 12.5.4).
     static func acceptLanguage(_ languages: [String]) -> String {
         let items = languages.prefix(6).enumerated().map { $0 == 0 ? $1 : "\($1);q=0.\(10 - $0)" }
         return items.filter(HTTPSyntax.isFieldValue).joined(separator: ", ")

@@ -4,48 +4,48 @@ import FoundationNetworking
 
 /// Adds parameters to requests. The counterpart of `AFURLRequestSerialization`.
 ///
-/// A serializer is a value. It can be used from several threads at once, and copies are independent. The functions do
-/// no I/O, except that multipart forms open the files of their parts.
+/// A serializer is a value: copies are independent, and it can be used from several threads. The methods perform no
+/// I/O, except that multipart forms open the files of their parts.
 public protocol URLRequestSerialization: Sendable {
-    /// A request with the parameters added.
+    /// Returns a request with the parameters added.
     ///
     /// Existing headers and properties of the request are kept.
     ///
     /// - Parameters:
-    ///   - request: the request to start from; it is not changed.
+    ///   - request: the original request, which is not changed.
     ///   - parameters: the parameters to add; nil for none.
     /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain``, or the error of a custom closure.
     func request(bySerializing request: URLRequest, with parameters: ParameterValue?) throws -> URLRequest
 
-    /// A new request. The serializer's headers and properties are applied to it.
+    /// Creates a request with the serializer's headers and properties.
     ///
     /// - Parameters:
-    ///   - method: the method, sent unchanged.
-    ///   - url: the URL; absolute, or relative with a base of its own.
+    ///   - method: the method, which is sent unchanged.
+    ///   - url: the URL; absolute, or relative with its own base URL.
     ///   - parameters: the parameters to add; nil for none.
-    ///   - headers: headers for this request only. They override the serializer's; a nil value removes the field, even
-    ///     one that the serializer would set. No name may be given in two spellings.
-    /// - Throws: as ``request(bySerializing:with:)``, and for a method or header that cannot be sent.
+    ///   - headers: headers for this request only. They override the serializer's. A nil value removes the field, even
+    ///     if the serializer would set it. A name must not be given in two spellings.
+    /// - Throws: the errors of ``request(bySerializing:with:)``, and an error if the method or a header cannot be sent.
     func request(
         method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest
 }
 
 extension URLRequestSerialization {
-    /// A new request without additional headers.
+    /// Creates a request without additional headers.
     public func request(method: HTTPMethod, url: URL, parameters: ParameterValue? = nil) throws -> URLRequest {
         try request(method: method, url: url, parameters: parameters, headers: [:])
     }
 
-    /// A new request, for serializers without headers or properties of their own.
+    /// Creates a request, for serializers without their own headers or properties.
     public func request(
         method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest {
         try newRequest(method: method, url: url, parameters: parameters, headers: headers) { _ in }
     }
 
-    /// Builds a new request in the order that all serializers share: properties, headers of this request, parameters,
-    /// and removals last, which also remove fields that the serializer sets.
+    /// Creates a request in the order shared by all serializers: properties, headers of this request, parameters, and
+    /// finally removals, which also remove fields set by the serializer.
     func newRequest(
         method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?],
         applyingProperties apply: (inout URLRequest) -> Void
@@ -70,16 +70,16 @@ extension URLRequestSerialization {
     }
 }
 
-/// A serializer that wraps an ``HTTPRequestSerializer``, where AFNetworking's are subclasses of it.
+/// A serializer that wraps an ``HTTPRequestSerializer``. AFNetworking uses subclasses instead.
 ///
 /// The headers, properties and query rules of ``http`` can be set on the serializer itself.
 public protocol HTTPRequestSerialization: URLRequestSerialization {
-    /// The wrapped serializer: headers, properties, query style and so on.
+    /// The wrapped serializer, with the headers, properties, query style and so on.
     var http: HTTPRequestSerializer { get set }
 }
 
 extension HTTPRequestSerialization {
-    /// A new request with the headers and properties of ``http``.
+    /// Creates a request with the headers and properties of ``http``.
     public func request(
         method: HTTPMethod, url: URL, parameters: ParameterValue?, headers: [String: String?]
     ) throws -> URLRequest {
@@ -92,7 +92,7 @@ extension HTTPRequestSerialization {
 // MARK: Forwarding to the wrapped serializer
 
 extension HTTPRequestSerialization {
-    /// The headers that go into every request that does not have them already.
+    /// The headers that are added to every request that does not already have them.
     public var httpRequestHeaders: [String: String] { http.httpRequestHeaders }
 
     /// Sets a header for every request; nil removes it. See ``HTTPRequestSerializer/setValue(_:forHTTPHeaderField:)``.
@@ -100,15 +100,15 @@ extension HTTPRequestSerialization {
         http.setValue(value, forHTTPHeaderField: name)
     }
 
-    /// The value of a header that was set, by its name in any case.
+    /// Returns the value of a header that has been set. Names are case-insensitive.
     public func value(forHTTPHeaderField name: String) -> String? { http.value(forHTTPHeaderField: name) }
 
-    /// Sends `Authorization: Basic …` (RFC 7617) with the UTF-8 of the user name and password.
+    /// Sets `Authorization: Basic …` (RFC 7617), using UTF-8 for the user name and password.
     public mutating func setAuthorizationHeader(username: String, password: String) {
         http.setAuthorizationHeader(username: username, password: password)
     }
 
-    /// Sends `Authorization: Bearer …` (RFC 6750).
+    /// Sets `Authorization: Bearer …` (RFC 6750).
     public mutating func setAuthorizationHeader(bearerToken token: String) {
         http.setAuthorizationHeader(bearerToken: token)
     }
@@ -116,55 +116,56 @@ extension HTTPRequestSerialization {
     /// Removes the `Authorization` header.
     public mutating func clearAuthorizationHeader() { http.clearAuthorizationHeader() }
 
-    /// The encoding of form bodies and of the text in multipart forms. UTF-8 by default.
+    /// The encoding of form bodies and of text in multipart forms. UTF-8 by default.
     public var stringEncoding: String.Encoding {
         get { http.stringEncoding }
         set { http.stringEncoding = newValue }
     }
 
-    /// `URLRequest.allowsCellularAccess` of new requests; nil leaves it alone.
+    /// `URLRequest.allowsCellularAccess` of new requests; nil leaves it unchanged.
     public var allowsCellularAccess: Bool? {
         get { http.allowsCellularAccess }
         set { http.allowsCellularAccess = newValue }
     }
 
-    /// `URLRequest.cachePolicy` of new requests; nil leaves it alone.
+    /// `URLRequest.cachePolicy` of new requests; nil leaves it unchanged.
     public var cachePolicy: URLRequest.CachePolicy? {
         get { http.cachePolicy }
         set { http.cachePolicy = newValue }
     }
 
-    /// `URLRequest.httpShouldHandleCookies` of new requests; nil leaves it alone.
+    /// `URLRequest.httpShouldHandleCookies` of new requests; nil leaves it unchanged.
     public var httpShouldHandleCookies: Bool? {
         get { http.httpShouldHandleCookies }
         set { http.httpShouldHandleCookies = newValue }
     }
 
-    /// `URLRequest.networkServiceType` of new requests; nil leaves it alone.
+    /// `URLRequest.networkServiceType` of new requests; nil leaves it unchanged.
     public var networkServiceType: URLRequest.NetworkServiceType? {
         get { http.networkServiceType }
         set { http.networkServiceType = newValue }
     }
 
-    /// `URLRequest.timeoutInterval` of new requests: the longest time without a byte, in seconds; nil leaves it alone.
+    /// `URLRequest.timeoutInterval` of new requests, the maximum time without data, in seconds; nil leaves it
+    /// unchanged.
     public var timeoutInterval: TimeInterval? {
         get { http.timeoutInterval }
         set { http.timeoutInterval = newValue }
     }
 
-    /// The methods whose parameters go into the URL: GET, HEAD and DELETE by default.
+    /// The methods whose parameters are added to the URL. GET, HEAD and DELETE by default.
     public var httpMethodsEncodingParametersInURI: Set<HTTPMethod> {
         get { http.httpMethodsEncodingParametersInURI }
         set { http.httpMethodsEncodingParametersInURI = newValue }
     }
 
-    /// How trees become query strings. Setting it removes ``queryStringSerialization``.
+    /// The way parameters are converted to query strings. Setting it removes ``queryStringSerialization``.
     public var queryStringStyle: QueryStringStyle {
         get { http.queryStringStyle }
         set { http.queryStringStyle = newValue }
     }
 
-    /// A custom closure that makes the query string. See ``HTTPRequestSerializer/queryStringSerialization``.
+    /// A custom closure that creates the query string. See ``HTTPRequestSerializer/queryStringSerialization``.
     public var queryStringSerialization: (@Sendable (URLRequest, ParameterValue) throws -> String)? {
         get { http.queryStringSerialization }
         set { http.queryStringSerialization = newValue }
@@ -179,17 +180,17 @@ extension HTTPRequestSerialization {
 
 /// The method of an HTTP request (RFC 9110, section 9).
 ///
-/// The raw value is sent unchanged, as methods are case-sensitive. It must be a token (RFC 9110, section 5.6.2);
+/// The raw value is sent unchanged, because methods are case-sensitive. It must be a token (RFC 9110, section 5.6.2);
 /// otherwise serializers throw.
 public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// The name as it is sent.
+    /// The method's name as it is sent.
     public let rawValue: String
 
-    /// A method by its name, which is not checked here; see ``isValid``.
+    /// Creates a method from its name, without validation; see ``isValid``.
     public init(rawValue: String) { self.rawValue = rawValue }
-    /// A method by its name, which is not checked here; see ``isValid``.
+    /// Creates a method from its name, without validation; see ``isValid``.
     public init(_ rawValue: String) { self.rawValue = rawValue }
-    /// A method by its name, which is not checked here; see ``isValid``.
+    /// Creates a method from its name, without validation; see ``isValid``.
     public init(stringLiteral value: String) { self.rawValue = value }
 
     /// The name.
@@ -218,31 +219,31 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public var isValid: Bool { HTTPSyntax.isToken(rawValue) }
 }
 
-/// Why a request could not be made.
+/// The reason why a request cannot be created.
 public enum RequestSerializationFailure: String, Sendable, Hashable {
-    /// The method is not a token (RFC 9110, section 5.6.2), or is not possible for this kind of request.
+    /// The method is not a token (RFC 9110, section 5.6.2), or is not allowed for this kind of request.
     case invalidMethod
     /// A header name is not a token.
     case invalidHeaderName
-    /// A header value contains a control character, such as a line break.
+    /// A header value contains a control character, for example a line break.
     case invalidHeaderValue
     /// A header is given twice, in spellings that differ only in case.
     case repeatedHeader
     /// A user name with a colon cannot be sent with Basic authorization (RFC 7617, section 2).
     case invalidUserName
-    /// The URL is missing, or invalid with the query added.
+    /// The URL is missing, or is invalid with the query added.
     case invalidURL
-    /// The parameters cannot be expressed in this format.
+    /// The parameters cannot be represented in this format.
     case invalidParameters
     /// The parameters are nested deeper than ``ParameterValue/maximumDepth``.
     case parametersTooDeep
-    /// Text cannot be expressed in the serializer's string encoding.
+    /// A text cannot be represented in the serializer's string encoding.
     case invalidText
     /// A URL is not a file URL, or its file cannot be read.
     case unusableFile
     /// A part of a multipart form has a name, type or length that cannot be sent.
     case invalidPart
-    /// The body could not be compressed.
+    /// The body cannot be compressed.
     case compressionFailed
 }
 
@@ -263,16 +264,16 @@ extension NSError {
 
     static func badURL(_ url: URL?) -> NSError {
         request(
-            .invalidURL, url == nil ? "The request has no URL." : "The URL cannot be used.",
+            .invalidURL, url == nil ? "The request has no URL." : "The URL is invalid.",
             subject: url.map { Redaction.url($0.absoluteString) }, code: NSURLErrorBadURL)
     }
 }
 
 /// The domain of all errors of Convoy's request serializers. The counterpart of `AFURLRequestSerializationErrorDomain`.
 ///
-/// The codes are those of `NSURLErrorDomain`: `NSURLErrorBadURL` (-1000) for a URL that cannot be used,
-/// `NSURLErrorCannotDecodeContentData` (-1016) for anything else that cannot be put into a request. The `userInfo`
-/// has a description under `NSLocalizedFailureReasonErrorKey` and a ``RequestSerializationFailure`` under
+/// The codes are those of `NSURLErrorDomain`: `NSURLErrorBadURL` (-1000) for an invalid URL, and
+/// `NSURLErrorCannotDecodeContentData` (-1016) for all other errors. The `userInfo` contains a description under
+/// `NSLocalizedFailureReasonErrorKey` and a ``RequestSerializationFailure`` under
 /// ``URLRequestSerializationErrorKey/reason``.
 public let URLRequestSerializationErrorDomain = "com.alamofire.error.serialization.request"
 
@@ -280,8 +281,8 @@ public let URLRequestSerializationErrorDomain = "com.alamofire.error.serializati
 public enum URLRequestSerializationErrorKey {
     /// A ``RequestSerializationFailure``.
     public static let reason = "com.convoy.serialization.request.error.reason"
-    /// The offending method, header name, file path or the like, as a `String`. Never a header's value, which can be
-    /// a secret.
+    /// The invalid method, header name, file path or similar, as a `String`. Never the value of a header, which can be
+    /// secret.
     public static let subject = "com.convoy.serialization.request.error.subject"
     /// The `URLRequest` that failed, if an operation knows it. The same key as
     /// `AFNetworkingOperationFailingURLRequestErrorKey`.

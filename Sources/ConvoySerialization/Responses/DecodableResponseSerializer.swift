@@ -2,27 +2,26 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Decodes JSON as a value of a type; several times as fast as ``JSONResponseSerializer``.
+/// Decodes JSON as a value of a type. Several times as fast as ``JSONResponseSerializer``.
 ///
-/// In place of a plain `JSONDecoder`, with any strategies but without JSON5, a faster decoder of this library decodes
-/// the body and gives the same values and errors. A subclass of `JSONDecoder` is used as it is.
+/// Instead of a plain `JSONDecoder`, with any strategies but without JSON5, a faster decoder in this library decodes
+/// the body, with the same values and errors. Subclasses of `JSONDecoder` are used directly.
 ///
-/// The body of an error response rarely is a `Value`. It is decoded as a `Value` if possible, or else as plain JSON;
-/// the error is always the validation's, never that of decoding.
+/// The body of an error response is rarely a `Value`. It is decoded as a `Value` if possible, and as plain JSON
+/// otherwise. The error is always that of the validation, never that of decoding.
 public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerialization {
-    /// Which responses are acceptable, and the limits. The content types are those of ``JSONResponseSerializer`` by
-    /// default.
+    /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
-    /// Makes a decoder. Called for each response, as a `JSONDecoder` is a mutable object. With nil, the default, an
-    /// operation of a manager decodes with the manager's `decoder`, and another one with a plain one.
+    /// Creates a decoder. Called for each response, because a `JSONDecoder` is a mutable object. If nil, the default, a
+    /// manager's operations use the manager's `decoder`, and other operations use a plain decoder.
     public var decoder: (@Sendable () -> JSONDecoder)?
 
-    /// A serializer for a type, perhaps with a closure that makes decoders.
+    /// Creates a serializer for a type, with an optional closure that creates decoders.
     public init(_ type: Value.Type = Value.self, decoder: (@Sendable () -> JSONDecoder)? = nil) {
         self.decoder = decoder
     }
 
-    /// A serializer with the rules of another, for an async call that returns a `Value`.
+    /// Creates a serializer with another serializer's rules, for an async call that returns a `Value`.
     package init(_ http: HTTPResponseSerializer, decoder: JSONDecoder) {
         self.http = http
         self.decoder = { decoder }
@@ -30,15 +29,15 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
 
     private var usedDecoder: JSONDecoder { decoder?() ?? JSONDecoder() }
 
-    /// A `Value`; nil for a success without a body.
+    /// Returns a `Value`; nil for a success without a body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; an ``HTTPError`` with the ``HTTPError/decodingError`` of
-    ///   the decoder; an error for an exceeded limit.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; an ``HTTPError`` with the
+    ///   ``HTTPError/decodingError`` of the decoder; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try value(for: response, data: data)
     }
 
-    /// ``responseObject(for:data:)`` with a typed result.
+    /// Does the same as ``responseObject(for:data:)``, with a typed result.
     public func value(for response: URLResponse?, data: Data?) throws -> Value? {
         let acceptable = http.validationError(response, data: data) == nil
         if acceptable { try http.checkKeys(of: data, response) }
@@ -59,8 +58,8 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
 }
 
 extension DecodableResponseSerializer {
-    /// Whether a response is obviously acceptable by its status and content type alone, as JSON in UTF-8. If false,
-    /// ``value(for:data:)`` decides.
+    /// Returns whether the status and content type alone show that a response is acceptable, as JSON in UTF-8. If
+    /// false, ``value(for:data:)`` decides.
     package func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool {
         guard http.acceptableStatusCodes?.contains(statusCode) ?? true, !http.limits.rejectsDuplicateKeys, statusCode != 204,
             statusCode != 205,
@@ -72,13 +71,13 @@ extension DecodableResponseSerializer {
         }
     }
 
-    /// The value of a body whose response is plainly acceptable.
+    /// Returns the value of a body whose response is plainly acceptable.
     package func value(ofPlain data: Data) throws -> Value? {
         let decoder = usedDecoder
         return try decodeUTF8(data, by: decoder) ?? decode(data, nil, by: decoder)
     }
 
-    /// Decodes a body that is not empty; nil for a single space.
+    /// Decodes a body that is not empty. Returns nil for a single space.
     private func decode(_ data: Data, _ response: URLResponse?, by decoder: JSONDecoder) throws -> Value? {
         let bytes = try http.jsonText(data, response: response)
         // The fast decoder checks the syntax and the nesting itself.
@@ -87,7 +86,8 @@ extension DecodableResponseSerializer {
         return try decoder.decode(Value.self, from: bytes)
     }
 
-    /// Nil for a text that needs the checks of the slow path, or that only Foundation can decode.
+    /// Decodes a body with the fast decoder. Returns nil if the text requires the checks of the slow path, or if only
+    /// Foundation can decode it.
     private func decodeUTF8(_ data: Data, by decoder: JSONDecoder) throws -> Value? {
         try decoder.decodePlain(Value.self, from: data, maximumDepth: http.limits.maximumNestingDepth)
     }
@@ -100,9 +100,9 @@ package protocol PlainJSONAcceptance: Sendable {
 
 extension DecodableResponseSerializer: PlainJSONAcceptance {}
 
-/// A serializer that decodes with the decoder of a manager, unless it has one of its own.
+/// A serializer that decodes with a manager's decoder, unless it has its own.
 package protocol ManagersDecoderTaking: HTTPResponseSerialization {
-    /// The same serializer, which uses this decoder where it has none of its own.
+    /// Returns the serializer, using this decoder unless it has its own.
     func taking(_ decoder: JSONDecoder) -> Self
 }
 
@@ -114,47 +114,47 @@ extension DecodableResponseSerializer: ManagersDecoderTaking {
     }
 }
 
-/// A value with a media type of its own, such as a JSON Patch.
+/// A value with its own media type, for example a JSON Patch.
 ///
-/// A manager's call that takes such a value as `body` sends it as this media type instead of plain JSON; an async call
-/// that returns one parses a response of this media type with ``init(httpBody:limits:)``.
+/// If a manager's call takes such a value as `body`, it sends the value with this media type instead of plain JSON. An
+/// async call that returns such a value parses responses of this media type with ``init(httpBody:limits:)``.
 public protocol HTTPBodyCodable: Codable, Sendable {
-    /// The media type of the body, such as `application/json-patch+json`.
+    /// The media type of the body, for example `application/json-patch+json`.
     static var mediaType: String { get }
 
     /// Parses a body.
     ///
     /// - Parameters:
-    ///   - httpBody: the bytes, after decompression. JSON, by the media type, is in UTF-8 whatever the server sent.
-    ///   - limits: how deep the body may be nested. Its size has been checked.
-    /// - Throws: an error that says why the body cannot be parsed.
+    ///   - httpBody: the bytes, after decompression. If the media type is JSON, they have been converted to UTF-8.
+    ///   - limits: the limits, of which the nesting depth must be checked. The size has already been checked.
+    /// - Throws: an error that describes why the body cannot be parsed.
     init(httpBody: Data, limits: ResponseLimits) throws
 
-    /// The body.
+    /// Returns the body.
     func httpBody() throws -> Data
 }
 
-/// Parses bodies of an ``HTTPBodyCodable`` value's media type. Async calls that return such a value use it.
+/// Parses bodies with the media type of an ``HTTPBodyCodable`` value. Used by async calls that return such a value.
 public struct HTTPBodyResponseSerializer<Value: HTTPBodyCodable>: HTTPResponseSerialization {
-    /// Which responses are acceptable, and the limits. The content type is that of the value by default.
+    /// The acceptable responses, and the limits. The content type is that of the value by default.
     public var http = HTTPResponseSerializer(contentTypes: [Value.mediaType])
 
-    /// A serializer for a type.
+    /// Creates a serializer for a type.
     public init(_ type: Value.Type = Value.self) {}
 
-    /// A serializer with the rules of another, which also accepts the media type of the value.
+    /// Creates a serializer with another serializer's rules that also accepts the media type of the value.
     package init(_ type: Value.Type, rules: HTTPResponseSerializer) {
         http = rules
         http.acceptableContentTypes?.insert(Value.mediaType)
     }
 
-    /// A `Value`, or nil for a success without a body.
+    /// Returns a `Value`; nil for a success without a body.
     ///
-    /// The body of an error response is rarely a `Value`; it is parsed as JSON if possible, and the error is always the
-    /// validation's.
+    /// The body of an error response is rarely a `Value`. It is parsed as JSON if possible, and the error is always
+    /// that of the validation.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the error of
-    ///   ``HTTPBodyCodable/init(httpBody:limits:)``; an error for an exceeded limit.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; the error of
+    ///   ``HTTPBodyCodable/init(httpBody:limits:)``; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let isAcceptable = http.validationError(response, data: data) == nil
         return try http.responseObject(for: response, data: data) { data in

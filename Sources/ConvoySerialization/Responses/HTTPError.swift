@@ -2,7 +2,8 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A response that is not acceptable: its status, its content type, its size, or a body that cannot be decoded.
+/// An error for a response that is not acceptable because of its status, content type or size, or because its body
+/// cannot be decoded.
 ///
 /// ```swift
 /// do {
@@ -12,13 +13,13 @@ import FoundationNetworking
 /// }
 /// ```
 ///
-/// An `NSError` in ``URLResponseSerializationErrorDomain`` with AFNetworking's codes and keys. Its description is one
-/// line, without headers and body.
+/// This is an `NSError` in ``URLResponseSerializationErrorDomain`` with AFNetworking's codes and keys. Its description
+/// is one line, without headers and body.
 public final class HTTPError: NSError, @unchecked Sendable {
-    /// The response: its URL, status and headers.
+    /// The response, with its URL, status and headers.
     public var response: HTTPURLResponse? { userInfo[URLResponseSerializationErrorKey.response] as? HTTPURLResponse }
 
-    /// The status code of the response. It can be a successful one, if only the content type is unacceptable.
+    /// The status code of the response. It can be a successful one if only the content type is unacceptable.
     public var statusCode: Int? { response?.statusCode }
 
     /// The URL that the response came from.
@@ -27,7 +28,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
     /// The body of the response, if it has one.
     public var data: Data? { userInfo[URLResponseSerializationErrorKey.data] as? Data }
 
-    /// The object that the serializer made from the body; nil if it could not parse the body.
+    /// The object that the serializer created from the body; nil if the body could not be parsed.
     public var responseObject: Any? { userInfo[URLResponseSerializationErrorKey.responseObject] }
 
     /// The limit that the response exceeded; nil for other errors.
@@ -35,19 +36,19 @@ public final class HTTPError: NSError, @unchecked Sendable {
         userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
     }
 
-    /// Why the body could not be decoded as the requested type; nil for other errors. The description of the error says
-    /// it, with the place in the body.
+    /// The reason why the body could not be decoded as the requested type, including the location in the body; nil for
+    /// other errors. It is part of the error's description.
     public var decodingError: DecodingError? { userInfo[NSUnderlyingErrorKey] as? DecodingError }
 
-    /// The decoder of the manager; nil for an error that comes from a serializer alone.
+    /// The manager's decoder; nil if the error was created by a serializer alone.
     private var decoder: JSONDecoder?
 
-    /// Decodes the body, for services that describe their errors in JSON.
+    /// Decodes the body, for services that describe errors in JSON.
     ///
     /// - Parameters:
     ///   - type: the type of the value.
-    ///   - decoder: nil for the manager's `decoder`, or without a manager for a plain one.
-    /// - Throws: `DecodingError`, also for a response without a body.
+    ///   - decoder: the decoder. If nil, uses the manager's `decoder` or, without a manager, a plain decoder.
+    /// - Throws: `DecodingError`, also if the response has no body.
     public func decoded<Value: Decodable>(
         as type: Value.Type = Value.self, by decoder: JSONDecoder? = nil
     ) throws -> Value {
@@ -58,18 +59,18 @@ public final class HTTPError: NSError, @unchecked Sendable {
         return try (decoder ?? self.decoder ?? JSONDecoder()).decodeIndexed(type, from: body)
     }
 
-    /// The same error with the decoder of a manager.
+    /// Returns the error with a manager's decoder.
     package func decoding(by decoder: JSONDecoder) -> HTTPError {
         let error = HTTPError(domain: domain, code: code, userInfo: userInfo)
         error.decoder = decoder
         return error
     }
 
-    /// The error for a body that is no value of a type.
+    /// The error for a body that cannot be decoded as a type.
     static func undecodable(
         _ error: DecodingError, as type: Any.Type, _ response: URLResponse?, data: Data
     ) -> NSError {
-        let text = "The body is no \(type). \(ErrorDescription.text(of: error))"
+        let text = "The body cannot be decoded as \(type). \(ErrorDescription.text(of: error))"
         return NSError.response(NSURLErrorCannotDecodeContentData, text, response, data: data)
             .adding(error, for: NSUnderlyingErrorKey)
     }
@@ -82,7 +83,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
 
     public override var description: String { ErrorDescription.line(of: self) }
 
-    /// The ``description``, and of a body that is text the first 200 bytes.
+    /// The ``description``, and the first 200 bytes of the body if it is text.
     public override var debugDescription: String {
         guard let data, !data.isEmpty, let text = String(data: data.prefix(200).wholeUTF8, encoding: .utf8) else {
             return description
@@ -92,7 +93,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
 }
 
 extension Data {
-    /// Without the beginning of a character at the end.
+    /// The data without an incomplete character at its end.
     fileprivate var wholeUTF8: Data {
         let last: Index = suffix(4).lastIndex { $0 & 0xC0 != 0x80 } ?? endIndex
         guard last < endIndex, self[last] >= 0xC0 else { return self }
@@ -104,10 +105,10 @@ extension Data {
 /// The domain of all errors of Convoy's response serializers. The counterpart of
 /// `AFURLResponseSerializationErrorDomain`.
 ///
-/// `NSURLErrorBadServerResponse` (-1011) is an unacceptable status, `NSURLErrorCannotDecodeContentData` (-1016) an
-/// unacceptable content type or a body that cannot be decoded, `NSURLErrorDataLengthExceedsMaximum` (-1103) an exceeded
-/// limit. If both status and content type are unacceptable, the error of the content type is the `NSUnderlyingErrorKey`
-/// of the other.
+/// The codes are `NSURLErrorBadServerResponse` (-1011) for an unacceptable status, `NSURLErrorCannotDecodeContentData`
+/// (-1016) for an unacceptable content type or a body that cannot be decoded, and `NSURLErrorDataLengthExceedsMaximum`
+/// (-1103) for an exceeded limit. If both the status and the content type are unacceptable, the error for the content
+/// type is the `NSUnderlyingErrorKey` of the error for the status.
 public let URLResponseSerializationErrorDomain = "com.alamofire.error.serialization.response"
 
 /// The keys in the `userInfo` of errors in ``URLResponseSerializationErrorDomain``.
@@ -116,22 +117,22 @@ public enum URLResponseSerializationErrorKey {
     public static let response = "com.alamofire.serialization.response.error.response"
     /// The body as `Data`. The counterpart of `AFNetworkingOperationFailingURLResponseDataErrorKey`.
     public static let data = "com.alamofire.serialization.response.error.data"
-    /// The object that the serializer made from the body of an error response. AFNetworking returns it together with
-    /// the error, which a throwing function cannot.
+    /// The object that the serializer created from the body of an error response. AFNetworking returns it together with
+    /// the error, which a throwing function cannot do.
     public static let responseObject = "com.alamofire.serialization.response.error.object"
     /// A ``ResponseLimitExceeded``.
     public static let limit = "com.convoy.serialization.response.error.limit"
 }
 
 extension Error {
-    /// The object that the serializer made from the body of an error response, if there is one.
+    /// The object that the serializer created from the body of an error response, if any.
     public var serializedResponseObject: Any? {
         (self as NSError).userInfo[URLResponseSerializationErrorKey.responseObject]
     }
 }
 
 extension NSError {
-    /// An error about a response, with the keys that AFNetworking gives it.
+    /// Creates an error for a response, with AFNetworking's keys.
     package static func response(_ code: Int, _ description: String, _ response: URLResponse?, data: Data?) -> NSError {
         var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
         userInfo[NSURLErrorFailingURLErrorKey] = response?.url
@@ -146,7 +147,7 @@ extension NSError {
             .adding(limit, for: URLResponseSerializationErrorKey.limit)
     }
 
-    /// The same error with one more value in its `userInfo`.
+    /// Returns the error with a value added to its `userInfo`.
     package func adding(_ value: Any?, for key: String) -> NSError {
         guard let value else { return self }
         var userInfo = self.userInfo
@@ -157,14 +158,14 @@ extension NSError {
             : NSError(domain: domain, code: code, userInfo: userInfo)
     }
 
-    /// This error with another as its underlying error, unless it already has one. The counterpart of
+    /// Returns the error with another as its underlying error, unless it already has one. The counterpart of
     /// `AFErrorWithUnderlyingError`.
     func over(_ underlying: NSError?) -> NSError {
         guard let underlying, userInfo[NSUnderlyingErrorKey] == nil else { return self }
         return adding(underlying, for: NSUnderlyingErrorKey)
     }
 
-    /// Whether this error or one under it has this code and domain. The counterpart of
+    /// Whether this error or one of its underlying errors has this code and domain. The counterpart of
     /// `AFErrorOrUnderlyingErrorHasCodeInDomain`.
     func has(code: Int, in domain: String) -> Bool {
         var next: NSError? = self

@@ -2,23 +2,25 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Checks the status and the content type, and returns the body unchanged. The counterpart of
+/// Validates the status and the content type, and returns the body unchanged. The counterpart of
 /// `AFHTTPResponseSerializer`.
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
-    /// The acceptable status codes; nil for any. 200 to 299 by default.
+    /// The acceptable status codes; nil accepts all. 200 to 299 by default.
     public var acceptableStatusCodes: StatusCodeSet? = .successful
-    /// The acceptable media types, without parameters and case-insensitive; nil, the default, for any. `*+json` matches
-    /// all types with that suffix (RFC 6838, section 4.2.8), as does `*+xml` for its own, and so on.
+    /// The acceptable media types, without parameters and case-insensitive; nil, the default, accepts all. `*+json`
+    /// matches all types with that suffix (RFC 6838, section 4.2.8); the same applies to other suffixes, for example
+    /// `*+xml`.
     public var acceptableContentTypes: Set<String>?
-    /// The encoding of text in a response that names no charset. UTF-8 by default.
+    /// The encoding of text in responses that do not specify a charset. UTF-8 by default.
     public var stringEncoding = String.Encoding.utf8
-    /// Limits on the bodies that are parsed. For serializers that wrap this one; this one does not parse.
+    /// Limits for parsed bodies, for serializers that wrap this one. This serializer does not parse.
     public var limits = ResponseLimits.standard
 
-    /// A serializer that accepts 200 to 299 and any content type.
+    /// Creates a serializer that accepts the status codes 200 to 299 and any content type.
     public init() {}
 
-    /// A serializer that accepts the statuses of another and any content type, for bodies that are written to files.
+    /// Creates a serializer that accepts another serializer's status codes and any content type, for bodies written to
+    /// files.
     package init(statusesOf other: any HTTPResponseSerialization) { acceptableStatusCodes = other.acceptableStatusCodes }
 
     package init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }
@@ -29,13 +31,14 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         set { self = newValue }
     }
 
-    /// Checks the status and the content type of an HTTP response.
+    /// Validates the status and the content type of an HTTP response.
     ///
-    /// The content type is checked only if there is a body. A nil response, or one that is not HTTP, passes.
+    /// The content type is validated only if there is a body. A nil response, or one that is not HTTP, is always valid.
     ///
     /// - Throws: an error in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable
-    ///   content-type: …" or "Request failed: the response has no content-type", -1011, "Request failed: not found (404)", or the second with the first as its underlying
-    ///   error. Both have `NSURLErrorFailingURLErrorKey` and the keys of ``URLResponseSerializationErrorKey``.
+    ///   content-type: …" or "Request failed: the response has no content-type"; -1011, "Request failed: not found
+    ///   (404)"; or the latter with the former as its underlying error. Both have `NSURLErrorFailingURLErrorKey` and
+    ///   the keys of ``URLResponseSerializationErrorKey``.
     public func validate(_ response: URLResponse?, data: Data?) throws {
         if let error = validationError(response, data: data) { throw error }
     }
@@ -61,7 +64,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return error
     }
 
-    /// The body, whatever it is. If the response is not acceptable, the error contains the body.
+    /// Returns the unchanged body. If the response is not acceptable, the error contains the body.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         if let error = validationError(response, data: data) {
             throw error.adding(data, for: URLResponseSerializationErrorKey.responseObject)
@@ -69,12 +72,12 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return data
     }
 
-    /// Whether the status is acceptable and any content type is, so that this serializer needs no response.
+    /// Returns whether the status is acceptable and all content types are, so that the headers are not needed.
     public func acceptsWithoutHeaders(statusCode: Int) -> Bool {
         acceptableContentTypes == nil && (acceptableStatusCodes?.contains(statusCode) ?? true)
     }
 
-    /// Foundation keeps the space of `text/html ;charset=…` in the type.
+    /// Removes the trailing space that Foundation keeps in the type of `text/html ;charset=…`.
     private static func bare(_ type: String) -> String {
         guard let last = type.utf8.last, last == 0x20 || last == 0x09 else { return type }
         return type.trimmingCharacters(in: .whitespaces)
@@ -90,10 +93,10 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
 }
 
 extension HTTPResponseSerializer {
-    /// The rule that all parsing serializers share: a body of the wrong content type is not parsed; the body of an
-    /// unacceptable status is, and the error contains the object.
+    /// Implements the rule shared by all parsing serializers. A body with an unacceptable content type is not parsed. A
+    /// body with an unacceptable status is parsed, and the error contains the object.
     ///
-    /// - Parameter parse: makes the object from a body that is not empty; may return nil for a success without an
+    /// - Parameter parse: creates the object from a body that is not empty. It may return nil for a success without an
     ///   object.
     package func responseObject(
         for response: URLResponse?, data: Data?, parsing parse: (Data) throws -> Any?
@@ -116,33 +119,33 @@ extension HTTPResponseSerializer {
         return object
     }
 
-    /// Whether the status is 204 or 205, which have no body, whatever a server sends (RFC 9110, sections 15.3.5 and
-    /// 15.3.6).
+    /// Whether the status is 204 or 205. Such responses have no body, regardless of what the server sends (RFC 9110,
+    /// sections 15.3.5 and 15.3.6).
     func hasNoContent(_ response: URLResponse?) -> Bool {
         guard let status = (response as? HTTPURLResponse)?.statusCode else { return false }
         return status == 204 || status == 205
     }
 
-    /// The body that Rails sends for `head :ok`.
+    /// Whether the body is a single space, which Rails sends for `head :ok`.
     package static func isOneSpace(_ data: Data) -> Bool { data.count == 1 && data.first == 0x20 }
 }
 
 /// A set of HTTP status codes, stored as ranges.
 ///
-/// `[200, 404]`, `StatusCodeSet(200..<300)`, `StatusCodeSet.successful.union([304])`.
+/// For example, `[200, 404]`, `StatusCodeSet(200..<300)` or `StatusCodeSet.successful.union([304])`.
 public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
     private var ranges: [Range<Int>] = []
 
-    /// The codes of a range.
+    /// Creates a set with the codes in a range.
     public init(_ codes: Range<Int>) { insert(codes) }
-    /// The codes of a closed range.
+    /// Creates a set with the codes in a closed range.
     public init(_ codes: ClosedRange<Int>) { insert(codes) }
-    /// The given codes.
+    /// Creates a set with the given codes.
     public init(_ codes: some Sequence<Int>) { for code in codes { insert(code...code) } }
-    /// The given codes.
+    /// Creates a set with the given codes.
     public init(arrayLiteral elements: Int...) { self.init(elements) }
 
-    /// 200 to 299, which AFNetworking accepts.
+    /// 200 to 299, as in AFNetworking.
     public static let successful = StatusCodeSet(200..<300)
     /// 200 to 399.
     public static let successfulOrRedirected = StatusCodeSet(200..<400)
@@ -153,22 +156,22 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
         return false
     }
 
-    /// The codes of both sets.
+    /// Returns the codes in either set.
     public func union(_ other: StatusCodeSet) -> StatusCodeSet {
         var result = self
         for range in other.ranges { result.insert(range) }
         return result
     }
 
-    /// `Int.max` itself is left out, as no half-open range can contain it.
+    /// `Int.max` is left out, because a half-open range cannot contain it.
     private mutating func insert(_ codes: ClosedRange<Int>) {
         insert(codes.lowerBound..<(codes.upperBound == .max ? .max : codes.upperBound + 1))
     }
 
-    /// Adds the codes of a range.
+    /// Adds the codes in a range.
     public mutating func insert(_ codes: Range<Int>) {
         guard !codes.isEmpty else { return }
-        // Ranges that touch are merged and kept in order, so that equal sets compare equal.
+        // Merge adjacent ranges and keep them sorted, so that equal sets compare equal.
         var merged = codes
         var result: [Range<Int>] = []
         for range in ranges {
@@ -183,23 +186,22 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
     }
 }
 
-/// Limits on the bodies that are parsed. Exceeding one is an error with the code `NSURLErrorDataLengthExceedsMaximum`
-/// (-1103) and a ``ResponseLimitExceeded`` in its `userInfo`.
+/// Limits for parsed bodies. If one is exceeded, the error has the code `NSURLErrorDataLengthExceedsMaximum` (-1103)
+/// and a ``ResponseLimitExceeded`` in its `userInfo`.
 ///
-/// A raw ``HTTPResponseSerializer`` does not parse, and ignores them.
+/// A plain ``HTTPResponseSerializer`` does not parse and ignores the limits.
 public struct ResponseLimits: Sendable, Hashable {
-    /// The size of the largest body that is parsed, in bytes after decompression. 64 MiB by default. Parsed, it takes
-    /// several times as much memory.
+    /// The maximum size of a parsed body, in bytes after decompression. 64 MiB by default. A parsed body uses several
+    /// times as much memory.
     public var maximumBodySize: Int
-    /// The deepest nesting of arrays and objects that is parsed. 512 by default. `JSONSerialization` has the same
-    /// limit, with its own error.
+    /// The maximum nesting of arrays and objects. 512 by default. `JSONSerialization` has the same limit, with its own
+    /// error.
     public var maximumNestingDepth: Int
-    /// Whether a repeated key in a JSON object is an error, a ``JSONSyntaxError``. False by default: the first value
-    /// counts, whichever serializer parses the body. If it is true, all serializers but ``JSONTreeResponseSerializer``
-    /// parse the body twice.
+    /// Whether a repeated key in a JSON object is an error (``JSONSyntaxError``). False by default: the first value is
+    /// used, in all serializers. If true, all serializers except ``JSONTreeResponseSerializer`` parse the body twice.
     public var rejectsDuplicateKeys = false
 
-    /// Limits; each has a default.
+    /// Creates limits. Each has a default.
     public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
         self.maximumBodySize = maximumBodySize
         self.maximumNestingDepth = maximumNestingDepth
@@ -219,18 +221,18 @@ public struct ResponseLimits: Sendable, Hashable {
     }
 }
 
-/// Which limit a response exceeded.
+/// The limit that a response exceeded.
 public enum ResponseLimitExceeded: String, Sendable, Hashable {
     /// ``ResponseLimits/maximumBodySize``.
     case bodySize
     /// ``ResponseLimits/maximumNestingDepth``.
     case nestingDepth
-    /// A property list that is small in bytes but expands to a huge tree.
+    /// A property list whose size in bytes is small but which expands to a huge tree.
     case expansion
-    /// An XML document with a document type that contains declarations, such as entities.
+    /// An XML document whose document type contains declarations, for example of entities.
     case declarations
-    /// An XML document whose names take too long to compare: more than 1,024 attributes in one tag, 256 namespace
-    /// declarations that apply in one place, or 100,000 different names.
+    /// An XML document whose names would take too long to compare: more than 1,024 attributes in a tag, more than 256
+    /// namespaces in scope, or more than 100,000 different names.
     case names
     /// An image with more pixels than allowed.
     case pixelCount

@@ -5,32 +5,33 @@ import FoundationNetworking
 /// Parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart of
 /// `AFJSONResponseSerializer`.
 ///
-/// A body is UTF-8, or UTF-16 or UTF-32 as its first bytes reveal, whatever charset the response names (RFC 8259,
-/// section 11). Only a body that is not valid UTF-8 is decoded in the charset of the response. A comma before a closing
-/// bracket, which `JSONSerialization` accepts on Linux, is an error. The first value of a repeated key counts, where
-/// `JSONSerialization` returns the last.
+/// A body is decoded as UTF-8, or as UTF-16 or UTF-32 if its first bytes show that, regardless of the charset in the
+/// response (RFC 8259, section 11). The charset is used only if the body is not valid UTF-8. A comma before a closing
+/// bracket, which `JSONSerialization` accepts on Linux, is an error. If a key is repeated, the first value is used,
+/// whereas `JSONSerialization` uses the last.
 ///
-/// On Linux `JSONSerialization` parses some numbers with large exponents with errors in their last digits.
+/// On Linux, `JSONSerialization` parses some numbers with large exponents incorrectly in their last digits.
 /// ``DecodableResponseSerializer`` parses them exactly.
 public struct JSONResponseSerializer: HTTPResponseSerialization {
-    /// The content types that are accepted by default: those of JSON, and all that end in `+json`.
+    /// The content types accepted by default: the JSON types, and all types that end in `+json`.
     public static let contentTypes: Set<String> = ["application/json", "text/json", "text/javascript", "*+json"]
 
-    /// Which responses are acceptable, and the limits.
+    /// The acceptable responses, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
-    /// The parser's options. Without `.fragmentsAllowed` the root must be an array or an object.
+    /// The parser's options. Without `.fragmentsAllowed`, the root must be an array or an object.
     public var readingOptions: JSONSerialization.ReadingOptions
-    /// Whether keys with null values are removed from objects, at every depth. Nulls in arrays stay, as positions
-    /// matter.
+    /// Whether keys with null values are removed from objects at all levels. Nulls in arrays are kept, because
+    /// positions matter.
     public var removesKeysWithNullValues = false
 
-    /// A serializer that accepts ``contentTypes``.
+    /// Creates a serializer that accepts ``contentTypes``.
     public init(readingOptions: JSONSerialization.ReadingOptions = []) {
         self.readingOptions = readingOptions
     }
 
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; `JSONSerialization`'s error (`NSCocoaErrorDomain`,
-    ///   3840); an error for an exceeded limit. If validation fails too, its error is the underlying one.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; `JSONSerialization`'s error
+    ///   (`NSCocoaErrorDomain`, 3840); an error if a limit is exceeded. If validation fails as well, its error is the
+    ///   underlying error.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             guard let bytes = try http.json(data, response: response) else { return nil }
@@ -52,18 +53,18 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Parses JSON of any shape into a lossless ``JSON`` tree. Async calls that return a `JSON` use it.
+/// Parses any JSON into a lossless ``JSON`` tree. Used by async calls that return a `JSON`.
 public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
-    /// Which responses are acceptable, and the limits. The content types are those of ``JSONResponseSerializer`` by
-    /// default.
+    /// The acceptable responses, and the limits. The content types are those of ``JSONResponseSerializer`` by default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
 
-    /// A serializer that accepts the content types of ``JSONResponseSerializer``.
+    /// Creates a serializer that accepts the content types of ``JSONResponseSerializer``.
     public init() {}
 
-    /// A ``JSON``; nil for a success without a body.
+    /// Returns a ``JSON``; nil for a success without a body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; ``JSONSyntaxError``; an error for an exceeded limit.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; ``JSONSyntaxError``; an error if a limit
+    ///   is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             guard let bytes = try http.json(data, response: response) else { return nil }
@@ -72,15 +73,15 @@ public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// The checks of the JSON serializers before their parser runs.
+/// The checks that the JSON serializers perform before parsing.
 extension HTTPResponseSerializer {
-    /// The bytes to parse, in UTF-8 and within the limits; nil for a body of one space, which Rails sends for
-    /// `head :ok`.
+    /// Returns the bytes to parse, in UTF-8 and within the limits; nil for a body of a single space, which Rails sends
+    /// for `head :ok`.
     func json(_ data: Data, response: URLResponse?) throws -> Data? {
         try checkedJSON(try jsonText(data, response: response), response: response)
     }
 
-    /// The bytes, if they are within the limits; nil for one space.
+    /// Returns the bytes if they are within the limits; nil for a single space.
     func checkedJSON(_ bytes: Data, response: URLResponse?) throws -> Data? {
         if HTTPResponseSerializer.isOneSpace(bytes) { return nil }
         switch JSONScanner.scan(bytes, maximumDepth: limits.maximumNestingDepth) {
@@ -104,7 +105,7 @@ extension HTTPResponseSerializer {
         }
     }
 
-    /// Throws for a repeated key if the limits reject them, for parsers that cannot detect one.
+    /// Throws for a repeated key if the limits reject them. Used for parsers that cannot detect one.
     func checkKeys(of data: Data?, _ response: URLResponse?) throws {
         guard limits.rejectsDuplicateKeys, let data, !data.isEmpty, !hasNoContent(response) else { return }
         try limits.checkSize(of: data, response: response)
@@ -112,8 +113,8 @@ extension HTTPResponseSerializer {
     }
 }
 
-/// Scans JSON before it is parsed for what Foundation's parsers accept: a comma before a closing bracket, and nesting
-/// beyond the limit. It takes a small part of the parser's time.
+/// Scans JSON before parsing for problems that Foundation's parsers accept: a comma before a closing bracket, and
+/// nesting beyond the limit. This takes a small fraction of the parsing time.
 enum JSONScanner {
     enum Outcome: Hashable {
         case valid
@@ -152,7 +153,7 @@ enum JSONScanner {
         }
     }
 
-    /// The number of members of all objects of a valid JSON text: of the colons outside of strings.
+    /// The number of members of all objects in a valid JSON text, which is the number of colons outside strings.
     static func memberCount(of data: Data) -> Int {
         data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
             var (count, index) = (0, 0)

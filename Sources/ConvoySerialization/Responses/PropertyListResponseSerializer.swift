@@ -3,20 +3,20 @@ import FoundationNetworking
 
 /// Parses a property list into dictionaries, arrays and so on. The counterpart of `AFPropertyListResponseSerializer`.
 public struct PropertyListResponseSerializer: HTTPResponseSerialization {
-    /// Which responses are acceptable, and the limits. Accepts `application/x-plist` by default.
+    /// The acceptable responses, and the limits. Accepts `application/x-plist` by default.
     public var http = HTTPResponseSerializer(contentTypes: ["application/x-plist"])
     /// The parser's options.
     public var readOptions: PropertyListSerialization.ReadOptions
 
-    /// A serializer that accepts `application/x-plist`.
+    /// Creates a serializer that accepts `application/x-plist`.
     public init(readOptions: PropertyListSerialization.ReadOptions = []) {
         self.readOptions = readOptions
     }
 
-    /// The root object; nil for a success without a body.
+    /// Returns the root object; nil for a success without a body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; `PropertyListSerialization`'s error
-    ///   (`NSCocoaErrorDomain`, 3840); an error for an exceeded limit.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; `PropertyListSerialization`'s error
+    ///   (`NSCocoaErrorDomain`, 3840); an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             if HTTPResponseSerializer.isOneSpace(data) { return nil }
@@ -33,9 +33,9 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
 
 /// Checks the size of a binary property list before it is parsed.
 ///
-/// In that format objects refer to each other by number, and an object may be referred to many times. So a few hundred
-/// bytes can describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux would build
-/// one by one.
+/// In this format, objects refer to each other by number, and an object may be referenced many times. A few hundred
+/// bytes can therefore describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux
+/// would create one by one.
 struct BinaryPropertyList {
     static let magic = Array("bplist".utf8)
 
@@ -43,13 +43,13 @@ struct BinaryPropertyList {
         domain: NSCocoaErrorDomain, code: CocoaError.propertyListReadCorrupt.rawValue,
         userInfo: [NSDebugDescriptionErrorKey: "The binary property list is malformed."])
 
-    /// Throws if the list, expanded to a tree, would be nested too deep or too large for its bytes: more than 16
-    /// elements per byte, or, beyond a million elements, more than one per byte. The work is bounded in the same way,
-    /// as every reference that is followed is counted.
+    /// Throws if the list, expanded to a tree, would be nested too deeply or be too large for its bytes: more than 16
+    /// elements per byte or, beyond a million elements, more than one per byte. This also bounds the work, because
+    /// every followed reference is counted.
     ///
-    /// Each element counts as one, and more if Foundation copies it for each reference: data by its length, and text by
-    /// a 32nd of its length, as an element takes that much memory anyway. A list without repetitions never exceeds its
-    /// number of bytes, and ordinary lists repeat small objects, not large ones.
+    /// Each element counts as one, or as more if Foundation copies it for each reference: data by its length, and text
+    /// by a 32nd of its length, because an element uses that much memory anyway. A list without repetitions never
+    /// exceeds its number of bytes, and ordinary lists repeat only small objects.
     static func check(_ data: Data, limits: ResponseLimits, response: URLResponse?) throws {
         guard data.count >= 40 else { throw malformed }
         try data.withUnsafeBytes { bytes in
@@ -60,7 +60,7 @@ struct BinaryPropertyList {
                 tooDeep: { limits.nestingError(response) },
                 tooLarge: {
                     NSError.limit(
-                        .expansion, "The property list would expand out of all proportion to its size.",
+                        .expansion, "The property list would expand to far more elements than its size allows.",
                         response)
                 })
         }
@@ -72,8 +72,8 @@ struct BinaryPropertyList {
     private let objectCount: Int
     private let root: Int
     private let tableOffset: Int
-    /// For each object, the count of the tree under it, including itself, and its depth; 0 until it is measured. Six
-    /// bytes per object, as a body can have as many objects as bytes.
+    /// For each object, the count of its tree, including itself, and its depth; 0 if not yet measured. Uses six bytes
+    /// per object, because a body can have as many objects as bytes.
     private var charges: [UInt32]
     private var depths: [UInt16]
 
@@ -96,7 +96,7 @@ struct BinaryPropertyList {
         depths = Array(repeating: 0, count: objectCount)
     }
 
-    /// A container on the path from the root, with its count so far.
+    /// A container on the path from the root, with its current count.
     private struct Visit {
         let object: Int
         let content: Content
@@ -105,12 +105,12 @@ struct BinaryPropertyList {
         var depth: UInt16 = 0
     }
 
-    /// Counts the whole tree without building it or recursing, and throws as soon as it exceeds the limit.
+    /// Counts the entire tree without creating it and without recursion, and throws as soon as the limit is exceeded.
     private mutating func measure(
         maximumDepth: Int, maximumCharge: UInt32, tooDeep: () -> NSError, tooLarge: () -> NSError
     ) throws {
         let maximumDepth = min(maximumDepth, Int(UInt16.max) - 1)
-        // The count of each object once, which is never more than that of the tree.
+        // The count if each object is counted once, which never exceeds that of the tree.
         var seen: UInt32 = 0
         func add(_ charge: UInt32, to sum: inout UInt32) throws {
             let (result, overflow) = sum.addingReportingOverflow(charge)
@@ -140,7 +140,7 @@ struct BinaryPropertyList {
                 }
             }
             if let child {
-                // A path that is longer than the limit is too deep, or circular.
+                // A path that exceeds the limit is too deep, or circular.
                 guard path.count < maximumDepth else { throw tooDeep() }
                 path.append(last)
                 path.append(try visit(child))
@@ -160,9 +160,9 @@ struct BinaryPropertyList {
         var isDictionary = false
     }
 
-    /// The content of an object; an error for anything that is not a property list.
+    /// Returns the content of an object. Throws for objects that are not part of a property list.
     ///
-    /// The format also has sets, null and the UIDs of keyed archives. They do not belong in property lists, and
+    /// The format also supports sets, null, and the UIDs of keyed archives. They are not allowed in property lists, and
     /// Foundation on Linux crashes when it bridges some of them to Swift.
     private func content(of object: Int) throws -> Content {
         let offset = try location(of: object)
@@ -184,7 +184,7 @@ struct BinaryPropertyList {
         }
     }
 
-    /// Where the elements after a marker begin, and how many there are. They must end before the offset table.
+    /// The start and number of the elements after a marker. They must end before the offset table.
     private func extent(at offset: Int, perElement size: Int) throws -> (start: Int, count: Int) {
         var count = Int(bytes[offset] & 0xF)
         var start = offset + 1
@@ -222,7 +222,7 @@ struct BinaryPropertyList {
         return object
     }
 
-    /// A big-endian number; nil if it lies outside the bytes or does not fit an `Int`.
+    /// Reads a big-endian number; nil if it is out of bounds or does not fit into an `Int`.
     private static func integer(_ bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> Int? {
         guard offset >= 0, size <= bytes.count, offset <= bytes.count - size else { return nil }
         var value: UInt64 = 0

@@ -2,25 +2,26 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Decodes the body as text, in the charset that the response names or else in `stringEncoding`.
+/// Decodes the body as text, in the charset specified by the response or otherwise in `stringEncoding`.
 ///
-/// AFNetworking has no counterpart; its users decode the data of an `AFHTTPResponseSerializer`. By default any content
-/// type is acceptable. A byte-order mark takes precedence over the charset and is not part of the text.
+/// AFNetworking has no counterpart; its users decode the data from an `AFHTTPResponseSerializer`. By default, any
+/// content type is acceptable. A byte-order mark takes precedence over the charset and is not part of the text.
 ///
-/// The names of charsets are the labels of the WHATWG Encoding Standard, as in browsers: `ISO-8859-1` and `US-ASCII` are
-/// windows-1252, `GB2312` is GBK, and `UTF-16` without a byte-order mark is little-endian. `ISO-2022-KR`, `ISO-2022-CN`
-/// and `HZ-GB-2312` are never decoded, as the standard demands. All other names that iconv(3) knows are decoded, too.
+/// Charset names are the labels of the WHATWG Encoding Standard, as in browsers: `ISO-8859-1` and `US-ASCII` are
+/// windows-1252, `GB2312` is GBK, and `UTF-16` without a byte-order mark is little-endian. As the standard requires,
+/// `ISO-2022-KR`, `ISO-2022-CN` and `HZ-GB-2312` are never decoded. All other charsets known to iconv(3) are supported
+/// as well.
 public struct StringResponseSerializer: HTTPResponseSerialization {
-    /// Which responses are acceptable, and the limits.
+    /// The acceptable responses, and the limits.
     public var http = HTTPResponseSerializer()
 
-    /// A serializer that accepts any content type.
+    /// Creates a serializer that accepts any content type.
     public init() {}
 
-    /// A `String`; nil for 204, 205 and no body at all, empty for an empty body.
+    /// Returns a `String`; nil for 204, 205 and a nil body, and an empty string for an empty body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 for bytes that are invalid in their charset; an error for
-    ///   an exceeded limit.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; -1016 if the bytes are invalid in their
+    ///   charset; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let object = try http.responseObject(for: response, data: data) { data in
             try http.text(data, response: response)
@@ -30,14 +31,14 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
     }
 }
 
-/// Finds the charset of a body, and converts it to UTF-8 for the parsers that need that.
+/// Determines the charset of a body, and converts it to UTF-8 for parsers that require it.
 extension HTTPResponseSerializer {
-    /// The text of a body, without its byte-order mark.
+    /// Returns the text of a body, without its byte-order mark.
     func text(_ data: Data, response: URLResponse?) throws -> String {
         try text(data, in: .ofText(data, label: response?.textEncodingName, otherwise: Charset(stringEncoding)), response)
     }
 
-    /// The bytes of JSON: the body itself if it is UTF-8, otherwise converted.
+    /// Returns the bytes of JSON: the body itself if it is in UTF-8, and otherwise the converted body.
     func jsonText(_ data: Data, response: URLResponse?) throws -> Data {
         let charset = Charset.ofJSON(data, label: response?.textEncodingName, otherwise: Charset(stringEncoding))
         if charset.isUTF8 { return data }

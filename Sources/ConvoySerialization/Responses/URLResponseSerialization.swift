@@ -1,84 +1,84 @@
 import Foundation
 import FoundationNetworking
 
-/// Makes an object from a response and its body. The counterpart of `AFURLResponseSerialization`.
+/// Creates an object from a response and its body. The counterpart of `AFURLResponseSerialization`.
 ///
-/// A serializer is a value. It can be used from several threads at once.
+/// A serializer is a value. It can be used from several threads.
 public protocol URLResponseSerialization: Sendable {
-    /// The object, or nil for a success without a body (204, 205, or none).
+    /// Returns the object; nil for a success without a body (204, 205, or an empty body).
     ///
-    /// Operations call it once per response, on one of the library's queues, never on the network thread.
+    /// Operations call it once per response, on one of the library's queues and never on the network thread.
     ///
     /// - Parameters:
-    ///   - response: the response. It is not validated if it is nil or not HTTP.
-    ///   - data: the whole body, decompressed; nil if there was none, as for HEAD.
-    /// - Throws: an `NSError` in ``URLResponseSerializationErrorDomain`` or of the parser. If an error response has a
+    ///   - response: the response. It is not validated if it is nil or not an HTTP response.
+    ///   - data: the complete body, decompressed; nil if the response has no body, as for HEAD.
+    /// - Throws: an `NSError` in ``URLResponseSerializationErrorDomain`` or from the parser. If an error response has a
     ///   body that can be parsed, the error contains the object under
     ///   ``URLResponseSerializationErrorKey/responseObject``.
     func responseObject(for response: URLResponse?, data: Data?) throws -> Any?
 
-    /// Whether the headers of a response with this status do not matter, so that nil can be passed for the response,
-    /// which saves making one. False by default.
+    /// Returns whether the headers of a response with this status are irrelevant, so that nil can be passed for the
+    /// response, which saves creating it. False by default.
     func acceptsWithoutHeaders(statusCode: Int) -> Bool
 }
 
 extension URLResponseSerialization {
-    /// False: most serializers look at the content type.
+    /// Returns false, because most serializers validate the content type.
     public func acceptsWithoutHeaders(statusCode: Int) -> Bool { false }
 }
 
-/// A serializer that wraps an ``HTTPResponseSerializer``, where AFNetworking's are subclasses of it.
+/// A serializer that wraps an ``HTTPResponseSerializer``. AFNetworking uses subclasses instead.
 ///
 /// The status codes, content types, encoding and limits of ``http`` can be set on the serializer itself.
 public protocol HTTPResponseSerialization: URLResponseSerialization {
-    /// The wrapped serializer: which responses are acceptable, and the limits.
+    /// The wrapped serializer, with the acceptable responses and the limits.
     var http: HTTPResponseSerializer { get set }
 }
 
 extension HTTPResponseSerialization {
-    /// The acceptable status codes; nil for any. 200 to 299 by default.
+    /// The acceptable status codes; nil accepts all. 200 to 299 by default.
     public var acceptableStatusCodes: StatusCodeSet? {
         get { http.acceptableStatusCodes }
         set { http.acceptableStatusCodes = newValue }
     }
 
-    /// The acceptable media types, without parameters and case-insensitive; nil for any.
+    /// The acceptable media types, without parameters and case-insensitive; nil accepts all.
     public var acceptableContentTypes: Set<String>? {
         get { http.acceptableContentTypes }
         set { http.acceptableContentTypes = newValue }
     }
 
-    /// The encoding of text in a response that names no charset. UTF-8 by default.
+    /// The encoding of text in responses that do not specify a charset. UTF-8 by default.
     public var stringEncoding: String.Encoding {
         get { http.stringEncoding }
         set { http.stringEncoding = newValue }
     }
 
-    /// Limits on the bodies that are parsed.
+    /// Limits for parsed bodies.
     public var limits: ResponseLimits {
         get { http.limits }
         set { http.limits = newValue }
     }
 }
 
-/// Tries serializers in order until one returns an object. The counterpart of `AFCompoundResponseSerializer`.
+/// Tries serializers in order until one of them returns an object. The counterpart of `AFCompoundResponseSerializer`.
 ///
-/// An error that contains an object (from an error response whose body could be parsed) is thrown. If no serializer
-/// returns an object, the response is validated by ``http``, and the raw body is the object.
+/// If an error contains an object (from an error response whose body could be parsed), it is thrown. If no serializer
+/// returns an object, ``http`` validates the response, and the object is the raw body.
 public struct CompoundResponseSerializer: HTTPResponseSerialization {
-    /// Which responses are acceptable if no serializer returned an object.
+    /// The responses that are acceptable if no serializer returns an object.
     public var http = HTTPResponseSerializer()
     /// The serializers, in the order in which they are tried.
     public let responseSerializers: [any URLResponseSerialization]
 
-    /// A serializer that tries the given ones in their order.
+    /// Creates a serializer that tries the given serializers in order.
     public init(_ responseSerializers: [any URLResponseSerialization]) {
         self.responseSerializers = responseSerializers
     }
 
-    /// The first object; the raw body if there is none; nil for a success without a body.
+    /// Returns the first object, or otherwise the raw body; nil for a success without a body.
     ///
-    /// - Throws: the error of the first serializer that parsed an error response's body, or as
+    /// - Throws: the error of the first serializer that parsed the body of an error response, or the errors of
     ///   ``HTTPResponseSerializer``.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         for serializer in responseSerializers {

@@ -2,30 +2,30 @@ import ConvoySupport
 import Foundation
 import FoundationXML
 
-/// Finds the encoding of an XML document, and converts it to UTF-8.
+/// Determines the encoding of an XML document, and converts it to UTF-8.
 ///
-/// The parser only gets valid UTF-8 without zero bytes. Foundation's parser crashes on Linux if an element's name is
-/// invalid (`<` and a byte from 0x80 on), and forbidden content must not hide in another encoding.
+/// The parser receives only valid UTF-8 without zero bytes. On Linux Foundation's parser crashes if an element's name
+/// is invalid (`<` followed by a byte from 0x80 on), and another encoding must not hide forbidden content.
 package enum XMLEncoding {
-    /// The document in the form for the parser.
+    /// Returns the document in the form required by the parser.
     ///
-    /// A byte-order mark decides, then the document's own declaration, then the charset of the response. (RFC 7303,
-    /// section 3, prefers the charset to the declaration, but it is often just a server's default.) A declaration that
-    /// does not match the result is removed.
+    /// A byte-order mark takes precedence over the document's declaration, and the declaration over the charset of the
+    /// response. (RFC 7303, section 3, prefers the charset to the declaration, but it is often just a server's
+    /// default.) A declaration that does not match the result is removed.
     ///
     /// - Parameters:
-    ///   - label: the charset that the response names; nil for none.
-    ///   - fallback: the charset of a document without any of these.
-    /// - Throws: an error in `XMLParser.errorDomain` for an unknown encoding, or bytes that do not fit the encoding.
+    ///   - label: the charset specified by the response, if any.
+    ///   - fallback: the charset of a document that does not specify one in any of these ways.
+    /// - Throws: an error in `XMLParser.errorDomain` if the encoding is unknown, or if the bytes are invalid in it.
     package static func utf8(of data: Data, label: String?, otherwise fallback: Charset = .utf8) throws -> Data {
         let mark = Charset.unicodeMark(of: data)
-        // After a byte-order mark the XML declaration is removed below, as after any conversion.
+        // The XML declaration is removed below after a byte-order mark, as it is after a conversion.
         var document = mark?.isUTF8 == true ? Data(data.dropFirst(3)) : data
         if mark == nil, let declared = declaredEncoding(in: data) {
             guard let charset = Charset(named: declared) else {
-                throw XMLInspection.error(.unknownEncodingError, "The document's encoding is not known.")
+                throw XMLInspection.error(.unknownEncodingError, "The document's encoding is unknown.")
             }
-            // If these bytes are not `<?xml` in the declared encoding, the declaration is false.
+            // If the bytes do not begin with `<?xml` in the declared encoding, the declaration is wrong.
             document = try converted(data, from: charset)
             guard document.starts(with: Array("<?xml".utf8)) else { throw misfit(charset) }
         } else if mark?.isUTF8 != true {
@@ -51,7 +51,7 @@ package enum XMLEncoding {
         XMLInspection.error(.invalidEncodingError, "The document cannot be decoded as \(charset.name).")
     }
 
-    /// The name in `<?xml … encoding="name"?>`, if the document begins with that in ASCII.
+    /// The name in `<?xml … encoding="name"?>`, if the document begins with this declaration in ASCII.
     private static func declaredEncoding(in data: Data) -> String? {
         guard data.starts(with: Array("<?xml".utf8)) else { return nil }
         let declaration = String(decoding: data.prefix(200).prefix { $0 != UInt8(ascii: ">") }, as: UTF8.self)

@@ -2,13 +2,13 @@ import CXML2
 import Foundation
 import FoundationXML
 
-/// Checks a document with libxml2 before Foundation's parsers, which are built on it, get it.
+/// Validates a document with libxml2 before it is passed to Foundation's parsers, which are based on libxml2.
 ///
-/// This is needed: on Linux `XMLParser.parse()` returns true for truncated, mismatched and empty input, `XMLDocument`
-/// makes half a tree of it, and both crash on some input that is detected here. Nothing is loaded from the network or
-/// from files.
+/// This is necessary on Linux: `XMLParser.parse()` returns true for truncated, mismatched and empty input,
+/// `XMLDocument` creates an incomplete tree from it, and both crash on some input that is rejected here. Nothing is
+/// loaded from the network or from files.
 ///
-/// libxml2 itself parses 10 MB in 65 ms, where `XMLParser` takes 354 and `XMLDocument` 219.
+/// libxml2 itself parses 10 MB in 65 ms, compared with 354 ms for `XMLParser` and 219 ms for `XMLDocument`.
 struct XMLInspection {
     enum Problem: Error {
         case tooDeep
@@ -17,8 +17,8 @@ struct XMLInspection {
         case malformed(NSError)
     }
 
-    /// Bounds on input that costs libxml2 quadratic time: it compares the attributes of a tag with each other, looks
-    /// each prefix up among the namespaces in scope, and hashes all names into few slots.
+    /// Limits for input that takes libxml2 quadratic time: it compares the attributes of a tag with each other, looks
+    /// up each prefix among the namespaces in scope, and hashes all names into a small table.
     private static let maximumAttributeCount = 1_024
     private static let maximumNamespaceCount = 256
     private static let maximumNameCount = 100_000
@@ -26,17 +26,17 @@ struct XMLInspection {
     private let maximumDepth: Int
     private var parser: xmlParserCtxtPtr?
     private var depth: Int { namespaceCounts.count - 1 }
-    /// For the document and each open element, how many namespaces apply in it.
+    /// The number of namespaces in scope, for the document and each open element.
     private var namespaceCounts = [0]
     private var hasRoot = false
     private var problem: Problem?
     private var bareInstructions: [Int] = []
-    /// Whether an entity was named that was not declared.
+    /// Whether an undeclared entity was referenced.
     private var namesUnknownEntity = false
 
-    /// The document in a form that Foundation can parse.
+    /// Returns the document in a form that Foundation can parse.
     ///
-    /// - Parameter data: UTF-8 without zero bytes that declares no other encoding.
+    /// - Parameter data: UTF-8 without zero bytes that does not declare another encoding.
     static func document(of data: Data, maximumDepth: Int) throws(Problem) -> Data {
         guard !XMLEvents.hasTag(in: data, withMoreAttributesThan: maximumAttributeCount) else { throw .tooManyNames }
         var inspection = XMLInspection(maximumDepth: maximumDepth)
@@ -53,17 +53,17 @@ struct XMLInspection {
                 data, XMLInspection.handler, context: inspection, begin: { inspection.pointee.parser = $0 },
                 isOver: { inspection.pointee.problem != nil })
             guard let isWellFormed else {
-                inspection.pointee.problem = .malformed(XMLInspection.error(.outOfMemoryError, "No memory."))
+                inspection.pointee.problem = .malformed(XMLInspection.error(.outOfMemoryError, "Out of memory."))
                 return
             }
             if inspection.pointee.problem == nil, !isWellFormed || !inspection.pointee.hasRoot {
                 inspection.pointee.problem = .malformed(XMLInspection.cutShort)
             }
-            // A newer libxml2 allows for declarations in an external document type, which is not loaded. The text would be
-            // missing.
+            // Newer versions of libxml2 assume that the external document type, which is not loaded, may declare the
+            // entity. Its text would be missing.
             if inspection.pointee.problem == nil, inspection.pointee.namesUnknownEntity {
                 inspection.pointee.problem = .malformed(
-                    XMLInspection.error(.undeclaredEntityError, "An entity is not declared."))
+                    XMLInspection.error(.undeclaredEntityError, "The document references an undeclared entity."))
             }
         }
     }
@@ -100,7 +100,7 @@ struct XMLInspection {
             XMLInspection.at(context) { $0.begin(namespaceCount: Int(namespaceCount)) }
         }
         handler.endElementNs = { context, _, _, _ in XMLInspection.at(context) { _ = $0.namespaceCounts.popLast() } }
-        // Declarations in a document type: entities can expand 100 KB to 100 MB, and Foundation's parser crashes when
+        // Declarations in a document type. Entities can expand 100 KB to 100 MB, and Foundation's parser crashes when
         // it reports attribute lists and notations to its delegate.
         handler.entityDecl = { context, _, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
         handler.unparsedEntityDecl = { context, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
@@ -132,11 +132,11 @@ struct XMLInspection {
         return handler
     }
 
-    /// Records the first error. Warnings do not count; namespace errors do.
+    /// Records the first error. Warnings are ignored, but namespace errors are not.
     private mutating func note(_ error: xmlError) {
         guard problem == nil, error.level.rawValue >= XML_ERR_ERROR.rawValue else { return }
-        // libxml2 uses the same code and message for a truncated document and for one with content after its end; a newer
-        // one has another code for an element that does not end.
+        // libxml2 uses the same code and message for a truncated document and for content after the end of a document.
+        // Newer versions have a different code for an unterminated element.
         let isCut =
             error.code == Int32(XML_ERR_DOCUMENT_END.rawValue) && (depth > 0 || !hasRoot)
             || error.code == Int32(XML_ERR_TAG_NOT_FINISHED.rawValue)
@@ -148,18 +148,19 @@ struct XMLInspection {
                     code: Int(error.code), "\(text), in line \(error.line), column \(error.int2)."))
     }
 
-    private static var cutShort: NSError { error(.prematureDocumentEndError, "The document ends too early.") }
+    private static var cutShort: NSError { error(.prematureDocumentEndError, "The document is truncated.") }
 
     static func error(_ code: XMLParser.ErrorCode, _ text: String) -> NSError { error(code: code.rawValue, text) }
 
-    /// An error with libxml2's code, like `XMLParser.parserError`; some of Foundation's names for the codes are wrong.
+    /// An error with libxml2's code, like `XMLParser.parserError`. Some of Foundation's names for these codes are
+    /// wrong.
     private static func error(code: Int, _ text: String) -> NSError {
         NSError(domain: XMLParser.errorDomain, code: code, userInfo: [NSLocalizedDescriptionKey: text])
     }
 
     // MARK: Processing instructions
 
-    /// The document with spaces inserted at these offsets: `<?x ?>` for `<?x?>`, which means the same.
+    /// Returns the document with spaces inserted at these offsets: `<?x?>` becomes `<?x ?>`, which is equivalent.
     private static func spaced(_ data: Data, at places: [Int]) -> Data {
         guard !places.isEmpty else { return data }
         var result = Data(capacity: data.count + places.count)
@@ -174,15 +175,15 @@ struct XMLInspection {
     }
 }
 
-/// Parses XML piece by piece with libxml2, and reports its events. Nothing is loaded from the network or from files.
+/// Parses XML incrementally with libxml2, and reports its events. Nothing is loaded from the network or from files.
 package enum XMLEvents {
     /// Parses a document.
     ///
     /// - Parameters:
     ///   - handler: the functions that libxml2 calls for its events, with the context.
-    ///   - begin: gets the parser before the first event. It is valid until this returns.
-    ///   - isOver: called after each MiB; true stops parsing.
-    /// - Returns: whether the document is well-formed; nil if there is no memory.
+    ///   - begin: receives the parser before the first event. The parser is valid until this method returns.
+    ///   - isOver: called after each MiB. Returning true stops parsing.
+    /// - Returns: whether the document is well-formed; nil if libxml2 runs out of memory.
     package static func parse(
         _ data: Data, _ handler: xmlSAXHandler, context: UnsafeMutableRawPointer, begin: (xmlParserCtxtPtr) -> Void,
         isOver: () -> Bool
@@ -191,7 +192,7 @@ package enum XMLEvents {
         var handler = handler
         guard let parser = xmlCreatePushParserCtxt(&handler, context, nil, 0, nil) else { return nil }
         defer {
-            // libxml2 keeps what it needs of a document type in a document.
+            // libxml2 stores the parts of the document type that it needs in a document.
             if let document = parser.pointee.myDoc { xmlFreeDoc(document) }
             parser.pointee.myDoc = nil
             xmlFreeParserCtxt(parser)
@@ -211,11 +212,11 @@ package enum XMLEvents {
         return parser.pointee.wellFormed != 0
     }
 
-    /// Whether a tag has more attributes than this. libxml2 reports them only after it has compared each with all the
-    /// others of its tag, which can take hours.
+    /// Returns whether a tag has more attributes than the maximum. libxml2 reports the attributes only after comparing
+    /// each of them with all others in the tag, which can take hours.
     ///
-    /// A tag contains no `<`, so that each `<` starts a count, even in a comment: `<!--` can also be part of a literal,
-    /// where it opens no comment.
+    /// Tags do not contain `<`, so each `<` starts a new count, even in a comment: `<!--` can also be part of a
+    /// literal, in which it does not start a comment.
     package static func hasTag(in data: Data, withMoreAttributesThan maximum: Int) -> Bool {
         data.withUnsafeBytes { bytes -> Bool in
             guard let base = bytes.baseAddress else { return false }
@@ -249,6 +250,6 @@ package enum XMLEvents {
         }
     }
 
-    /// Runs once per process, as libxml2's own initialization is not thread-safe.
+    /// Runs once per process, because libxml2's own initialization is not thread-safe.
     private static let initialized: Void = xmlInitParser()
 }

@@ -3,25 +3,26 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// Returns an `XMLParser` for an XML body, not yet started. The counterpart of `AFXMLParserResponseSerializer`.
+/// Returns an `XMLParser` for an XML body, which has not been started. The counterpart of
+/// `AFXMLParserResponseSerializer`.
 ///
-/// The body is checked beforehand, so that malformed input is an error here; on Linux `XMLParser.parse()` does not
-/// report it. External entities are not loaded, and a document type that contains declarations is an error, as entities
-/// can expand to any amount of text.
+/// The body is validated first, so malformed input throws an error. (On Linux, `XMLParser.parse()` does not report it.)
+/// External entities are not loaded. A document type that contains declarations is an error, because entities can
+/// expand to any amount of text.
 public struct XMLParserResponseSerializer: HTTPResponseSerialization {
-    /// The content types that are accepted by default.
+    /// The content types accepted by default.
     public static let contentTypes: Set<String> = ["application/xml", "text/xml"]
 
-    /// Which responses are acceptable, and the limits.
+    /// The acceptable responses, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: XMLParserResponseSerializer.contentTypes)
 
-    /// A serializer that accepts ``contentTypes``.
+    /// Creates a serializer that accepts ``contentTypes``.
     public init() {}
 
-    /// An `XMLParser` with no delegate; nil for 204, 205, no body, and a single space.
+    /// Returns an `XMLParser` without a delegate; nil for 204, 205, a nil body, and a single space.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` for empty or
-    ///   malformed input; an error for an exceeded limit.
+    /// - Throws: the errors of ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` if the
+    ///   input is empty or malformed; an error if a limit is exceeded.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.xmlObject(for: response, data: data, maximumDepth: limits.maximumNestingDepth) { bytes in
             let parser = XMLParser(data: bytes)
@@ -33,22 +34,22 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
 
 /// Parses XML into an `XMLDocument`. The counterpart of `AFXMLDocumentResponseSerializer`.
 ///
-/// External entities are never loaded, whatever the options say, as they would let a server read the client's files.
-/// Otherwise it behaves like ``XMLParserResponseSerializer``.
+/// External entities are never loaded, regardless of the options, because they would let a server read the client's
+/// files. Otherwise it behaves like ``XMLParserResponseSerializer``.
 public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
-    /// Which responses are acceptable, and the limits.
+    /// The acceptable responses, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: XMLParserResponseSerializer.contentTypes)
-    /// The parser's options. Those that would load external entities are removed.
+    /// The parser's options. Options that would load external entities are removed.
     public var options: XMLNode.Options
 
-    /// A serializer that accepts the types of ``XMLParserResponseSerializer``.
+    /// Creates a serializer that accepts the content types of ``XMLParserResponseSerializer``.
     public init(options: XMLNode.Options = []) {
         self.options = options
     }
 
-    /// An `XMLDocument`; nil for 204, 205, no body, and a single space.
+    /// Returns an `XMLDocument`; nil for 204, 205, a nil body, and a single space.
     ///
-    /// - Throws: as ``XMLParserResponseSerializer/responseObject(for:data:)``.
+    /// - Throws: the errors of ``XMLParserResponseSerializer/responseObject(for:data:)``.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         var safe = options
         safe.subtract([
@@ -56,7 +57,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
             .documentXInclude,
         ])
         safe.insert(.nodeLoadExternalEntitiesNever)
-        // libxml builds no deeper tree, and Foundation hides its error: the rest would be missing silently.
+        // libxml2 does not create deeper trees, and Foundation hides its error: the rest would be missing silently.
         return try http.xmlObject(
             for: response, data: data, maximumDepth: min(limits.maximumNestingDepth, 256)
         ) { try XMLDocument(data: $0, options: safe) }
@@ -64,7 +65,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
 }
 
 extension HTTPResponseSerializer {
-    /// The common part of the XML serializers: makes the object of a document after inspecting it.
+    /// The common part of the XML serializers: creates the object for a document after inspecting it.
     func xmlObject(
         for response: URLResponse?, data: Data?, maximumDepth: Int, making make: (Data) throws -> Any
     ) throws -> Any? {
@@ -74,7 +75,7 @@ extension HTTPResponseSerializer {
                 of: data, label: response?.textEncodingName, otherwise: Charset(stringEncoding))
             return try make(inspected(document, maximumDepth: maximumDepth, response: response))
         }
-        // In JSON an empty body is a success, as in AFNetworking. It is not an XML document.
+        // For JSON an empty body is a success, as in AFNetworking. It is not a valid XML document.
         if object == nil, let data, data.isEmpty, !hasNoContent(response) {
             _ = try inspected(data, maximumDepth: maximumDepth, response: response)
         }
@@ -88,11 +89,11 @@ extension HTTPResponseSerializer {
             throw limits.nestingError(response)
         } catch .declarations {
             throw NSError.limit(
-                .declarations, "The document type contains declarations, with which it could expand without limit.",
+                .declarations, "The document type contains declarations. They are not allowed, as they could expand without limit.",
                 response)
         } catch .tooManyNames {
             throw NSError.limit(
-                .names, "The document has too many attributes in one tag, or too many namespaces or names.", response)
+                .names, "The document has too many attributes in one tag, too many namespaces, or too many names.", response)
         } catch .malformed(let error) {
             throw error
         }

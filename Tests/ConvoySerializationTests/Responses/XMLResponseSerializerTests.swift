@@ -129,7 +129,7 @@ import Testing
         #expect(error?.localizedDescription.contains("b line 2 and c, in line 2") == true, "\(error as Any)")
         let cut = failure { try tree(bytes("<a><b>")) }
         #expect(cut?.code == XMLParser.ErrorCode.prematureDocumentEndError.rawValue)
-        #expect(cut?.localizedDescription == "The document ends too early.")
+        #expect(cut?.localizedDescription == "The document is truncated.")
     }
 
     @Test func `neither documents nor refusals leak memory`() throws {
