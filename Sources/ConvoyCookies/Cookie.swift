@@ -3,36 +3,38 @@ import Foundation
 import FoundationNetworking
 
 extension CookieStore {
-    /// A cookie as a store keeps it (RFC 6265bis, section 5.7).
+    /// A cookie as kept in a store (RFC 6265bis, section 5.7).
     ///
-    /// A plain value; whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)-(CookieStore.Cookie,_)``.
+    /// This is a plain value. ``CookieStore/setCookie(_:for:)-(CookieStore.Cookie,_)`` decides whether a store accepts
+    /// it.
     public struct Cookie: Sendable, Hashable {
-        /// Restricts the sending of a cookie with requests that another site has caused.
+        /// Restricts whether a cookie is sent with requests caused by another site.
         public enum SameSite: Int, Sendable, Hashable, CaseIterable {
-            /// The server has not set it. Treated as ``lax``.
+            /// Not specified by the server. Treated as ``lax``.
             case unspecified = 0
-            /// Sent with all requests.
+            /// Sent with all cross-site requests.
             case none = 1
-            /// Sent with requests of safe methods.
+            /// Sent with cross-site requests that use safe methods.
             case lax = 2
-            /// Not sent with any.
+            /// Not sent with cross-site requests.
             case strict = 3
         }
 
-        /// The name and the value as sent by the server, which need not be UTF-8; requests send the same bytes back.
+        /// The name and the value as sent by the server, which need not be UTF-8. Requests send the same bytes back.
         package var nameBytes: [UInt8]
         package var valueBytes: [UInt8]
-        /// The host, or the domain that includes subdomains: in lower case, without a leading dot, in ASCII (`xn--`).
+        /// The host, or the domain including its subdomains: in lower case, without a leading dot, and in ASCII
+        /// (`xn--`).
         public var domain: String
-        /// Whether it is sent to the host itself only, not to its subdomains.
+        /// Whether the cookie is sent only to the host itself, and not to its subdomains.
         public var isHostOnly: Bool
-        /// The path below which it is sent, beginning with a slash.
+        /// The path below which the cookie is sent. It begins with a slash.
         public var path: String
-        /// Whether it is sent over TLS only, even to loopback addresses.
+        /// Whether the cookie is sent only over TLS, even to loopback addresses.
         public var isSecure: Bool
-        /// Whether browsers hide it from scripts. No effect in this library.
+        /// Whether browsers hide the cookie from scripts. It has no effect in this library.
         public var isHTTPOnly: Bool
-        /// Whether it is sent with requests that another site has caused.
+        /// Whether the cookie is sent with requests caused by another site.
         public var sameSite: SameSite
         /// Microseconds since 1970.
         package var expiryTime: Int64?
@@ -40,16 +42,17 @@ extension CookieStore {
         package var accessTime: Int64
 
         /// - Parameters:
-        ///   - name: The name; if empty, only the value is sent.
+        ///   - name: The name. If empty, only the value is sent.
         ///   - value: The value.
         ///   - domain: A host or a domain. A leading dot is ignored.
-        ///   - isHostOnly: Whether it is sent to the host itself only.
-        ///   - path: The path, beginning with a slash.
-        ///   - isSecure: Whether it is sent over TLS only.
-        ///   - isHTTPOnly: Whether browsers hide it from scripts.
-        ///   - sameSite: Whether it is sent with requests that another site has caused.
-        ///   - expires: When it expires, to the microsecond; nil for a session cookie.
-        ///   - creation: When it was created. Of two cookies with paths of the same length, the older one is sent first.
+        ///   - isHostOnly: Whether the cookie is sent only to the host itself.
+        ///   - path: The path, which begins with a slash.
+        ///   - isSecure: Whether the cookie is sent only over TLS.
+        ///   - isHTTPOnly: Whether browsers hide the cookie from scripts.
+        ///   - sameSite: Whether the cookie is sent with requests caused by another site.
+        ///   - expires: The time of expiry, with a precision of a microsecond; nil for a session cookie.
+        ///   - creation: The time of creation. If two cookies have paths of the same length, the older one is sent
+        ///     first.
         public init(
             name: String, value: String, domain: String, isHostOnly: Bool = true, path: String = "/",
             isSecure: Bool = false, isHTTPOnly: Bool = false, sameSite: SameSite = .unspecified, expires: Date? = nil,
@@ -82,31 +85,31 @@ extension CookieStore {
 
         // MARK: Texts and dates
 
-        /// The name, decoded as UTF-8 or else as Latin-1.
+        /// The name, decoded as UTF-8 or, if that is invalid, as Latin-1.
         public var name: String {
             get { ASCII.text(nameBytes[...]) }
             set { nameBytes = Array(newValue.utf8) }
         }
 
-        /// The value, decoded as UTF-8 or else as Latin-1. Usually a secret.
+        /// The value, decoded as UTF-8 or, if that is invalid, as Latin-1. Usually a secret.
         public var value: String {
             get { ASCII.text(valueBytes[...]) }
             set { valueBytes = Array(newValue.utf8) }
         }
 
-        /// When it expires; nil for a session cookie.
+        /// The time of expiry; nil for a session cookie.
         public var expires: Date? {
             get { expiryTime.map(CookieTime.date) }
             set { expiryTime = newValue.map(CookieTime.microseconds) }
         }
 
-        /// When a cookie of this name, domain and path was first set.
+        /// The time at which a cookie with this name, domain and path was first set.
         public var creation: Date {
             get { CookieTime.date(creationTime) }
             set { creationTime = CookieTime.microseconds(newValue) }
         }
 
-        /// When it was last set or sent. The least recently used cookies are evicted first.
+        /// The time at which the cookie was last set or sent. The least recently used cookies are evicted first.
         public var lastAccess: Date {
             get { CookieTime.date(accessTime) }
             set { accessTime = CookieTime.microseconds(newValue) }
@@ -129,14 +132,14 @@ extension Cookie: CustomStringConvertible, CustomDebugStringConvertible, CustomR
         return parts.joined(separator: "; ")
     }
 
-    /// The same as ``description``, so that no form of printing puts the value into logs.
+    /// The same as ``description``, so that no form of printing exposes the value.
     public var debugDescription: String { description }
 
-    /// Empty, because `dump` would print all members.
+    /// An empty mirror, because `dump` would otherwise print all members.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The identity of a cookie (section 5.7, step 23): a cookie replaces another one with the same key.
+/// The identity of a cookie (section 5.7, step 23). A cookie replaces another one with the same key.
 struct CookieKey: Hashable, Sendable {
     let name: [UInt8]
     let domain: String
@@ -155,7 +158,7 @@ struct CookieKey: Hashable, Sendable {
 }
 
 extension Cookie {
-    /// Whether it has this key; cheaper than making its key.
+    /// Whether the cookie has this key. Cheaper than creating the cookie's key.
     func has(_ key: CookieKey) -> Bool {
         isHostOnly == key.isHostOnly && nameBytes == key.name && path == key.path && domain == key.domain
     }
@@ -164,7 +167,7 @@ extension Cookie {
 extension Cookie {
     /// Converts a Foundation cookie. A domain with a leading dot includes its subdomains.
     ///
-    /// Foundation on Linux drops `SameSite`, and `Max-Age` of version 0 cookies, when it makes the value.
+    /// Foundation on Linux drops `SameSite`, and `Max-Age` of version 0 cookies, when it creates the value.
     public init(_ cookie: HTTPCookie) {
         self.init(
             name: cookie.name, value: cookie.value, domain: cookie.domain, isHostOnly: !cookie.domain.hasPrefix("."),
@@ -172,11 +175,11 @@ extension Cookie {
             isHTTPOnly: cookie.isHTTPOnly, sameSite: .unspecified, expires: cookie.expiresDate)
     }
 
-    /// The cookie as a Foundation value, with a leading dot before a domain that includes its subdomains; nil if
-    /// Foundation refuses it.
+    /// The cookie as a Foundation value, with a leading dot if the domain includes its subdomains; nil if Foundation
+    /// rejects it.
     ///
-    /// Foundation on Linux cannot represent `SameSite`, the times of creation and last use, and bytes that are not
-    /// UTF-8; these are lost.
+    /// Foundation on Linux cannot represent `SameSite`, the times of creation and last use, or bytes that are not
+    /// UTF-8. These are lost.
     public var httpCookie: HTTPCookie? {
         var properties: [HTTPCookiePropertyKey: Any] = [
             .name: name, .value: value, .domain: isHostOnly ? domain : "." + domain, .path: path,

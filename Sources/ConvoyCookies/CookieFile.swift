@@ -3,11 +3,11 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The database of a store's cookies, which several processes may share. Used on the store's queue only.
+/// The database with the cookies of a store, which several processes can share. Used only on the store's queue.
 ///
-/// Each cookie is a row, which only a later change replaces, whichever process writes first. A removed cookie leaves a
-/// tombstone for a while, so that another process that writes an earlier change does not restore it. Each transaction
-/// has a number, by which other processes find the rows that are new to them.
+/// Each cookie is a row, which only a later change replaces, regardless of which process writes first. A removed cookie
+/// leaves a tombstone for some time, so that it is not restored by another process that writes an earlier change.
+/// Transactions are numbered, so that other processes can find new rows.
 final class CookieFile {
     let path: String
     private var database: Database?
@@ -31,7 +31,7 @@ final class CookieFile {
             """
         ])
 
-    /// How long tombstones are kept, in microseconds.
+    /// The time for which tombstones are kept, in microseconds.
     private static let tombstoneAge: Int64 = 30 * 86_400 * CookieTime.second
     private static let largestRevision: Int64 = 1 << 62
 
@@ -41,7 +41,7 @@ final class CookieFile {
     func open() throws(DatabaseError) {
         guard database == nil else { return }
         let opened = try Database(path: path, schema: Self.schema)
-        // SQLite overwrites removed values in the file.
+        // Makes SQLite overwrite removed values in the file.
         try opened.execute("PRAGMA secure_delete=ON")
         database = opened
         (revision, dataVersion) = (0, nil)
@@ -52,9 +52,9 @@ final class CookieFile {
 
     func close() { database = nil }
 
-    /// Renames a damaged file, so that the next `open()` makes a new one.
+    /// Renames a damaged file, so that the next `open()` creates a new one.
     ///
-    /// - Returns: Whether this process has renamed it.
+    /// - Returns: Whether this process renamed the file.
     func quarantine(after error: DatabaseError) throws(DatabaseError) -> Bool {
         guard let file = error.damagedFile ?? database?.file else { throw error }
         database = nil
@@ -63,7 +63,7 @@ final class CookieFile {
 
     // MARK: Reading
 
-    /// A row: a cookie with its times, or a tombstone with the key of a removed one.
+    /// A row: a cookie with its times, or a tombstone with the key of a removed cookie.
     struct Row {
         var key: CookieKey
         var entry: CookieJar.Entry?
@@ -73,12 +73,12 @@ final class CookieFile {
     /// The changes that other processes have written.
     struct RemoteChanges {
         var rows: [Row] = []
-        /// When all cookies were last removed.
+        /// The time at which all cookies were last removed.
         var cleared: Int64 = 0
         fileprivate var revision: Int64 = 0
     }
 
-    /// The changes by other processes since the last call; nil if there are none.
+    /// The changes by other processes since the last call, if any.
     func readChanges() throws(DatabaseError) -> RemoteChanges? {
         guard let database else { return nil }
         let version = try database.dataVersion()
@@ -104,7 +104,7 @@ final class CookieFile {
         ) { row throws(DatabaseError) in
             let changed = row.integer(10)
             changes.revision = max(changes.revision, row.integer(11))
-            // The row may come from another program, so its values are checked.
+            // The row may have been written by another program, so its values are validated.
             guard (0...CookieTime.latestChange).contains(changed) else { return }
             let key = CookieKey(
                 name: row.blob(3), domain: row.text(0), path: row.text(2), isHostOnly: row.integer(1) != 0)
@@ -122,21 +122,21 @@ final class CookieFile {
 
     // MARK: Writing
 
-    /// A removal of many cookies at once, including those that this process has not read.
+    /// A bulk removal, which includes cookies that this process has not read.
     enum Sweep {
         case all(at: Int64)
         case createdSince(Int64, at: Int64)
         case session(at: Int64)
     }
 
-    /// The changes of the store to write.
+    /// The store's changes to write.
     struct Batch {
         var sweeps: [Sweep] = []
         var rows: [Row] = []
         var isEmpty: Bool { sweeps.isEmpty && rows.isEmpty }
     }
 
-    /// Writes a batch in one transaction, and returns the changes that other processes wrote before it.
+    /// Writes a batch in a single transaction. Returns the changes that other processes wrote before it.
     func write(_ batch: Batch, at now: Int64) throws(DatabaseError) -> RemoteChanges {
         guard let database else { throw DatabaseError.notOpen(path) }
         var last = revision
@@ -144,7 +144,7 @@ final class CookieFile {
             let changes = try read(database)
             var number = max(try database.integer("SELECT revision FROM state") ?? 0, changes.revision)
             if number >= Self.largestRevision {
-                // No file has so many transactions: the number is damaged.
+                // No file has that many transactions, so the number is damaged.
                 try database.run("UPDATE cookie SET revision = 1")
                 number = 1
             }
@@ -197,18 +197,18 @@ final class CookieFile {
     }
 }
 
-/// Synchronizes a store with its file, in both directions, on a queue of its own.
+/// Synchronizes a store with its file in both directions, on a dedicated queue.
 final class CookieWriter: Sendable {
     private let queue = DispatchQueue(label: "Convoy.CookieStore", qos: .utility)
     /// Used on the queue only.
     private struct File: @unchecked Sendable { let file: CookieFile }
     private let shared: File
-    /// When to check the file for changes by other processes next.
+    /// The time of the next check for changes by other processes.
     private let nextLook = Atomic<MonotonicTime>(0)
 
     private static let secondsUntilWriting = 0.1
     private static let timeBetweenLooks: MonotonicTime = 1_000_000_000
-    /// The number of rows applied per lock, so that lookups do not wait for long.
+    /// The number of rows applied while the lock is held, so that lookups do not wait for long.
     private static let rowsAtOnce = 64
 
     init(path: String) {
@@ -223,12 +223,12 @@ final class CookieWriter: Sendable {
 
     func flush(_ store: CookieStore) -> CookieStoreError? { queue.sync { synchronize(store) } }
 
-    /// Schedules a write. It retains the store, so that releasing the last reference loses no changes.
+    /// Schedules a write. It retains the store, so that releasing the last reference does not lose changes.
     func writeLater(_ store: CookieStore) {
         queue.asyncAfter(deadline: .now() + Self.secondsUntilWriting) { _ = self.synchronize(store) }
     }
 
-    /// Schedules a read of changes by other processes, about once a second at most. Does not wait for it.
+    /// Schedules a read of changes by other processes, at most about once per second. Does not wait for it.
     func checkForChanges(_ store: CookieStore) {
         let (now, due) = (MonotonicClock.now, nextLook.load(ordering: .relaxed))
         guard now >= due,
@@ -249,7 +249,7 @@ final class CookieWriter: Sendable {
 
     private func synchronize(_ store: CookieStore) -> CookieStoreError? {
         let file = shared.file
-        // Retries once with a new file if the file was replaced or damaged.
+        // If the file was replaced or damaged, retry once with a new file.
         for attempt in 0..<2 {
             do throws(DatabaseError) {
                 try exchange(file, store)
@@ -273,7 +273,7 @@ final class CookieWriter: Sendable {
         }
         let batch = store.state.withLock { $0.startWriting() }
         var isWritten = false
-        // Also for an empty batch, to reset the state.
+        // Also needed for an empty batch, to reset the state.
         defer { store.state.withLock { $0.finishWriting(isWritten: isWritten) } }
         try file.open()
         if batch.isEmpty {
@@ -284,9 +284,9 @@ final class CookieWriter: Sendable {
         isWritten = true
     }
 
-    /// Prepares another attempt after an error.
+    /// Prepares a retry after an error.
     ///
-    /// - Returns: The error if another attempt would be useless; nil otherwise.
+    /// - Returns: The error if a retry would be useless; nil otherwise.
     private func recover(_ file: CookieFile, _ store: CookieStore, _ error: DatabaseError) -> CookieStoreError? {
         switch error.code {
         case .replaced:

@@ -2,10 +2,10 @@ import ConvoySupport
 
 /// The cookies of a store, as a value (RFC 6265bis, sections 5.7 and 5.8).
 ///
-/// Cookies are stored by domain, so that those of other hosts cost nothing, and counted by site, so that a server with
-/// many cookies does not evict those of others.
+/// Cookies are stored by domain, so that cookies of other hosts cost nothing, and counted by site, so that a server
+/// with many cookies does not evict those of others.
 struct CookieJar {
-    /// A cookie, and when it was last changed, in microseconds since 1970.
+    /// A cookie, and the time of its last change, in microseconds since 1970.
     struct Entry {
         var cookie: Cookie
         var changed: Int64
@@ -18,7 +18,7 @@ struct CookieJar {
     private struct Site {
         var count = 0
         var bytes = 0
-        /// The number of cookies of each of its domains.
+        /// The number of cookies for each of its domains.
         var domains: [String: Int] = [:]
     }
 
@@ -27,7 +27,7 @@ struct CookieJar {
     private var sites: [String: Site] = [:]
     private(set) var count = 0
     private var bytes = 0
-    /// No cookie expires before this time, so a full jar need not search for expired ones earlier.
+    /// No cookie expires before this time, so a full jar need not search for expired cookies earlier.
     private var nextExpiry = Int64.max
 
     init(limits: CookieLimits = CookieLimits()) { self.limits = limits }
@@ -39,7 +39,8 @@ struct CookieJar {
 
     func entry(_ key: CookieKey) -> Entry? { entries[key.domain]?.first { $0.cookie.has(key) } }
 
-    /// The cookies of a request, those with longer paths first, then older ones. Updates the time of their last use.
+    /// Returns the cookies for a request: those with longer paths first, then older ones. Updates the time of their
+    /// last use.
     mutating func cookies(for request: CookieRequest, at now: Int64) -> [Cookie] {
         var found: [Cookie] = []
         let place = request.place
@@ -79,18 +80,19 @@ struct CookieJar {
 
     /// The result of an insertion.
     struct Change {
-        /// Whether the cookie is stored. An expired one only removes the one that it replaces.
+        /// Whether the cookie is stored. An expired cookie only removes the one it replaces.
         var isStored = false
         /// Whether it replaced an existing cookie.
         var hasReplaced = false
-        /// The cookies that were evicted because there were too many.
+        /// The cookies that were evicted because the limits were exceeded.
         var evicted: [CookieKey] = []
     }
 
-    /// Stores a cookie that the rules have accepted. If it replaces another one, it keeps that one's time of creation.
+    /// Stores a cookie that the rules have accepted. If it replaces another cookie, it keeps that cookie's creation
+    /// time.
     ///
     /// - Parameters:
-    ///   - isOverTLS: Whether it may replace or hide `Secure` cookies.
+    ///   - isOverTLS: Whether the cookie may replace or hide `Secure` cookies.
     ///   - changed: The time of the change.
     mutating func insert(
         _ cookie: Cookie, isOverTLS: Bool, changed: Int64, at now: Int64
@@ -112,7 +114,7 @@ struct CookieJar {
         return change
     }
 
-    /// Stores an entry unchanged, with its times.
+    /// Stores an entry unchanged, including its times.
     mutating func restore(_ entry: Entry, at now: Int64) -> [CookieKey] {
         remove(CookieKey(entry.cookie))
         guard !entry.cookie.isExpired(at: now) else { return [] }
@@ -121,7 +123,7 @@ struct CookieJar {
         return isOverLimit(site: site) ? enforceLimits(site, at: now) : []
     }
 
-    /// Whether a server could mistake a cookie for a `Secure` one ("leave secure cookies alone").
+    /// Whether a server could mistake the cookie for a `Secure` one ("leave secure cookies alone").
     private func hidesSecure(_ cookie: Cookie) -> Bool {
         guard let site = sites[PublicSuffixes.site(of: cookie.domain)] else { return false }
         for domain in site.domains.keys
@@ -190,7 +192,7 @@ struct CookieJar {
             nextExpiry = all.compactMap(\.cookie.expiryTime).min() ?? .max
         }
         while count > limits.cookies || bytes > limits.bytes {
-            // Evicts from the site with the most cookies, or bytes if the bytes exceed their limit.
+            // Evict from the site with the most cookies, or with the most bytes if the byte limit is exceeded.
             let byCount = count > limits.cookies
             let largest = sites.max { one, other in
                 byCount ? one.value.count < other.value.count : one.value.bytes < other.value.bytes
@@ -201,8 +203,8 @@ struct CookieJar {
         return evicted
     }
 
-    /// Evicts one cookie of a site: an expired one, else one that is not `Secure`, else any; of several, the least
-    /// recently used one.
+    /// Evicts a cookie of a site: preferably an expired one, then one that is not `Secure`, then any. Among several,
+    /// the least recently used one is evicted.
     private mutating func evictOne(of site: Site, at now: Int64) -> CookieKey? {
         var worst: (rank: Int, cookie: Cookie)?
         for domain in site.domains.keys {
@@ -222,9 +224,9 @@ struct CookieJar {
     }
 }
 
-/// Limits on the cookies of a store (RFC 6265bis, sections 5.7 and 6.1).
+/// Limits on the cookies in a store (RFC 6265bis, sections 5.7 and 6.1).
 public struct CookieLimits: Sendable, Hashable {
-    /// The maximum number of cookies of a site: a registrable domain with its subdomains.
+    /// The maximum number of cookies per site. A site is a registrable domain with its subdomains.
     public var cookiesPerSite: Int
     /// The maximum number of cookies.
     public var cookies: Int
@@ -232,9 +234,9 @@ public struct CookieLimits: Sendable, Hashable {
     public var bytes: Int
 
     /// - Parameters:
-    ///   - cookiesPerSite: By default 180, as in browsers; the RFC demands at least 50.
-    ///   - cookies: By default 3300; the RFC demands at least 3000.
-    ///   - bytes: By default 8 MiB.
+    ///   - cookiesPerSite: 180 by default, as in browsers. The RFC requires at least 50.
+    ///   - cookies: 3300 by default. The RFC requires at least 3000.
+    ///   - bytes: 8 MiB by default.
     public init(cookiesPerSite: Int = 180, cookies: Int = 3300, bytes: Int = 8 << 20) {
         self.cookiesPerSite = max(1, cookiesPerSite)
         self.cookies = max(1, cookies)

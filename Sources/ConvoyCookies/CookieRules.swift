@@ -1,12 +1,12 @@
 import ConvoySupport
 import Foundation
 
-/// Decides which cookies are accepted (RFC 6265bis, section 5.7), apart from the rules about existing cookies in
+/// Decides which cookies are accepted (RFC 6265bis, section 5.7). The rules that involve existing cookies are in
 /// ``CookieJar``.
 enum CookieRules {
     /// The cookie that a field sets.
     ///
-    /// - Parameter now: In microseconds since 1970.
+    /// - Parameter now: The current time, in microseconds since 1970.
     static func cookie(
         _ field: SetCookieField, from place: CookiePlace, at now: Int64
     ) throws(CookieRefusal) -> Cookie {
@@ -19,12 +19,12 @@ enum CookieRules {
             path: path, isSecure: field.isSecure, isHTTPOnly: field.isHTTPOnly, sameSite: field.sameSite,
             expiryTime: expiry(field, at: now), creationTime: now, accessTime: now)
         if cookie.isSecure, !place.isSecure { throw .secureFromInsecure }
-        // A default path of "/" is not enough.
+        // A default path of "/" is not sufficient.
         try checkPromises(cookie, hasPath: field.path != nil)
         return cookie
     }
 
-    /// The time of expiry: `Max-Age` takes precedence over `Expires`, and the lifetime is limited to 400 days.
+    /// The expiry time. `Max-Age` takes precedence over `Expires`, and the lifetime is limited to 400 days.
     private static func expiry(_ field: SetCookieField, at now: Int64) -> Int64? {
         if let age = field.maximumAge {
             guard age > 0 else { return 0 }
@@ -52,10 +52,10 @@ enum CookieRules {
         return domain
     }
 
-    /// Checks the requirements of the cookie's attributes and of its name's prefix.
+    /// Checks the requirements of the cookie's attributes and of its name prefix.
     private static func checkPromises(_ cookie: Cookie, hasPath: Bool) throws(CookieRefusal) {
         if cookie.sameSite == .none, !cookie.isSecure { throw .sameSiteNoneWithoutSecure }
-        // Without a name, servers would read a prefix of the value as part of a name.
+        // Without a name, servers would interpret a prefix of the value as part of a name.
         let start = cookie.nameBytes.isEmpty ? cookie.valueBytes : cookie.nameBytes
         let isHost = hasPrefix(start, "__Host-")
         guard isHost || hasPrefix(start, "__Secure-") else { return }
@@ -69,10 +69,10 @@ enum CookieRules {
 
     // MARK: Cookies from other sources
 
-    /// Checks a cookie that did not come from a server, such as one from a file.
+    /// Checks a cookie that did not come from a server, for example one from a file.
     ///
-    /// - Parameter place: The place of the response that it counts as part of; nil to check it on its own.
-    /// - Returns: The cookie, with its lifetime limited to 400 days, and host-only if its domain is a public suffix.
+    /// - Parameter place: The origin of the response that the cookie is attributed to; nil to check it on its own.
+    /// - Returns: The cookie, with its lifetime limited to 400 days. It is host-only if its domain is a public suffix.
     static func cookie(
         _ cookie: Cookie, for place: CookiePlace?, at now: Int64
     ) throws(CookieRefusal) -> Cookie {
@@ -101,7 +101,7 @@ enum CookieRules {
         return cookie
     }
 
-    /// Checks that the cookie survives the syntax of a `Cookie` field.
+    /// Checks that the cookie can be represented in a `Cookie` field.
     private static func checkBytes(_ cookie: Cookie) throws(CookieRefusal) {
         let (name, value) = (cookie.nameBytes, cookie.valueBytes)
         guard !name.isEmpty || !value.isEmpty else { throw .empty }
@@ -111,20 +111,20 @@ enum CookieRules {
         guard !name.contains(where: { isBad($0) || $0 == UInt8(ascii: "=") }), !value.contains(where: isBad),
             !isBlank(name.first), !isBlank(name.last), !isBlank(value.first), !isBlank(value.last)
         else { throw .invalidCharacter }
-        // The default path comes from the request, which may have semicolons and be longer than an attribute.
+        // The default path comes from the request, which may contain semicolons and be longer than an attribute.
         guard cookie.path.utf8.first == UInt8(ascii: "/"), cookie.path.utf8.count <= 1 << 16,
             !cookie.path.utf8.contains(where: SetCookieField.isControl)
         else { throw .invalidPath }
     }
 }
 
-/// Why a cookie is not stored.
+/// The reason why a cookie is not stored.
 package enum CookieRefusal: Error, Hashable, Sendable {
-    /// It contains a control character, or another one that is not allowed there.
+    /// It contains a control character, or another character that is not allowed in its position.
     case invalidCharacter
     /// It has neither a name nor a value.
     case empty
-    /// Its name and value together have more than 4096 bytes.
+    /// Its name and value exceed 4096 bytes in total.
     case tooLarge
     /// The host is invalid, or does not belong to the cookie's domain.
     case foreignDomain
@@ -132,31 +132,31 @@ package enum CookieRefusal: Error, Hashable, Sendable {
     case publicSuffix
     /// Its path does not begin with a slash.
     case invalidPath
-    /// It is `Secure`, but was not received over TLS.
+    /// It is `Secure` but was not received over TLS.
     case secureFromInsecure
-    /// It was not received over TLS, and would replace or hide one that is `Secure`.
+    /// It was not received over TLS and would replace or hide a `Secure` cookie.
     case hidesSecure
-    /// It is `SameSite=None`, but not `Secure`.
+    /// It is `SameSite=None` but not `Secure`.
     case sameSiteNoneWithoutSecure
-    /// Its name begins with `__Host-` or `__Secure-`, and it violates the requirements of that prefix.
+    /// Its name begins with `__Host-` or `__Secure-`, but it violates the requirements of that prefix.
     case prefix
-    /// The acceptance handler has refused it.
+    /// The acceptance handler rejected it.
     case refusedByHandler
 }
 
-/// The host, path and security of a URL, as the cookie rules need them.
+/// The host, path and security of a URL, as required by the cookie rules.
 package struct CookiePlace: Sendable, Hashable {
-    /// Normalized; empty for an invalid host, which has no cookies.
+    /// The normalized host; empty if the host is invalid and therefore has no cookies.
     let host: String
-    /// Begins with a slash.
+    /// The path, which begins with a slash.
     let path: String
-    /// Whether the scheme is https or wss. Unlike in some browsers, loopback hosts are no exception, because a `Secure`
-    /// cookie would leave this process unencrypted.
+    /// Whether the scheme is https or wss. Unlike in some browsers, this also applies to loopback hosts, because a
+    /// `Secure` cookie would leave this process unencrypted.
     let isSecure: Bool
 
     /// - Parameters:
     ///   - host: The host, in any case, with or without brackets and a trailing dot.
-    ///   - path: The path without the query; empty means "/".
+    ///   - path: The path without the query. An empty path means "/".
     ///   - isSecure: Whether the scheme is https or wss.
     package init(host: String, path: String, isSecure: Bool) {
         self.host = HostName.normalized(host) ?? ""
@@ -164,7 +164,7 @@ package struct CookiePlace: Sendable, Hashable {
         self.isSecure = isSecure
     }
 
-    /// The place of a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
+    /// The place for a URL; nil if its scheme is not http, https, ws or wss, or if it has no host.
     package init?(_ url: URL) {
         guard let target = Target(ofWebSocketOrHTTP: url),
             let components = URLComponents(url: url, resolvingAgainstBaseURL: true)
@@ -174,16 +174,16 @@ package struct CookiePlace: Sendable, Hashable {
     }
 }
 
-/// The properties of a request that decide about its cookies.
+/// The properties of a request that determine its cookies.
 package struct CookieRequest: Sendable {
     let place: CookiePlace
-    /// Whether another site has caused the request (RFC 6265bis, section 5.2).
+    /// Whether another site caused the request (RFC 6265bis, section 5.2).
     let isCrossSite: Bool
     let isSafeMethod: Bool
 
     /// - Parameters:
     ///   - place: The place of its URL.
-    ///   - site: The document that has caused it (`URLRequest.mainDocumentURL`); nil for none.
+    ///   - site: The document that caused it (`URLRequest.mainDocumentURL`), if any.
     ///   - isSafeMethod: Whether its method is GET, HEAD, OPTIONS or TRACE.
     package init(place: CookiePlace, site: URL?, isSafeMethod: Bool) {
         self.place = place
@@ -192,16 +192,18 @@ package struct CookieRequest: Sendable {
     }
 
     /// Whether two URLs are same-site: their schemes are equally secure, and their registrable domains are equal. A
-    /// host without one, such as an address, is a site of its own; a URL without a host, as `about:blank`, is no site.
+    /// host without a registrable domain, for example an address, is its own site. A URL without a host, for example
+    /// `about:blank`, does not belong to any site.
     private static func isSameSite(_ place: CookiePlace, _ site: URL) -> Bool {
         guard let other = CookiePlace(site), other.isSecure == place.isSecure else { return false }
         return other.host == place.host || PublicSuffixes.site(of: other.host) == PublicSuffixes.site(of: place.host)
     }
 
-    /// Whether a cookie may be sent with a request that another site has caused (section 5.8.3).
+    /// Whether a cookie may be sent with a request caused by another site (section 5.8.3).
     ///
-    /// Browsers send `Lax` cookies only with top-level navigation by a safe method, not with subresources. Here every
-    /// request counts as top-level, so only the method decides. A cookie without the attribute is treated as `Lax`.
+    /// Browsers send `Lax` cookies only with top-level navigations that use a safe method, and not with subresources.
+    /// Here every request counts as top-level, so only the method matters. A cookie without the attribute is treated as
+    /// `Lax`.
     func allows(_ sameSite: Cookie.SameSite) -> Bool {
         guard isCrossSite else { return true }
         switch sameSite {
@@ -212,7 +214,7 @@ package struct CookieRequest: Sendable {
     }
 }
 
-/// Compares paths of cookies and requests (RFC 6265bis, section 5.1.4), byte by byte: `%6F` is not `o`.
+/// Compares the paths of cookies and requests (RFC 6265bis, section 5.1.4) byte by byte: `%6F` is not `o`.
 enum CookiePath {
     /// The default path of a cookie: the directory of the request.
     static func defaultPath(of path: String) -> String {

@@ -1,20 +1,20 @@
 import ConvoySupport
 import Foundation
 
-/// The result of reading a file in Netscape's format.
+/// The result of reading a file in Netscape format.
 public struct NetscapeCookieReport: Sendable, Hashable {
-    /// How many cookies were applied: stored, or, if expired, used to remove others.
+    /// The number of cookies that were applied: stored or, if expired, used to remove others.
     public var cookieCount = 0
-    /// The numbers of the invalid lines, counted from 1.
+    /// The numbers of the invalid lines, starting at 1.
     public var badLines: [Int] = []
-    /// The numbers of the lines whose cookies the rules refuse, such as those for a public suffix.
+    /// The numbers of the lines whose cookies are rejected by the rules, for example because of a public suffix.
     public var refusedLines: [Int] = []
 }
 
 extension CookieStore {
-    /// Makes a store in memory with the cookies of a file in Netscape's format. Blocks while the file is read.
+    /// Creates an in-memory store with the cookies from a file in Netscape format. Blocks while reading the file.
     ///
-    /// - Throws: `CookieStoreError.cannotRead`. Bad lines are skipped.
+    /// - Throws: `CookieStoreError.cannotRead`. Invalid lines are skipped.
     public convenience init(
         netscapeFile file: URL, limits: CookieLimits = CookieLimits()
     ) throws(CookieStoreError) {
@@ -22,8 +22,8 @@ extension CookieStore {
         _ = try read(netscapeFile: file)
     }
 
-    /// Adds the cookies of a file in Netscape's format, as curl, wget and browser extensions write it. Blocks while the
-    /// file is read. As in curl, the owner of the file is not checked.
+    /// Adds the cookies from a file in Netscape format, as written by curl, wget and browser extensions. Blocks while
+    /// reading the file. As in curl, the owner of the file is not checked.
     ///
     /// - Parameter file: The file, of at most 64 MiB.
     /// - Returns: The number of cookies, and the lines that were skipped.
@@ -32,7 +32,7 @@ extension CookieStore {
     public func read(netscapeFile file: URL) throws(CookieStoreError) -> NetscapeCookieReport {
         let bytes = try Self.contents(of: file.path)
         var report = NetscapeCookieReport()
-        // Line by line, because a list of all lines would take many times the memory of the file.
+        // Process the file by line, because a list of all lines would use many times its memory.
         var rest: ArraySlice<UInt8>? = bytes[...]
         var index = -1
         while let text = rest {
@@ -43,7 +43,7 @@ extension CookieStore {
             case .blank: break
             case .bad: report.badLines.append(index + 1)
             case .cookie(var cookie):
-                // Keeps the order of the file.
+                // Keep the order in the file.
                 cookie.creationTime &+= Int64(index)
                 if setCookie(cookie) { report.cookieCount += 1 } else { report.refusedLines.append(index + 1) }
             }
@@ -51,14 +51,16 @@ extension CookieStore {
         return report
     }
 
-    /// Writes all cookies to a file in Netscape's format, session cookies too, with the mode 0600. Blocks.
+    /// Writes all cookies, including session cookies, to a file in Netscape format with the mode 0600. Blocks.
     ///
-    /// An existing file is replaced atomically, also through a symbolic link of this user or root: the new file has a
-    /// random name in the same directory until it is complete. The format cannot represent `SameSite`, the times of
-    /// creation and last use, and fractions of seconds.
+    /// An existing file is replaced atomically, also through a symbolic link that belongs to the current user or root.
+    /// The new file has a random name in the same directory until it is complete. The format cannot represent
+    /// `SameSite`, the times of creation and last use, or fractions of seconds.
     ///
-    /// - Returns: The cookies that the format cannot represent: without a name, or with a tab in the value.
-    /// - Throws: `CookieStoreError.cannotWrite`, or `.isUnsafe` for a link of another user. The file is then unchanged.
+    /// - Returns: The cookies that the format cannot represent: those without a name, and those with a tab in the
+    ///   value.
+    /// - Throws: `CookieStoreError.cannotWrite`, or `.isUnsafe` if a link belongs to another user. The file is then
+    ///   unchanged.
     @discardableResult
     public func writeNetscape(to file: URL) throws(CookieStoreError) -> [Cookie] {
         var left: [Cookie] = []
@@ -78,13 +80,13 @@ extension CookieStore {
     }
 
     private static func contents(of path: String) throws(CookieStoreError) -> [UInt8] {
-        // Does not wait for the writer of a pipe.
+        // Do not wait for the writer of a pipe.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .cannotRead(path, reason: SystemError().text) }
         defer { close(descriptor) }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
-            throw .cannotRead(path, reason: "It is no regular file.")
+            throw .cannotRead(path, reason: "It is not a regular file.")
         }
         do throws(FileContents.Failure) {
             return try FileContents.read(descriptor, limit: 64 << 20)
@@ -94,8 +96,8 @@ extension CookieStore {
     }
 }
 
-/// Reads and writes the text format of curl, wget and browser extensions: one line per cookie, with seven tab-separated
-/// fields.
+/// Reads and writes the text format of curl, wget and browser extensions, which has one line per cookie, with seven
+/// tab-separated fields.
 enum NetscapeCookies {
     static let title = """
         # Netscape HTTP Cookie File
@@ -120,7 +122,7 @@ enum NetscapeCookies {
 
     /// Parses a line without its terminator.
     ///
-    /// - Parameter now: The time of creation for the cookie, in microseconds since 1970.
+    /// - Parameter now: The creation time of the cookie, in microseconds since 1970.
     static func parse(_ line: ArraySlice<UInt8>, at now: Int64) -> Line {
         var line = line.last == UInt8(ascii: "\r") ? line.dropLast() : line
         var isHTTPOnly = false
@@ -161,8 +163,8 @@ enum NetscapeCookies {
 
     // MARK: Writing
 
-    /// The line of a cookie; nil for one that the format cannot represent: with a tab, or without a name, because curl
-    /// would read the value as the name.
+    /// The line for a cookie; nil if the format cannot represent it: if it contains a tab, or has no name, because curl
+    /// would interpret the value as the name.
     static func line(_ cookie: Cookie) -> [UInt8]? {
         let parts = [cookie.nameBytes, cookie.valueBytes, Array(cookie.path.utf8), Array(cookie.domain.utf8)]
         func breaksLine(_ byte: UInt8) -> Bool { byte == tab || SetCookieField.isControl(byte) }

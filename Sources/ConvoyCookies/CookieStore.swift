@@ -9,18 +9,18 @@ import Synchronization
 
 /// Stores cookies and selects those to send with a request (RFC 6265bis).
 ///
-/// Any number of managers can share a store. Its methods can be called from any thread, and none waits for the disk
-/// unless its documentation says so.
+/// Any number of managers can share a store. Its methods can be called from any thread and do not wait for the disk,
+/// unless their documentation says otherwise.
 ///
-/// A store with a file writes changes a moment later, on a queue of its own. Several processes can share the file: of
-/// two changes to the same cookie the later one wins, whichever process made it. The store reads changes of other
-/// processes when it opens or writes the file, and about once a second while requests look up cookies, without making
-/// them wait.
+/// A store with a file writes changes a moment later, on a dedicated queue. Several processes can share the file. If
+/// two changes affect the same cookie, the later one wins, regardless of which process made it. The store reads the
+/// changes of other processes when it opens or writes the file, and about once per second while requests look up
+/// cookies, without making them wait.
 ///
-/// Cookies in responses to cross-site requests are treated like any others: whether a request is cross-site matters
+/// Cookies in responses to cross-site requests are treated like any others. Whether a request is cross-site matters
 /// only when cookies are sent.
 public final class CookieStore: Sendable {
-    /// A store for the whole process, in memory only.
+    /// A store for the entire process, in memory only.
     public static let shared = CookieStore()
 
     let state: Locked<CookieStoreState>
@@ -33,32 +33,32 @@ public final class CookieStore: Sendable {
     private let changes = Atomic<UInt64>(0)
     let now: @Sendable () -> Int64
 
-    /// The maximum number of fields to read from a response: the number of cookies that a site may have.
+    /// The maximum number of fields to read from a response, which is the number of cookies that a site may have.
     package let fieldLimit: Int
 
-    /// Nil for a store in memory.
+    /// The writer; nil for an in-memory store.
     private let writer: CookieWriter?
 
     /// Identifies the store: the file, or a unique number.
     package let identity: String
 
-    /// Makes an empty store in memory.
+    /// Creates an empty in-memory store.
     public convenience init(limits: CookieLimits = CookieLimits()) {
         self.init(limits, file: nil, keepsSessionCookies: false)
     }
 
     /// Opens a store that keeps its cookies in a file, an SQLite database.
     ///
-    /// Blocks. New files have the mode 0600: the database, and files beside it with the suffixes `-wal`, `-shm` and
+    /// Blocks. New files have the mode 0600: the database, and files next to it with the suffixes `-wal`, `-shm` and
     /// `.lock`. A damaged file is renamed to `.damaged` and replaced by a new one. A file that belongs to another user,
-    /// or that others can write to, is refused.
+    /// or that others can write to, is rejected.
     ///
     /// - Parameters:
-    ///   - file: The file, which is made if missing; its directory must exist.
-    ///   - keepsSessionCookies: Whether the file also keeps session cookies, until ``endSession()``. Otherwise they are
-    ///     this store's own: another store with the file neither sees nor removes them.
+    ///   - file: The file, which is created if it is missing. Its directory must exist.
+    ///   - keepsSessionCookies: Whether the file also keeps session cookies, until ``endSession()``. If false, session
+    ///     cookies are private to this store: other stores with the same file neither see nor remove them.
     ///   - limits: The limits on the number and size of cookies.
-    /// - Throws: `CookieStoreError` if the file cannot be opened or is of another kind. It is not changed.
+    /// - Throws: `CookieStoreError` if the file cannot be opened or has a different format. It is not changed.
     public convenience init(
         file: URL, keepsSessionCookies: Bool = false, limits: CookieLimits = CookieLimits()
     ) throws(CookieStoreError) {
@@ -78,7 +78,7 @@ public final class CookieStore: Sendable {
         identity = file.map { "file \(Self.resolved($0))" } ?? "memory \(UInt64.random(in: .min ... .max))"
     }
 
-    /// The path without symbolic links, so that each file has one name. The file itself need not exist.
+    /// The path without symbolic links, so that each file has a unique name. The file itself need not exist.
     private static func resolved(_ path: String) -> String {
         func real(_ path: String) -> String? {
             guard let resolved = realpath(path, nil) else { return nil }
@@ -89,7 +89,7 @@ public final class CookieStore: Sendable {
         return real(path) ?? real(url.deletingLastPathComponent().path).map { "\($0)/\(url.lastPathComponent)" } ?? path
     }
 
-    /// Changes the cookies under the lock, and schedules writing the file.
+    /// Changes the cookies while holding the lock, and schedules writing the file.
     ///
     /// - Parameter body: Returns whether it has changed the cookies.
     @discardableResult
@@ -108,7 +108,7 @@ public final class CookieStore: Sendable {
 
     // MARK: Reading
 
-    /// All cookies that have not expired, the oldest first.
+    /// All cookies that have not expired, oldest first.
     public var cookies: [Cookie] {
         let now = now()
         writer?.checkForChanges(self)
@@ -116,10 +116,10 @@ public final class CookieStore: Sendable {
         return all.sorted { $0.creationTime < $1.creationTime }
     }
 
-    /// ``cookies`` as Foundation values, without those that Foundation refuses.
+    /// The ``cookies`` as Foundation values, without those that Foundation rejects.
     public var httpCookies: [HTTPCookie] { cookies.compactMap(\.httpCookie) }
 
-    /// The cookies to send with a request for a URL, in that order. Updates the time of their last use.
+    /// Returns the cookies to send with a request for a URL, in order. Updates the time of their last use.
     public func cookies(for url: URL) -> [Cookie] {
         guard let place = CookiePlace(url) else { return [] }
         return cookies(for: CookieRequest(place: place, site: nil, isSafeMethod: true))
@@ -147,12 +147,12 @@ public final class CookieStore: Sendable {
     /// Stores a cookie, without calling the ``acceptanceHandler``.
     ///
     /// - Parameters:
-    ///   - cookie: The cookie. It replaces one with the same name, domain and path, and keeps that one's time of
-    ///     creation; an expired cookie only removes it.
-    ///   - url: The URL of the response that it counts as part of; nil to check the cookie on its own.
-    /// - Returns: false if the rules refuse the cookie: for characters that would end it, more than 4096 bytes, a
-    ///   public suffix, `SameSite=None` without `Secure`, violating its name's prefix (`__Host-`, `__Secure-`), or a
-    ///   domain that the URL's host may not set.
+    ///   - cookie: The cookie. It replaces a cookie with the same name, domain and path, and keeps that cookie's
+    ///     creation time. An expired cookie only removes it.
+    ///   - url: The URL of the response that the cookie is attributed to; nil to check the cookie on its own.
+    /// - Returns: false if the rules reject the cookie: because it contains characters that would end it, exceeds 4096
+    ///   bytes, is for a public suffix, is `SameSite=None` without `Secure`, violates its name prefix (`__Host-`,
+    ///   `__Secure-`), or is for a domain that the URL's host may not set.
     @discardableResult
     public func setCookie(_ cookie: Cookie, for url: URL? = nil) -> Bool {
         let place = url.flatMap { CookiePlace($0) }
@@ -181,19 +181,19 @@ public final class CookieStore: Sendable {
         if let refusal { throw refusal }
     }
 
-    /// Stores the cookies of a response. Calls the ``acceptanceHandler`` on this thread.
+    /// Stores the cookies in a response. Calls the ``acceptanceHandler`` on this thread.
     ///
     /// - Parameters:
-    ///   - values: The values of the `Set-Cookie` fields, each with one cookie, in order.
+    ///   - values: The values of the `Set-Cookie` fields, in order. Each contains one cookie.
     ///   - url: The URL of the response.
     public func setCookies(_ values: [String], from url: URL) {
         guard let place = CookiePlace(url) else { return }
         takeAsking(values.map { Array($0.utf8) }, from: place, url: url)
     }
 
-    /// Decides whether a cookie of a response is stored, after the rules have accepted it; nil accepts all. It receives
-    /// the cookie and the URL of the response, and is called on a queue of the library, for one cookie of a response at
-    /// a time.
+    /// Decides whether a cookie in a response is stored, after the rules have accepted it; nil accepts all. It receives
+    /// the cookie and the URL of the response, and is called on a queue of the library, serially for the cookies of a
+    /// response.
     public var acceptanceHandler: (@Sendable (Cookie, URL) -> Bool)? {
         get { handler.withLock { $0 }?.call }
         set {
@@ -208,12 +208,12 @@ public final class CookieStore: Sendable {
         }
     }
 
-    /// Whether there is an acceptance handler. Takes no lock.
+    /// Whether an acceptance handler is set. Takes no lock.
     package var asksBeforeAccepting: Bool { hasHandler.load(ordering: .acquiring) }
 
     // MARK: Removing
 
-    /// Removes the cookie of this name, domain and path.
+    /// Removes the cookie with the same name, domain and path.
     public func remove(_ cookie: Cookie) {
         let (key, now) = (CookieKey(cookie), now())
         change { $0.remove(key, at: now) }
@@ -225,13 +225,13 @@ public final class CookieStore: Sendable {
         change { $0.removeAll(at: now) }
     }
 
-    /// Removes the cookies that were created at this time or later.
+    /// Removes the cookies that were created at or after a time.
     public func removeCookies(since date: Date) {
         let (start, now) = (CookieTime.microseconds(date), now())
         change { $0.removeCookies(createdSince: start, at: now) }
     }
 
-    /// Removes the session cookies, which have no time of expiry.
+    /// Removes all session cookies, which have no expiry time.
     public func endSession() {
         let now = now()
         change { $0.endSession(at: now) }
@@ -239,30 +239,32 @@ public final class CookieStore: Sendable {
 
     // MARK: The file
 
-    /// Why the last write of the file failed; nil if it succeeded, or without a file. The next change retries it.
+    /// The error of the last write to the file; nil if it succeeded, or if the store has no file. The next change
+    /// retries the write.
     public var failure: CookieStoreError? { state.withLock { $0.failure } }
 
-    /// Writes pending changes to the file, and reads those of other processes. Blocks; no effect without a file.
+    /// Writes pending changes to the file, and reads the changes of other processes. Blocks. No effect if the store has
+    /// no file.
     public func flush() throws(CookieStoreError) {
         if let failure = writer?.flush(self) { throw failure }
     }
 }
 
 extension CookieStore: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The interface for requests and responses.
 extension CookieStore {
-    /// The value of the `Cookie` field of a request; nil for none. Values that are not UTF-8 are decoded as Latin-1;
-    /// use ``fieldBytes(for:)`` to send back the server's bytes.
+    /// The value of the `Cookie` field for a request; nil if no cookie matches. Values that are not UTF-8 are decoded
+    /// as Latin-1. Use ``fieldBytes(for:)`` to send back the server's bytes.
     package func field(for request: CookieRequest) -> String? {
         fieldBytes(for: request).map { ASCII.text($0[...]) }
     }
 
-    /// The value of the `Cookie` field of a request, in the bytes that the server sent; nil for none (RFC 6265bis,
-    /// section 5.8.3).
+    /// The value of the `Cookie` field for a request, in the bytes sent by the server; nil if no cookie matches (RFC
+    /// 6265bis, section 5.8.3).
     package func fieldBytes(for request: CookieRequest) -> [UInt8]? {
         let cookies = cookies(for: request)
         guard !cookies.isEmpty else { return nil }
@@ -291,8 +293,8 @@ extension CookieStore {
         for field in fields { _ = result(of: field, from: place) { handler?($0, url) ?? true } }
     }
 
-    /// Stores the cookie of a field. Returns why it was refused; nil if it was stored or removed another one by being
-    /// expired.
+    /// Stores the cookie of a field. Returns why it was rejected; nil if it was stored or, being expired, removed
+    /// another cookie.
     func result(of field: [UInt8], from place: CookiePlace, _ accepts: (Cookie) -> Bool) -> CookieRefusal? {
         let now = now()
         do throws(CookieRefusal) {
@@ -335,22 +337,22 @@ extension CookiePlace {
     }
 }
 
-/// The errors of the file of a ``CookieStore``, and of reading and writing files of cookies.
+/// The errors of a ``CookieStore``'s file, and of reading and writing cookie files.
 public enum CookieStoreError: Error, Sendable, Hashable {
     /// The file cannot be read: its path, and the reason.
     case cannotRead(String, reason: String)
     /// The file cannot be written: its path, and the reason.
     case cannotWrite(String, reason: String)
-    /// The disk is full: the path of the file.
+    /// The disk is full. The value is the path of the file.
     case isFull(String)
-    /// Another process holds the lock for too long: the path of the file.
+    /// Another process has held the lock for too long. The value is the path of the file.
     case isBusy(String)
-    /// The file is damaged and could not be replaced: its path, and the reason.
+    /// The file is damaged and cannot be replaced: its path, and the reason.
     case isDamaged(String, reason: String)
-    /// The file belongs to another program, or to a newer version of this library: its path, and the reason. It was not
-    /// changed.
+    /// The file belongs to another program, or to a newer version of this library: its path, and the reason. It has not
+    /// been changed.
     case isForeign(String, reason: String)
-    /// Another user owns the file or can change it: its path, and the reason. It was not changed.
+    /// Another user owns the file or can change it: its path, and the reason. It has not been changed.
     case isUnsafe(String, reason: String)
 
     init(_ error: DatabaseError) {
@@ -367,7 +369,7 @@ public enum CookieStoreError: Error, Sendable, Hashable {
 }
 
 extension CookieStoreError: CustomStringConvertible {
-    /// The reason in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
         case .cannotRead(let path, let reason): "The cookies cannot be read from \(path): \(reason)"
@@ -376,7 +378,7 @@ extension CookieStoreError: CustomStringConvertible {
         case .isBusy(let path): "The cookies cannot be written to \(path): another process has locked it."
         case .isDamaged(let path, let reason): "The file \(path) is damaged: \(reason)"
         case .isUnsafe(let path, let reason): "The cookies in \(path) cannot be trusted: \(reason)"
-        case .isForeign(let path, let reason): "The file \(path) holds no cookies for this library: \(reason)"
+        case .isForeign(let path, let reason): "The file \(path) is not a cookie file of this library: \(reason)"
         }
     }
 }

@@ -1,15 +1,15 @@
-/// The state of a store, as a value: the cookies, and the changes that are not in the file yet.
+/// The state of a store, as a value: the cookies, and the changes that have not been written to the file.
 struct CookieStoreState {
     var jar: CookieJar
     /// Whether session cookies are written to the file.
     let keepsSessionCookies: Bool
-    /// The cookies to write, with the times of their changes. A key that is not in the jar was removed.
+    /// The cookies to write, with the times of their changes. If a key is not in the jar, the cookie was removed.
     private var pending: [CookieKey: Int64] = [:]
-    /// The cookies that are being written now.
+    /// The cookies that are currently being written.
     private var inFlight: [CookieKey: Int64] = [:]
     private var sweeps: [CookieFile.Sweep] = []
     private var sweepsInFlight: [CookieFile.Sweep] = []
-    /// When all cookies were last removed, by any process.
+    /// The time at which any process last removed all cookies.
     private var cleared: Int64 = 0
     private var lastStamp: Int64 = 0
     /// Whether the store has a file.
@@ -23,14 +23,13 @@ struct CookieStoreState {
         self.keepsSessionCookies = keepsSessionCookies
     }
 
-    /// A time for a change that is later than those of all known changes, by any process, even if the clock was set
-    /// back.
+    /// Returns a time for a change that is later than all known changes by any process, even if the clock was set back.
     mutating func stamp(_ now: Int64) -> Int64 {
         lastStamp = min(max(now, lastStamp + 1), CookieTime.latestChange)
         return lastStamp
     }
 
-    /// Whether a write must be scheduled; then marks it as scheduled.
+    /// Returns whether a write must be scheduled, and if so marks it as scheduled.
     mutating func schedule() -> Bool {
         guard hasFile, !isScheduled, !pending.isEmpty || !sweeps.isEmpty else { return false }
         isScheduled = true
@@ -39,8 +38,8 @@ struct CookieStoreState {
 
     // MARK: Changes in this process
 
-    /// - Parameter keepsCreation: Whether to keep the cookie's time of creation, rather than set it to the time of
-    ///   arrival.
+    /// - Parameter keepsCreation: Whether to keep the cookie's creation time, instead of setting it to the current
+    ///   time.
     /// - Returns: Whether the cookies have changed.
     mutating func insert(
         _ cookie: Cookie, isOverTLS: Bool, keepsCreation: Bool, at now: Int64
@@ -65,7 +64,7 @@ struct CookieStoreState {
 
     mutating func removeAll(at now: Int64) -> Bool {
         let isChanged = jar.count > 0
-        // Later than anything in the file or in flight, even if the clock was set back, so that nothing survives.
+        // Later than any change in the file or in flight, even if the clock was set back, so that no cookie survives.
         let latest = max(jar.all.map(\.changed).max() ?? 0, inFlight.values.max() ?? 0)
         jar = CookieJar(limits: jar.limits)
         guard hasFile else { return isChanged }
@@ -99,14 +98,14 @@ struct CookieStoreState {
         for key in keys { pending[key] = max(stamp, pending[key] ?? 0) }
     }
 
-    /// The last known time of a change to the cookie of a key.
+    /// The time of the last known change to the cookie with a key.
     private func known(_ key: CookieKey) -> Int64 {
         max(pending[key] ?? 0, inFlight[key] ?? 0, jar.entry(key)?.changed ?? 0)
     }
 
     // MARK: The file
 
-    /// The changes to write, which are in flight until `finishWriting`.
+    /// The changes to write. They are in flight until `finishWriting`.
     mutating func startWriting() -> CookieFile.Batch {
         isScheduled = false
         (inFlight, sweepsInFlight) = (pending, sweeps)
@@ -118,7 +117,7 @@ struct CookieStoreState {
         return CookieFile.Batch(sweeps: sweepsInFlight, rows: rows)
     }
 
-    /// - Parameter isWritten: Whether the write succeeded. If not, its changes are pending again.
+    /// - Parameter isWritten: Whether the write succeeded. If not, its changes become pending again.
     mutating func finishWriting(isWritten: Bool) {
         if !isWritten {
             pending.merge(inFlight) { max($0, $1) }
@@ -127,7 +126,7 @@ struct CookieStoreState {
         (inFlight, sweepsInFlight) = ([:], [])
     }
 
-    /// Makes all cookies pending, for a new file.
+    /// Marks all cookies as pending, for a new file.
     mutating func startAnew() {
         sweeps = []
         // A new file needs no tombstones.
@@ -137,15 +136,16 @@ struct CookieStoreState {
         }
     }
 
-    /// Applies a row that another process has written, unless this store has a newer change.
+    /// Applies a row written by another process, unless this store has a newer change.
     ///
     /// - Returns: Whether the cookies have changed.
     mutating func merge(_ row: CookieFile.Row, at now: Int64) -> Bool {
         lastStamp = max(lastStamp, row.changed)
         guard row.changed > known(row.key), row.changed > cleared else { return false }
         guard let entry = row.entry else {
-            // A session cookie that is not in the file is this process's own. The row says that the file's cookie of this
-            // key is gone, for instance because another process received a session cookie in its place.
+            // A session cookie that is not in the file is private to this process. The row reports that the file's
+            // cookie with this key has been removed, for example because another process received a session cookie
+            // instead.
             if !keepsSessionCookies, let own = jar.entry(row.key), own.cookie.expiryTime == nil { return false }
             return jar.remove(row.key) != nil
         }

@@ -5,21 +5,21 @@ import Foundation
 struct SetCookieField: Hashable {
     var name: [UInt8]
     var value: [UInt8]
-    /// Seconds since 1970.
+    /// The time of expiry, in seconds since 1970.
     var expires: Int64?
-    /// Seconds, clamped.
+    /// The value of `Max-Age`, in seconds, clamped.
     var maximumAge: Int64?
-    /// Without the leading dot; nil or empty if the attribute is missing or empty.
+    /// The domain without its leading dot. nil or empty if the attribute is missing or empty.
     var domain: [UInt8]?
-    /// As sent; nil if the attribute is missing.
+    /// The path as sent; nil if the attribute is missing.
     var path: [UInt8]?
     var isSecure = false
     var isHTTPOnly = false
     var sameSite = Cookie.SameSite.unspecified
 
-    /// The maximum size of name and value together, in bytes.
+    /// The maximum total size of the name and the value, in bytes.
     static let largestPair = 4096
-    /// The maximum size of an attribute's value, in bytes; larger ones are ignored.
+    /// The maximum size of an attribute's value, in bytes. Larger values are ignored.
     static let largestAttribute = 1024
 
     init(_ bytes: some Collection<UInt8>) throws(CookieRefusal) {
@@ -39,14 +39,14 @@ struct SetCookieField: Hashable {
         for attribute in bytes[end...].dropFirst().split(separator: UInt8(ascii: ";")) { take(attribute) }
     }
 
-    /// Whether a byte is a control character other than the tab, which must not occur.
+    /// Whether a byte is a control character other than the tab. Such characters are not allowed.
     static func isControl(_ byte: UInt8) -> Bool { (byte < 0x20 && byte != 0x09) || byte == 0x7F }
 
     private static func trimmed(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         Array(ASCII.trimmed(bytes, blank: HTTPSyntax.isOptionalWhitespace))
     }
 
-    /// Applies an attribute. Of several with the same name, the last one counts.
+    /// Applies an attribute. If an attribute is repeated, the last one is used.
     private mutating func take(_ attribute: ArraySlice<UInt8>) {
         let equals = attribute.firstIndex(of: UInt8(ascii: "=")) ?? attribute.endIndex
         let name = ASCII.trimmed(attribute[..<equals], blank: HTTPSyntax.isOptionalWhitespace)
@@ -79,7 +79,7 @@ struct SetCookieField: Hashable {
         return .unspecified
     }
 
-    /// A number of seconds, clamped so that sums do not overflow; nil if it is not a number.
+    /// A number of seconds, clamped so that sums do not overflow; nil for other text.
     private static func seconds(_ value: [UInt8]) -> Int64? {
         let isNegative = value.first == UInt8(ascii: "-")
         let digits = isNegative ? value.dropFirst() : value[...]
@@ -90,9 +90,9 @@ struct SetCookieField: Hashable {
     }
 }
 
-/// Parses the date of an `Expires` attribute by the lenient rules of RFC 6265bis, section 5.1.1.
+/// Parses the date of an `Expires` attribute according to the lenient rules of RFC 6265bis, section 5.1.1.
 enum CookieDate {
-    /// The seconds since 1970 of a date; nil for any other text.
+    /// The seconds since 1970 for a date; nil for other text.
     static func parse(_ bytes: some Sequence<UInt8>) -> Int64? {
         var parser = Parser()
         var token: [UInt8] = []
@@ -115,7 +115,7 @@ enum CookieDate {
         }
     }
 
-    /// Each token becomes the first missing part that it can be.
+    /// Collects the parts of a date. Each token fills the first missing part that it matches.
     private struct Parser {
         var time: (hour: Int64, minute: Int64, second: Int64)?
         var day: Int64?
@@ -135,7 +135,7 @@ enum CookieDate {
             }
         }
 
-        /// A number at the start of a token that ends at a non-digit or with the token.
+        /// A number at the start of a token, followed by a non-digit or the end of the token.
         static func number(
             _ token: some Collection<UInt8>, digits: ClosedRange<Int>
         ) -> (value: Int64, count: Int)? {
@@ -179,7 +179,7 @@ enum CookieDate {
             guard (1601...9999).contains(year), (1...lengths[Int(month - 1)]).contains(day),
                 time.hour <= 23, time.minute <= 59, time.second <= 59
             else { return nil }
-            // Days since 1970 in the Gregorian calendar, with years that begin in March.
+            // Compute the days since 1970 in the Gregorian calendar, using years that start in March.
             let shifted = month > 2 ? year : year - 1
             let era = shifted / 400
             let yearOfEra = shifted - era * 400
@@ -190,14 +190,14 @@ enum CookieDate {
     }
 }
 
-/// Converts times to the microseconds since 1970 that a store uses.
+/// Converts times to microseconds since 1970, as used by a store.
 enum CookieTime {
     static let second: Int64 = 1_000_000
     /// The latest time that is stored, in the year 9999. Adding to it does not overflow.
     static let latest: Int64 = 253_402_300_799 * second
-    /// The latest valid time of a change. Later ones are damage: they would win over all future changes.
+    /// The latest valid time of a change. Later times are damaged values, which would override all future changes.
     static let latestChange = latest - longestAge
-    /// The longest lifetime of a cookie (RFC 6265bis, section 5.5).
+    /// The maximum lifetime of a cookie (RFC 6265bis, section 5.5).
     static let longestAge: Int64 = 400 * 86_400 * second
 
     static func microseconds(_ date: Date) -> Int64 {

@@ -3,8 +3,8 @@ import ConvoySupport
 import Foundation
 
 extension Database {
-    /// The path with the links of its directory resolved. SQLite would refuse those links too, although they are safe:
-    /// a user who can change them can change everything below.
+    /// Returns the path with the links in its directory resolved. SQLite would reject these links too, although they
+    /// are safe: a user who can change them can change everything below them.
     static func resolved(_ path: String) throws(DatabaseError) -> String {
         let url = URL(fileURLWithPath: path)
         let directory = url.deletingLastPathComponent().path
@@ -29,7 +29,7 @@ extension Database {
             defer { sqlite3_close_v2(connection) }
             throw DatabaseError(connection, result: result, path: path)
         }
-        // Another process may have replaced the file since.
+        // Another process may have replaced the file in the meantime.
         var hasMoved: Int32 = 0
         sqlite3_file_control(connection, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved)
         guard hasMoved == 0, examined == FileIdentity(path) else {
@@ -41,10 +41,10 @@ extension Database {
         return connection
     }
 
-    /// Creates an empty file with the mode 0600 if there is none. SQLite gives its other files the same mode.
+    /// Creates an empty file with the mode 0600 if the file does not exist. SQLite gives its other files the same mode.
     ///
-    /// It is closed before it has its final name, because closing a file drops all locks of this process on it,
-    /// including those of other connections.
+    /// The file is closed before it receives its final name, because closing a file drops all locks of this process on
+    /// it, including those of other connections.
     private static func create(_ path: String) throws(DatabaseError) {
         if FileIdentity(path) != nil { return }
         do throws(FileWritingError) {
@@ -52,7 +52,7 @@ extension Database {
         } catch {
             let code: DatabaseError.Code
             switch error.cause.code {
-            // Another process has created it first.
+            // Another process created it first.
             case EEXIST: return
             case EACCES, EROFS, EPERM: code = .readOnly
             case ENOSPC, EDQUOT: code = .full
@@ -62,10 +62,11 @@ extension Database {
         }
     }
 
-    /// Checks the owner and mode of the database and of SQLite's files beside it, which SQLite trusts: a log could add
-    /// any rows.
+    /// Checks the owner and mode of the database and of SQLite's files next to it, which SQLite trusts: a log could add
+    /// arbitrary rows.
     ///
-    /// The files are not opened for reading, as closing them would drop the locks of other connections of this process.
+    /// The files are not opened for reading, because closing them would drop the locks of other connections in this
+    /// process.
     static func examine(_ path: String) throws(DatabaseError) {
         for name in [path, "\(path)-wal", "\(path)-shm", "\(path)-journal"] {
             do throws(PrivateFile.Failure) {
@@ -84,14 +85,14 @@ extension Database {
     }
 
     func configure(_ schema: DatabaseSchema, _ journalLimit: Int64, keepsLog: Bool) throws(DatabaseError) {
-        // Otherwise the last connection to close removes the log by name, which may then belong to another database, if
-        // another process has replaced this one.
+        // Otherwise the last connection to close removes the log by name. The log may then belong to another database,
+        // if another process has replaced this one.
         var keepsLog: Int32 = keepsLog ? 1 : 0
         sqlite3_file_control(handle, nil, SQLITE_FCNTL_PERSIST_WAL, &keepsLog)
         try execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON")
-        // Check that the database is of this kind before changing anything.
+        // Before changing anything, check that the database has this schema.
         guard try version(of: schema) <= schema.version else {
-            throw DatabaseError(.newer, "A newer version of the library has written it.", path: path)
+            throw DatabaseError(.newer, "It was written by a newer version of the library.", path: path)
         }
         try run("PRAGMA journal_mode=WAL")
         try execute("PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=\(journalLimit); PRAGMA foreign_keys=ON")
@@ -104,22 +105,22 @@ extension Database {
         }
     }
 
-    /// The version of the database; 0 for an empty one.
+    /// Returns the version of the database; 0 if it is empty.
     ///
-    /// - Throws: `.foreign` if it is not of this kind.
+    /// - Throws: `.foreign` if it has another schema.
     private func version(of schema: DatabaseSchema) throws(DatabaseError) -> Int64 {
         let kind = try integer("PRAGMA application_id") ?? 0
         let version = try integer("PRAGMA user_version") ?? 0
         let tables = try integer("SELECT count(*) FROM sqlite_schema") ?? 0
         if kind == 0, version == 0, tables == 0 { return 0 }
         guard kind == Int64(schema.applicationID), version >= 1 else {
-            throw DatabaseError(.foreign, "Another program has written it.", path: path)
+            throw DatabaseError(.foreign, "It was written by another program.", path: path)
         }
         return version
     }
 }
 
-/// The identity of a database file, which stays the same when the file is renamed.
+/// The identity of a database file, which does not change when the file is renamed.
 package struct DatabaseFile: Hashable, Sendable {
     private let device: UInt64
     private let number: UInt64
@@ -133,15 +134,16 @@ package struct DatabaseFile: Hashable, Sendable {
 }
 
 extension Database {
-    /// Renames a damaged database to `<path>.damaged`, so that the next connection opens a new one. Replaces an older
-    /// file of that name.
+    /// Renames a damaged database to `<path>.damaged`, so that the next connection creates a new one. Replaces an
+    /// existing file of that name.
     ///
-    /// Other connections to it detect that with ``isCurrent``, or get `.replaced` from their next transaction.
+    /// Other connections to the database detect this with ``isCurrent``, or with the error `.replaced` in their next
+    /// transaction.
     ///
     /// - Parameters:
-    ///   - file: The damaged file. If another process has replaced it meanwhile, nothing happens.
+    ///   - file: The damaged file. If another process has already replaced it, nothing happens.
     ///   - path: The path of the database.
-    /// - Returns: Whether this call has renamed it.
+    /// - Returns: Whether this call renamed the file.
     @discardableResult
     package static func quarantine(
         _ file: DatabaseFile, at path: String, timeout: TimeInterval = 5
@@ -150,7 +152,7 @@ extension Database {
         let lock = try DatabaseLock(path, timeout: timeout)
         defer { lock.release() }
         guard DatabaseFile(path) == file else { return false }
-        // The log is removed first: without its database, SQLite would apply it to the next one.
+        // Remove the log first: without its database, SQLite would apply it to the next one.
         for name in ["\(path)-wal", "\(path)-shm"] where unlink(name) != 0 && errno != ENOENT {
             throw DatabaseError(.io, SystemError().text, path: path)
         }
@@ -159,16 +161,17 @@ extension Database {
     }
 }
 
-/// The lock that is held while a database is opened or renamed: a file beside it, `<path>.lock`, which is not removed.
+/// The lock that is held while a database is opened or renamed: a file next to it, `<path>.lock`, which is never
+/// removed.
 ///
-/// The database itself cannot serve as the lock: closing it would drop SQLite's locks on it.
+/// The database itself cannot serve as the lock, because closing it would drop SQLite's locks on it.
 struct DatabaseLock {
     private let descriptor: Int32
 
     /// Waits for the lock.
     ///
-    /// - Throws: `.busy` if another process holds it for longer than `timeout` seconds, for example because a debugger
-    ///   has stopped that process.
+    /// - Throws: `.busy` if another process holds the lock for longer than `timeout` seconds, for example because it
+    ///   has been stopped by a debugger.
     init(_ path: String, timeout: TimeInterval) throws(DatabaseError) {
         let lockPath = "\(path).lock"
         do throws(PrivateFile.Failure) {
@@ -184,7 +187,7 @@ struct DatabaseLock {
         let deadline = Nanoseconds.deadline(timeout, after: MonotonicClock.now)
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let error = SystemError()
-            // A file system without locks is not one that processes share.
+            // A file system that does not support locks is not shared by processes.
             if [ENOLCK, ENOSYS, EOPNOTSUPP].contains(error.code) { return }
             guard [EWOULDBLOCK, EINTR].contains(error.code), MonotonicClock.now < deadline else {
                 close(descriptor)

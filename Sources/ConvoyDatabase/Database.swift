@@ -2,42 +2,45 @@ import CSQLite
 import ConvoySupport
 import Foundation
 
-/// A connection to an SQLite database with a known schema, which other connections and processes may share.
+/// A connection to an SQLite database with a known schema. Other connections and processes may use the database as
+/// well.
 ///
-/// The file stays intact if a process is killed at any moment, if the disk is full, and if another process writes at
-/// the same time. Writes go through a log beside it (WAL mode, `-wal` and `-shm`), which remains after the connection
-/// is closed unless `keepsLog` is false. After a power failure the last transactions may be missing, but only as a whole.
+/// The file stays intact if a process is killed at any time, if the disk is full, and if another process writes
+/// concurrently. Writes go to a log next to the file (WAL mode, `-wal` and `-shm`), which remains after the connection
+/// is closed unless `keepsLog` is false. After a power failure, the last transactions may be lost, but never a part of
+/// a transaction.
 ///
-/// Not thread-safe. Calls block on the disk, and on other writers for up to the busy timeout.
+/// Not thread-safe. Calls block on the disk, and on other writers for at most the busy timeout.
 package final class Database: @unchecked Sendable {
-    /// The path with its directory's links resolved.
+    /// The path, with the links in its directory resolved.
     package let path: String
     let handle: OpaquePointer
-    /// The file that this connection has open.
+    /// The file that this connection has opened.
     package let file: DatabaseFile?
-    /// Cached statements that are not in use, by their SQL.
+    /// Cached statements that are not in use, by SQL.
     private var statements: [String: Statement] = [:]
     private var isInTransaction = false
 
     /// Opens a database, or creates it with the mode 0600.
     ///
     /// - Parameters:
-    ///   - path: The path, whose last component must not be a link.
-    ///   - schema: The schema. An empty database gets all of its steps, an older one the missing steps, in one
-    ///     transaction.
-    ///   - busyTimeout: How long to wait for the locks of other connections, in seconds.
-    ///   - journalLimit: The size to which the log is truncated once its contents are in the database, in bytes.
-    ///   - keepsLog: Whether the log remains when the last connection is closed. It must where processes replace a
-    ///     damaged database.
-    /// - Throws: `DatabaseError`. A database of another program, of a newer version or of another user, or one that
-    ///   others can write to, is not changed.
+    ///   - path: The path. Its last component must not be a link.
+    ///   - schema: The schema. All steps are applied to an empty database, and the missing steps to an older one, in a
+    ///     single transaction.
+    ///   - busyTimeout: The maximum time to wait for the locks of other connections, in seconds.
+    ///   - journalLimit: The size, in bytes, to which the log is truncated after its contents have been written to the
+    ///     database.
+    ///   - keepsLog: Whether the log remains when the last connection is closed. This is required if processes replace
+    ///     a damaged database.
+    /// - Throws: `DatabaseError`. The file is not changed if it belongs to another program, a newer version or another
+    ///   user, or if others can write to it.
     package init(
         path: String, schema: DatabaseSchema, busyTimeout: TimeInterval = 5, journalLimit: Int64 = 1 << 20,
         keepsLog: Bool = true
     ) throws(DatabaseError) {
         let path = try Self.resolved(path)
-        // Held until the schema is complete, so that no other process renames the file meanwhile, and two processes do
-        // not both create a new database.
+        // Held until the schema is complete, so that no other process renames the file, and two processes do not both
+        // create a database.
         let lock = try DatabaseLock(path, timeout: busyTimeout)
         defer { lock.release() }
         handle = try Self.connect(path, busyTimeout)
@@ -45,7 +48,7 @@ package final class Database: @unchecked Sendable {
         file = DatabaseFile(path)
         do throws(DatabaseError) {
             try configure(schema, journalLimit, keepsLog: keepsLog)
-            // SQLite has opened its log by now.
+            // SQLite has opened its log at this point.
             try Self.examine(path)
         } catch {
             guard error.code == .damaged else { throw error }
@@ -59,8 +62,8 @@ package final class Database: @unchecked Sendable {
         sqlite3_close_v2(handle)
     }
 
-    /// Whether the file at the path is still the one that is open. If not, another process has renamed it, and writes
-    /// to this connection are lost: open the database again.
+    /// Whether the file at the path is still the open one. If not, another process has renamed it, and writes to this
+    /// connection are lost: open the database again.
     package var isCurrent: Bool {
         var hasMoved: Int32 = 0
         guard sqlite3_file_control(handle, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved) == SQLITE_OK else { return true }
@@ -77,13 +80,13 @@ package final class Database: @unchecked Sendable {
         guard result == SQLITE_OK else { throw error(result) }
     }
 
-    /// Passes a prepared statement to the closure, cached from an earlier call if possible, and resets it afterwards.
+    /// Passes a prepared statement to the closure, reusing a cached one if possible, and resets it afterwards.
     ///
-    /// - Parameter sql: One statement, a constant, because the connection caches it.
+    /// - Parameter sql: A single statement. It must be a constant, because the connection caches it.
     package func withStatement<Result>(
         _ sql: String, _ values: [DatabaseValue] = [], _ body: (Statement) throws(DatabaseError) -> Result
     ) throws(DatabaseError) -> Result {
-        // Removed from the cache meanwhile, so that the closure can use another statement with the same text.
+        // Remove it from the cache, so that the closure can use another statement with the same text.
         let statement: Statement
         if let cached = statements.removeValue(forKey: sql) { statement = cached } else { statement = try prepare(sql) }
         defer {
@@ -96,16 +99,16 @@ package final class Database: @unchecked Sendable {
         return result
     }
 
-    /// Runs a statement to its end.
+    /// Runs a statement to completion.
     ///
-    /// - Returns: The number of rows that it has changed.
+    /// - Returns: The number of changed rows.
     @discardableResult
     package func run(_ sql: String, _ values: [DatabaseValue] = []) throws(DatabaseError) -> Int {
         try withStatement(sql, values) { statement throws(DatabaseError) in try statement.run() }
         return Int(sqlite3_changes(handle))
     }
 
-    /// Calls a closure for each row of a query, with the statement to read its columns from.
+    /// Calls a closure for each row of a query, with the statement from which to read the columns.
     package func forEachRow(
         _ sql: String, _ values: [DatabaseValue] = [], _ body: (Statement) throws(DatabaseError) -> Void
     ) throws(DatabaseError) {
@@ -114,7 +117,7 @@ package final class Database: @unchecked Sendable {
         }
     }
 
-    /// The number in the first column of a query's first row; nil if it has no row.
+    /// Returns the number in the first column of a query's first row; nil if the result is empty.
     package func integer(_ sql: String, _ values: [DatabaseValue] = []) throws(DatabaseError) -> Int64? {
         try withStatement(sql, values) { statement throws(DatabaseError) in
             try statement.step() ? statement.integer(0) : nil
@@ -132,11 +135,11 @@ package final class Database: @unchecked Sendable {
     /// The ID of the last inserted row.
     package var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
-    /// A number that differs from the last one if another connection has committed a change meanwhile.
+    /// Returns a number that changes if another connection has committed a change.
     package func dataVersion() throws(DatabaseError) -> Int64 { try integer("PRAGMA data_version") ?? 0 }
 
-    /// Adds the SQL function `unhexed(text)`, which makes bytes of pairs of hexadecimal digits; NULL of anything else. SQLite
-    /// has one of its own from version 3.41 on.
+    /// Adds the SQL function `unhexed(text)`, which decodes pairs of hexadecimal digits and returns NULL for other
+    /// text. SQLite has a built-in equivalent only from version 3.41 on.
     package func addUnhexed() throws(DatabaseError) {
         let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
         let result = sqlite3_create_function_v2(
@@ -172,15 +175,14 @@ package final class Database: @unchecked Sendable {
             try commit()
             return result
         } catch {
-            // Some errors, like a full disk, have already rolled it back.
+            // Some errors, for example a full disk, have already rolled the transaction back.
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
             throw error
         }
     }
 
     private func commit() throws(DatabaseError) {
-        // SQLite does not store the system's error of a failed commit, which distinguishes a full disk from a broken
-        // one.
+        // SQLite does not store the system error of a failed commit, which distinguishes a full disk from a broken one.
         errno = 0
         let result = sqlite3_exec(handle, "COMMIT", nil, nil, nil)
         let systemCode = errno
@@ -192,9 +194,9 @@ package final class Database: @unchecked Sendable {
 
 /// The tables of a database, as the steps that create each version.
 package struct DatabaseSchema: Sendable {
-    /// Identifies databases with this schema, in SQLite's header. Not 0.
+    /// Identifies databases with this schema in SQLite's header. Must not be 0.
     package let applicationID: Int32
-    /// The SQL that makes each version of the schema from the previous one, the first from an empty database. Append
+    /// The SQL that creates each version of the schema from the previous one, starting with an empty database. Append
     /// steps; never change released ones.
     package let steps: [String]
 
@@ -228,12 +230,12 @@ extension DatabaseValue: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral
 
 /// A prepared statement, valid only inside the closure that received it.
 ///
-/// Parameters and columns are numbered from 0. SQLite converts a column of another type than the requested one: a text
-/// that is not a number reads as 0. Check values that another program may have written.
+/// Parameters and columns are numbered from 0. If a column has another type than the requested one, SQLite converts it:
+/// text that is not a number reads as 0. Validate values that another program may have written.
 package final class Statement {
     private let handle: OpaquePointer
     private unowned let database: Database
-    /// Whether there was no memory for a value of a row, which would be taken for an empty one.
+    /// Whether SQLite ran out of memory for a value of a row. The value would otherwise be mistaken for an empty one.
     private(set) var hasLostValue = false
 
     init(_ handle: OpaquePointer, _ database: Database) {
@@ -246,7 +248,7 @@ package final class Statement {
 
     /// Resets the statement and unbinds its parameters, so that it can run again.
     package func reset() {
-        // It repeats the error of the last step, which was reported already.
+        // This repeats the error of the last step, which has already been reported.
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
         hasLostValue = false
@@ -254,12 +256,12 @@ package final class Statement {
 
     // MARK: Parameters
 
-    /// Binds the values to the parameters, from the first one.
+    /// Binds the values to the parameters, starting with the first.
     package func bind(_ values: [DatabaseValue]) throws(DatabaseError) {
         for (index, value) in values.enumerated() { try bind(value, at: index) }
     }
 
-    /// Binds a value to a parameter. Texts and bytes are copied.
+    /// Binds a value to a parameter. Text and bytes are copied.
     package func bind(_ value: DatabaseValue, at index: Int) throws(DatabaseError) {
         let position = Int32(clamping: index &+ 1)
         let result: Int32
@@ -290,7 +292,7 @@ package final class Statement {
 
     /// Advances to the next row.
     ///
-    /// - Returns: False if there is none.
+    /// - Returns: False after the last row.
     package func step() throws(DatabaseError) -> Bool {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
@@ -299,10 +301,10 @@ package final class Statement {
         }
     }
 
-    /// Runs the statement to its end.
+    /// Runs the statement to completion.
     package func run() throws(DatabaseError) { while try step() {} }
 
-    /// How many columns a row has.
+    /// The number of columns in a row.
     package var columnCount: Int { Int(sqlite3_column_count(handle)) }
 
     /// The type of a value.
@@ -325,7 +327,7 @@ package final class Statement {
 
     package func real(_ column: Int) -> Double { sqlite3_column_double(handle, Int32(clamping: column)) }
 
-    /// The text of a column, with replacement characters for what is not UTF-8; empty for NULL.
+    /// The text of a column, with replacement characters for invalid UTF-8; empty for NULL.
     package func text(_ column: Int) -> String {
         let column = Int32(clamping: column)
         guard let start = sqlite3_column_text(handle, column) else {
@@ -336,15 +338,15 @@ package final class Statement {
         return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
     }
 
-    /// The bytes of a column; none for NULL.
+    /// The bytes of a column; empty for NULL.
     package func blob(_ column: Int) -> [UInt8] { withBlob(column) { Array($0) } }
 
-    /// The bytes of a column without a copy, valid inside the closure.
+    /// Calls a closure with the bytes of a column, which are not copied and are valid only inside the closure.
     package func withBlob<Result>(_ column: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         let column = Int32(clamping: column)
         let start = sqlite3_column_blob(handle, column)
         let length = Int(sqlite3_column_bytes(handle, column))
-        // Without a byte there is no address, either.
+        // Empty values have a null address.
         if start == nil, length > 0 { hasLostValue = true }
         let count = start == nil ? 0 : length
         return body(UnsafeRawBufferPointer(start: start, count: count))

@@ -2,31 +2,31 @@ import CSQLite
 import ConvoySupport
 import Foundation
 
-/// Why a database could not be opened, read or written.
+/// An error that occurs when a database is opened, read or written.
 package struct DatabaseError: Error, Hashable, Sendable {
-    /// The kind of failure, by which the owner of the database decides what to do.
+    /// The kind of the error, which determines how the owner of the database reacts.
     package enum Code: Hashable, Sendable {
-        /// Another connection holds the lock, and did not release it within the busy timeout.
+        /// Another connection holds the lock and did not release it within the busy timeout.
         case busy
-        /// The disk, the quota or the permitted size of a file is exhausted.
+        /// The disk, the quota or the maximum file size is exhausted.
         case full
-        /// The file is not a database, or its contents contradict each other. See ``Database/quarantine(_:at:)``.
+        /// The file is not a database, or its contents are inconsistent. See ``Database/quarantine(_:at:)``.
         case damaged
-        /// The file or its directory must not be written.
+        /// The file or its directory is read-only.
         case readOnly
         /// The file or its directory cannot be opened, or the file is a link.
         case cannotOpen
         /// The system failed to read or write it.
         case io
-        /// The database belongs to another program. It was not changed.
+        /// The database belongs to another program. It has not been changed.
         case foreign
-        /// Another user owns or can change the database, or a file of SQLite beside it.
+        /// Another user owns or can change the database, or one of SQLite's files next to it.
         case unsafe
-        /// A newer version of this library has written it. It was not changed.
+        /// The database was written by a newer version of this library. It has not been changed.
         case newer
-        /// The file at the path is no longer the one that is open: another process has replaced or removed it.
+        /// The file at the path is no longer the open one, because another process has replaced or removed it.
         case replaced
-        /// Anything else, such as invalid SQL.
+        /// Any other error, for example invalid SQL.
         case other
     }
 
@@ -35,9 +35,9 @@ package struct DatabaseError: Error, Hashable, Sendable {
     package let text: String
     /// The path of the database.
     package let path: String
-    /// SQLite's extended result code; 0 if the error is not SQLite's.
+    /// SQLite's extended result code; 0 if the error does not come from SQLite.
     package let extendedCode: Int32
-    /// The file that was found damaged or unsafe on opening; nil in all other cases.
+    /// The file that was found to be damaged or unsafe when it was opened; nil for other errors.
     package let damagedFile: DatabaseFile?
 
     init(_ code: Code, _ text: String, path: String, extendedCode: Int32 = 0, damagedFile: DatabaseFile? = nil) {
@@ -50,27 +50,27 @@ package struct DatabaseError: Error, Hashable, Sendable {
 }
 
 extension DatabaseError {
-    /// Ends a transaction whose body has failed for a reason of its own.
+    /// The error that rolls back a transaction whose body has failed for its own reasons.
     package static let rolledBack = DatabaseError(.other, "The transaction was rolled back.", path: "")
 
-    /// Whether a row was refused because another one has the same value in a unique column.
+    /// Whether a row was rejected because another row has the same value in a unique column.
     package var isUniqueViolation: Bool {
         extendedCode == SQLITE_CONSTRAINT | (8 << 8) || extendedCode == SQLITE_CONSTRAINT | (6 << 8)
     }
 }
 
 extension DatabaseError: CustomStringConvertible {
-    /// The reason and the path in a sentence.
+    /// A sentence that contains the reason and the path.
     package var description: String { "The database \(path) cannot be used (\(code)): \(text)" }
 }
 
 extension DatabaseError {
-    /// The error of a database that its owner has not opened yet.
+    /// The error for a database that its owner has not opened yet.
     package static func notOpen(_ path: String) -> DatabaseError {
         DatabaseError(.cannotOpen, "The database is not open.", path: path)
     }
 
-    /// The error of an unsafe directory that contains only a database and its files.
+    /// The error for an unsafe directory that contains only a database and its files.
     ///
     /// - Parameter path: The path of the directory.
     package static func unsafeDirectory(_ path: String, _ flaw: FileFlaw) -> DatabaseError {
@@ -82,8 +82,8 @@ extension DatabaseError {
     /// The last error of a connection.
     ///
     /// - Parameters:
-    ///   - result: the result code of the call that failed.
-    ///   - systemCode: the system's error, for calls after which the connection has none.
+    ///   - result: the result code of the failed call.
+    ///   - systemCode: the system error, for calls that do not set one on the connection.
     init(_ connection: OpaquePointer?, result: Int32, systemCode: Int32? = nil, path: String) {
         let extended = connection.map { sqlite3_extended_errcode($0) } ?? result
         // Some calls fail without setting an error on the connection.
@@ -108,7 +108,7 @@ extension DatabaseError {
         case SQLITE_CORRUPT, SQLITE_NOTADB: return .damaged
         case SQLITE_READONLY: return .readOnly
         case SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH: return .cannotOpen
-        // SQLite reports only ENOSPC as a full disk, but for its user these are the same.
+        // SQLite reports only ENOSPC as a full disk. The other codes are equivalent for users.
         case SQLITE_IOERR: return [ENOSPC, EDQUOT, EFBIG].contains(systemCode) ? .full : .io
         default: return .other
         }

@@ -4,21 +4,21 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// A connection to PostgreSQL. Used by one thread at a time. All calls block, for at most a time limit.
+/// A connection to PostgreSQL. Not thread-safe. All calls block, but only up to a time limit.
 final class PostgresConnection {
     private let handle: OpaquePointer
-    /// The names of prepared statements, by their SQL.
+    /// The names of prepared statements, by SQL.
     private var names: [String: String] = [:]
     private(set) var isBroken = false
     private var isInTransaction = false
 
-    /// How long the server may take to answer, in milliseconds.
+    /// The maximum time the server may take to respond, in milliseconds.
     private static let timeLimit = 30_000
 
-    /// - Parameter address: a URL or a list of settings, as libpq takes them.
+    /// - Parameter address: a URL or a list of settings, in libpq's format.
     init(_ address: String) throws(SharedQueueError) {
         guard let handle = PQconnectdb(try Self.complete(address)) else {
-            throw .unavailable("There is no memory for a connection.")
+            throw .unavailable("Out of memory for a connection.")
         }
         self.handle = handle
         guard PQstatus(handle) == CONNECTION_OK else {
@@ -31,11 +31,11 @@ final class PostgresConnection {
 
     deinit { PQfinish(handle) }
 
-    /// The settings, with limits for a server that does not answer, where the address says nothing of them.
+    /// Completes the address with limits for an unresponsive server, unless the address specifies them.
     private static func complete(_ address: String) throws(SharedQueueError) -> String {
         let settings = try settings(of: address)
         var text = address
-        // A URL takes further settings as its query.
+        // A URL contains additional settings in its query.
         let isURL = address.hasPrefix("postgresql://") || address.hasPrefix("postgres://")
         for (name, value) in [
             ("connect_timeout", "10"), ("keepalives_idle", "10"), ("keepalives_interval", "3"), ("keepalives_count", "3"),
@@ -50,13 +50,13 @@ final class PostgresConnection {
         return text
     }
 
-    /// The settings that an address says.
+    /// The settings in an address.
     static func settings(of address: String) throws(SharedQueueError) -> [String: String] {
         var message: UnsafeMutablePointer<CChar>?
         guard let options = PQconninfoParse(address, &message) else {
             defer { PQfreemem(message) }
-            // The message can quote the address with its password.
-            throw .failed("The address of the database cannot be read. It is like postgresql://user@host:5432/database.")
+            // The message can contain the address, including its password.
+            throw .failed("Invalid database address: use the form postgresql://user@host:5432/database.")
         }
         defer { PQconninfoFree(options) }
         var settings: [String: String] = [:]
@@ -70,13 +70,13 @@ final class PostgresConnection {
 
     // MARK: Statements
 
-    /// Runs statements without parameters and results.
+    /// Runs statements that have neither parameters nor results.
     func execute(_ sql: String) throws(SharedQueueError) {
         try check(PQsendQuery(handle, sql))
         _ = try finish()
     }
 
-    /// Runs a statement, which is kept prepared.
+    /// Runs a statement, which is prepared on first use.
     func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow] {
         let name = try prepare(sql, count: values.count)
         let copies = values.map { Self.text($0).flatMap { strdup($0) } }
@@ -130,7 +130,7 @@ final class PostgresConnection {
         }
     }
 
-    /// Waits for the results of what was sent, and returns the rows of the last one.
+    /// Waits for the results of the last command, and returns the rows of the last result.
     private func finish() throws(SharedQueueError) -> [WorkRow] {
         var rows: [WorkRow] = [], failure: SharedQueueError?
         let end = MonotonicClock.now + UInt64(Self.timeLimit) * 1_000_000
@@ -159,7 +159,7 @@ final class PostgresConnection {
             let now = MonotonicClock.now
             guard now < end else {
                 isBroken = true
-                throw .unavailable("The database has not answered for \(Self.timeLimit / 1000) seconds.")
+                throw .unavailable("The database has not responded for \(Self.timeLimit / 1000) seconds.")
             }
             let events = Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0)
             _ = try wait(events, milliseconds: Int((end - now) / 1_000_000) + 1)
@@ -172,10 +172,10 @@ final class PostgresConnection {
         return .unavailable(Self.line(PQerrorMessage(handle)))
     }
 
-    /// Waits for the socket, and for another descriptor to be readable.
+    /// Waits until the socket is ready, or another descriptor is readable.
     private func wait(_ events: Int16, milliseconds: Int, beside other: Int32 = -1) throws(SharedQueueError) -> Bool {
         let socket = PQsocket(handle)
-        // The connection is closed. `poll` would wait for nothing.
+        // The connection is closed, so `poll` would wait for nothing.
         guard socket >= 0 else { throw lost() }
         var descriptors = [
             pollfd(fd: socket, events: events, revents: 0), pollfd(fd: other, events: Int16(POLLIN), revents: 0),
@@ -184,7 +184,7 @@ final class PostgresConnection {
         return count > 0 && descriptors[1].revents != 0
     }
 
-    /// Waits for notifications, until one has come, or a descriptor is readable, or the time has passed.
+    /// Waits until notifications arrive, a descriptor is readable, or the time has elapsed.
     func notifications(milliseconds: Int, beside descriptor: Int32) throws(SharedQueueError) -> [String] {
         let end = Nanoseconds.deadline(Double(milliseconds) / 1000, after: MonotonicClock.now)
         var payloads: [String] = []
@@ -222,7 +222,7 @@ final class PostgresConnection {
         return rows
     }
 
-    /// The types are those of `pg_type`, whose numbers never change.
+    /// The types are those in `pg_type`, whose numbers never change.
     private static func value(_ bytes: UnsafeRawBufferPointer, _ type: Oid) -> WorkValue {
         let text = String(decoding: bytes, as: UTF8.self)
         switch type {
@@ -230,7 +230,7 @@ final class PostgresConnection {
         case 20, 21, 23: return Int64(text).map { .integer($0) } ?? .null
         case 700, 701, 1700: return Double(text).map { .real($0) } ?? .null
         case 17:
-            // `\x` and pairs of hexadecimal digits.
+            // The format is `\x` followed by pairs of hexadecimal digits.
             return .bytes(ASCII.bytes(ofHexadecimal: bytes.dropFirst(2)))
         default: return .text(text)
         }
@@ -246,15 +246,15 @@ final class PostgresConnection {
         return Self.error(state, text)
     }
 
-    /// The error for a state of SQL (PostgreSQL, appendix A).
+    /// The error for an SQL state (PostgreSQL, appendix A).
     static func error(_ state: String, _ text: String) -> SharedQueueError {
         switch state {
-        // A serialization failure, a deadlock, a lock that is not to be had.
+        // A serialization failure, a deadlock, or an unavailable lock.
         case "40001", "40P01", "55P03": .conflict(text)
         case "23505": .duplicateKey(text)
         case "53100": .diskFull(text)
-        // The server is shut down, has crashed, or starts; it has no connection left, or only reads since another one took
-        // over.
+        // The server is shutting down, has crashed or is starting; it has no free connections; or it is read-only after
+        // a failover.
         case "57P01", "57P02", "57P03", "57P05", "53300", "25006": .unavailable(text)
         case "42501": .denied(text)
         default:
@@ -266,10 +266,10 @@ final class PostgresConnection {
         }
     }
 
-    /// The error of a connection that could not be made, for which libpq gives no state.
+    /// The error for a connection that could not be established. libpq does not provide a state for it.
     private static func connectionError(_ text: String) -> SharedQueueError {
         let denials = ["authentication failed", "no pg_hba.conf entry", "does not exist", "permission denied for database"]
-        // A socket that does not exist is a server that does not run.
+        // A missing socket means that the server is not running.
         if denials.contains(where: text.contains), !text.contains("socket") || text.contains("FATAL") {
             return .denied(text)
         }

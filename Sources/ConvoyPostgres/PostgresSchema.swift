@@ -3,15 +3,16 @@ import ConvoySharedQueue
 import ConvoySupport
 import Foundation
 
-/// The tables of a shared queue in PostgreSQL, and how they become those of a later version.
+/// The tables of a shared queue in PostgreSQL, and the steps that migrate them to later versions.
 ///
-/// Each step is kept for ever. It may add tables, indexes, and columns with defaults, with which earlier versions go on
-/// working: all statements name their columns. A step with which they cannot says so by its minimum.
+/// Steps are never removed. A step may add tables, indexes, and columns with defaults. Earlier versions keep working
+/// with these, because all statements name their columns. A step that breaks earlier versions declares this with its
+/// `minimum`.
 enum PostgresSchema {
     /// A step from one version to the next.
     struct Step {
         let sql: String
-        /// The earliest version that can work with the tables after it.
+        /// The earliest version that works with the tables after this step.
         let minimum: Int64
     }
 
@@ -55,17 +56,17 @@ enum PostgresSchema {
                 """, minimum: 1)
     ]
 
-    /// Makes what is missing, and sets the connection up.
+    /// Creates missing tables, and configures the connection.
     static func prepare(_ connection: PostgresConnection, _ schema: String) throws(SharedQueueError) {
         guard !schema.isEmpty, schema.utf8.count <= 48,
             schema.utf8.allSatisfy({ ASCII.isDigit($0) || $0 == UInt8(ascii: "_") || (0x61...0x7A).contains($0 | 0x20) })
-        else { throw .failed("The name of a schema has letters, digits and underscores.") }
+        else { throw .failed("Invalid schema name: use only letters, digits and underscores.") }
         try connection.execute("SET search_path TO \(quoted(schema)), pg_temp")
-        // Each statement has an index. What the planner knows of a young table is wrong a minute later.
+        // Each statement has an index. The planner's statistics for a young table are outdated within a minute.
         try connection.execute("SET enable_seqscan = off; SET jit = off; SET client_min_messages = warning")
         if let version = try version(connection, schema) {
             guard version.minimum <= Int64(steps.count) else {
-                throw .newerVersion("They need version \(version.minimum), and this is \(steps.count).")
+                throw .newerVersion("The tables require version \(version.minimum), but this is version \(steps.count).")
             }
             if version.number >= Int64(steps.count) { return }
         }
@@ -74,7 +75,7 @@ enum PostgresSchema {
 
     private static func make(_ connection: PostgresConnection, _ schema: String) throws(SharedQueueError) {
         try connection.transaction { () throws(SharedQueueError) in
-            // One process at a time.
+            // Only one process may create or migrate the tables.
             try connection.execute("SELECT pg_advisory_xact_lock(\(lock), hashtext('\(schema)'))")
             let version = try version(connection, schema)?.number ?? 0
             guard version < Int64(steps.count) else { return }
@@ -92,7 +93,7 @@ enum PostgresSchema {
         }
     }
 
-    /// The version of the tables; nil if there are none.
+    /// The version of the tables; nil if they do not exist.
     private static func version(
         _ connection: PostgresConnection, _ schema: String
     ) throws(SharedQueueError) -> (number: Int64, minimum: Int64)? {
@@ -102,13 +103,13 @@ enum PostgresSchema {
             WHERE schemaname = $1 AND tablename = 'version'
             """, [.text(schema)])
         guard let row = known.first else { return nil }
-        // Without it, the path of the schema is passed over in silence.
-        guard row.integer(0) == 1 else { throw .denied("The role needs USAGE on the schema \(schema).") }
+        // Without this privilege, the schema in the search path is silently ignored.
+        guard row.integer(0) == 1 else { throw .denied("The role requires USAGE on the schema \(schema).") }
         let version = try connection.query("SELECT number, minimum FROM version", []).first
         return version.flatMap { row in row.integer(0).flatMap { number in row.integer(1).map { (number, $0) } } }
     }
 
-    /// A number of this library's own, by which processes take turns.
+    /// The number of the advisory lock with which processes of this library exclude each other.
     private static let lock = 0x436E_7679
 
     static func quoted(_ name: String) -> String { "\"\(name.replacingOccurrences(of: "\"", with: "\"\""))\"" }

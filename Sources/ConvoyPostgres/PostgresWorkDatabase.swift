@@ -4,19 +4,20 @@ import ConvoySupport
 import Foundation
 
 extension SharedQueueStore {
-    /// A database of PostgreSQL (13 or later), which machines share.
+    /// A PostgreSQL database (13 or later), which several machines can share.
     ///
     /// ```swift
     /// let queue = SharedQueue(store: .postgres("postgresql://queue@db.example.com/jobs?sslmode=verify-full"))
     /// ```
     ///
-    /// The tables are made in a schema of their own by the first process that has the right to. Afterwards a role needs `USAGE`
-    /// on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its tables; see the article "Sharing work".
+    /// The tables are created in a separate schema by the first process that has the required privileges. After that, a
+    /// role needs `USAGE` on the schema, and `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its tables; see the article
+    /// "Sharing work".
     ///
     /// - Parameters:
-    ///   - address: a URL or a list of settings, as libpq takes them, with TLS (`sslmode`, `sslrootcert`, `sslcert`), several
-    ///     hosts and all else. What it does not say, libpq takes from `PGHOST`, `PGPASSWORD` and so on, and from `.pgpass`.
-    ///   - schema: the schema of the tables: letters, digits and underscores.
+    ///   - address: a URL or a list of settings in libpq's format, including TLS (`sslmode`, `sslrootcert`, `sslcert`)
+    ///     and multiple hosts. libpq takes missing settings from `PGHOST`, `PGPASSWORD` and so on, and from `.pgpass`.
+    ///   - schema: the schema for the tables: letters, digits and underscores.
     public static func postgres(_ address: String, schema: String = "convoy") -> SharedQueueStore {
         SharedQueueStore(
             name: name(of: address),
@@ -35,7 +36,7 @@ extension SharedQueueStore {
     }
 }
 
-/// The shared queue of many machines.
+/// The database of a queue that several machines share.
 final class PostgresWorkDatabase: WorkDatabase {
     private let connection: PostgresConnection
     private let channel: String
@@ -105,7 +106,7 @@ final class PostgresWorkListener: WorkListener, @unchecked Sendable {
     }
 
     func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement> {
-        // What was announced before it listened is lost.
+        // Announcements made before it started listening are lost.
         if isNew {
             isNew = false
             return [.work, .control]

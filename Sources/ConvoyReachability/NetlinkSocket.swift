@@ -2,15 +2,15 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A socket to the kernel's networking, of the family `NETLINK_ROUTE` (rtnetlink(7)). Needs no privilege.
+/// A `NETLINK_ROUTE` socket for the kernel's networking (rtnetlink(7)). It requires no privileges.
 final class NetlinkSocket: Sendable {
-    /// The end of an attempt to receive.
+    /// The result of an attempt to receive a datagram.
     enum Receipt {
-        /// A datagram of the kernel.
+        /// A datagram from the kernel.
         case datagram(ArraySlice<UInt8>)
         /// No datagram is waiting.
         case nothing
-        /// The socket's buffer was full, and the kernel has dropped messages.
+        /// The socket's buffer was full, and the kernel dropped messages.
         case overrun
         /// The socket is unusable.
         case failure(SystemError)
@@ -21,8 +21,8 @@ final class NetlinkSocket: Sendable {
     /// Opens a socket, which is closed when the object is released.
     ///
     /// - Parameters:
-    ///   - groups: The multicast groups to join. Groups that this kernel does not have are ignored.
-    ///   - receiveBufferSize: In bytes; nil for the system's default.
+    ///   - groups: The multicast groups to join. Groups that the kernel does not support are ignored.
+    ///   - receiveBufferSize: The size of the receive buffer, in bytes; nil for the system's default.
     init(groups: [rtnetlink_groups] = [], receiveBufferSize: Int32? = nil) throws(SystemError) {
         descriptor = socket(AF_NETLINK, Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue), NETLINK_ROUTE)
         guard descriptor >= 0 else { throw SystemError() }
@@ -50,7 +50,7 @@ final class NetlinkSocket: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Sends a message to the kernel, which handles it synchronously: the answer is waiting when this returns.
+    /// Sends a message to the kernel, which processes it synchronously: the response is available when this returns.
     func send(_ message: [UInt8]) throws(SystemError) {
         var address = sockaddr_nl()
         address.nl_family = sa_family_t(AF_NETLINK)
@@ -83,7 +83,7 @@ final class NetlinkSocket: Sendable {
                 default: return .failure(SystemError())
                 }
             }
-            // Privileged programs can send messages too. Only the kernel has the port number 0.
+            // Privileged programs can also send messages. Only the kernel has the port number 0.
             if address.nl_pid == 0 { return .datagram(buffer[..<count]) }
         }
     }
@@ -92,12 +92,12 @@ final class NetlinkSocket: Sendable {
 /// A netlink(7) message: a header, a structure that depends on the type, and attributes.
 struct NetlinkMessage {
     let type: UInt16
-    /// The number of the request that it answers; 0 for a notification.
+    /// The number of the request that the message responds to; 0 for a notification.
     let sequence: UInt32
     /// The bytes after the header.
     let payload: ArraySlice<UInt8>
 
-    /// The messages of a datagram, up to the first one that is longer than the rest of the bytes.
+    /// The messages in a datagram, up to the first one that exceeds the remaining bytes.
     static func all(in datagram: ArraySlice<UInt8>) -> [NetlinkMessage] {
         var messages: [NetlinkMessage] = []
         var rest = datagram
@@ -112,7 +112,8 @@ struct NetlinkMessage {
         return messages
     }
 
-    /// The attributes after a structure of this length, by type; of several with one type, the last.
+    /// The attributes after a structure of the given length, by type. If a type is repeated, the last attribute is
+    /// used.
     func attributes(after length: Int) -> [Int: ArraySlice<UInt8>] {
         var attributes: [Int: ArraySlice<UInt8>] = [:]
         var rest = payload.dropFirst(Self.aligned(length))
@@ -120,7 +121,7 @@ struct NetlinkMessage {
             length <= rest.count, let type = rest.integer(at: 2, as: UInt16.self)
         {
             let value = rest.dropFirst(Self.attributeHeaderLength).prefix(length - Self.attributeHeaderLength)
-            // The two upper bits are flags.
+            // The two highest bits are flags.
             attributes[Int(type & 0x3FFF)] = value
             rest = rest.dropFirst(Self.aligned(length))
         }
@@ -130,11 +131,11 @@ struct NetlinkMessage {
     /// Encodes a request to the kernel.
     ///
     /// - Parameters:
-    ///   - type: The type, such as `RTM_GETROUTE`.
+    ///   - type: The type, for example `RTM_GETROUTE`.
     ///   - flags: The flags in addition to `NLM_F_REQUEST`.
-    ///   - sequence: The number that the answer will have.
+    ///   - sequence: The sequence number of the response.
     ///   - structure: The structure for the type.
-    ///   - attributes: The types and values.
+    ///   - attributes: The types and values of the attributes.
     static func request(
         type: Int, flags: Int32 = 0, sequence: UInt32, structure: [UInt8] = [],
         attributes: [(type: Int, value: [UInt8])] = []
@@ -148,7 +149,7 @@ struct NetlinkMessage {
             + bytes(of: UInt16(NLM_F_REQUEST | flags)) + bytes(of: sequence) + bytes(of: UInt32(0)) + body
     }
 
-    /// The bytes of a number in native byte order, as in netlink.
+    /// The bytes of a number in native byte order, as used by netlink.
     static func bytes(of number: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: number) { Array($0) } }
 
     private static let headerLength = MemoryLayout<nlmsghdr>.size
@@ -162,7 +163,7 @@ struct NetlinkMessage {
 }
 
 extension ArraySlice<UInt8> {
-    /// The number at an offset, in native byte order; nil if there are too few bytes.
+    /// The number at an offset, in native byte order; nil if the bytes are too few.
     func integer<Number: FixedWidthInteger>(at offset: Int, as type: Number.Type) -> Number? {
         guard offset >= 0, count >= offset + MemoryLayout<Number>.size else { return nil }
         return withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: type) }

@@ -3,18 +3,19 @@ import Foundation
 
 /// Reports whether this machine has a route to the network, to a host or to an address, and when that changes.
 ///
-/// The counterpart of `AFNetworkReachabilityManager`. It asks the kernel where a packet would go, and sends none: the
-/// status describes this machine, not the routers, servers or name servers beyond it. Use it to explain a failure, or
-/// to decide when to retry; do not use it to decide whether to send a request.
+/// The counterpart of `AFNetworkReachabilityManager`. It asks the kernel for the route of a packet without sending one.
+/// The status therefore describes this machine, and not the routers, servers or name servers beyond it. Use it to
+/// explain a failure or to decide when to retry, but not to decide whether to send a request.
 ///
-/// The kernel sends it the changes of links, addresses, routes and rules, so it does not poll. It reports a change once
-/// the network has been quiet for a tenth of a second, and within a second in any case. All managers share one thread
-/// and one socket, which exist while one of them monitors.
+/// The kernel reports changes of links, addresses, routes and rules, so the manager does not poll. A change is reported
+/// as soon as the network has been quiet for a tenth of a second, and always within a second. All managers share one
+/// thread and one socket, which exist while any of them is monitoring.
 ///
-/// For each change it calls the handler, calls the observers and posts the notification, in this order, each on its
-/// queue. It starts no call after ``stopMonitoring()`` has returned.
+/// For each change, the manager calls the handler, calls the observers and posts the notification, in this order, each
+/// on its own queue. No call starts after ``stopMonitoring()`` has returned.
 public final class NetworkReachabilityManager: Sendable {
-    /// Monitors the network as a whole: reachable if there is a route to the public Internet, usually a default route.
+    /// Monitors the network as a whole. It is reachable if there is a route to the public Internet, usually a default
+    /// route.
     public static let shared = NetworkReachabilityManager()
 
     typealias Observer = @Sendable (NetworkReachabilityManager, NetworkReachabilityStatus, NetworkReachabilityStatus) -> Void
@@ -23,7 +24,7 @@ public final class NetworkReachabilityManager: Sendable {
 
     private struct State {
         var status = NetworkReachabilityStatus.unknown
-        /// The last reported status and its run. Reports lag behind changes.
+        /// The last reported status and its run. Reports can lag behind changes.
         var reported = (run: 0, status: NetworkReachabilityStatus.unknown)
         /// The number of starts and stops, which identifies events of an earlier run.
         var run = 0
@@ -39,43 +40,43 @@ public final class NetworkReachabilityManager: Sendable {
     private let ownQueue = DispatchQueue(label: "Convoy.Reachability")
     private let state = Locked(State())
 
-    /// Makes a manager with a custom source.
+    /// Creates a manager with a custom source.
     ///
     /// - Parameters:
     ///   - source: The source of the status.
-    ///   - queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    ///   - queue: The queue for the handler; nil for the main queue, as in AFNetworking.
     public init(source: any ReachabilitySource, queue: DispatchQueue? = nil) {
         self.source = source
         handlerQueue = queue
     }
 
-    /// Makes a manager of the network as a whole, like ``shared``.
+    /// Creates a manager for the network as a whole, like ``shared``.
     ///
-    /// - Parameter queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    /// - Parameter queue: The queue for the handler; nil for the main queue, as in AFNetworking.
     public convenience init(queue: DispatchQueue? = nil) {
         self.init(source: AddressSource(addresses: AddressSource.outside), queue: queue)
     }
 
-    /// Makes a manager of a host: reachable if there is a route to one of its addresses.
+    /// Creates a manager for a host, which is reachable if there is a route to one of its addresses.
     ///
-    /// It resolves the name at the start and after each change of the network. While the resolver does not answer, the
-    /// addresses of its last answer count. If there are none, the status becomes not reachable once the lookup has
-    /// failed, and the lookup is retried a few times, in growing intervals up to half a minute.
+    /// The name is resolved at the start and after each change of the network. While the resolver does not respond, the
+    /// addresses from the last lookup are used. If no addresses are known, the status becomes not reachable after the
+    /// lookup has failed, and the lookup is retried several times, at increasing intervals of up to half a minute.
     ///
     /// - Parameters:
-    ///   - domain: A name as in a URL, such as `www.example.com`, or an address.
-    ///   - queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    ///   - domain: A name as in a URL, for example `www.example.com`, or an address.
+    ///   - queue: The queue for the handler; nil for the main queue, as in AFNetworking.
     public convenience init(domain: String, queue: DispatchQueue? = nil) {
         self.init(source: DomainSource(name: domain), queue: queue)
     }
 
-    /// Makes a manager of an address. Loopback addresses, and the current addresses of this machine, are always
+    /// Creates a manager for an address. Loopback addresses, and the current addresses of this machine, are always
     /// reachable.
     ///
     /// - Parameters:
-    ///   - address: An address such as `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`; the manager is nil for anything
-    ///     else.
-    ///   - queue: The queue of the handler; nil is the main queue, as in AFNetworking.
+    ///   - address: An address, for example `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`. For any other text, the
+    ///     manager is nil.
+    ///   - queue: The queue for the handler; nil for the main queue, as in AFNetworking.
     public convenience init?(address: String, queue: DispatchQueue? = nil) {
         guard let address = HostAddress(address) else { return nil }
         self.init(source: AddressSource(addresses: [address]), queue: queue)
@@ -89,10 +90,10 @@ public final class NetworkReachabilityManager: Sendable {
 
     // MARK: Monitoring
 
-    /// Starts monitoring; restarts it if it is running. The first status is reported as a change from
+    /// Starts monitoring, or restarts it if it is running. The first status is reported as a change from
     /// ``NetworkReachabilityStatus/unknown``.
     ///
-    /// - Throws: An error in `NSPOSIXErrorDomain` if the system provides no socket or no thread, or the error of the
+    /// - Throws: An error in `NSPOSIXErrorDomain` if the system provides no socket or thread, or the error of the
     ///   source. The manager is then not monitoring.
     public func startMonitoring() throws {
         stopMonitoring()
@@ -125,15 +126,15 @@ public final class NetworkReachabilityManager: Sendable {
         end?()
     }
 
-    /// Whether it is monitoring.
+    /// Whether the manager is monitoring.
     public var isMonitoring: Bool { state.withLock { $0.isMonitoring } }
 
     // MARK: The status
 
-    /// Whether there is a route, and over what kind of link.
+    /// Whether a route exists, and the kind of its first link.
     public var networkReachabilityStatus: NetworkReachabilityStatus { state.withLock { $0.status } }
 
-    /// Whether there is a route; false if that is not known.
+    /// Whether a route exists; false if this is unknown.
     public var isReachable: Bool { networkReachabilityStatus.isReachable }
 
     /// Whether the first link of the route is mobile.
@@ -145,33 +146,33 @@ public final class NetworkReachabilityManager: Sendable {
     /// Whether the first link of the route is wired or virtual, or the route is inside this machine.
     public var isReachableViaWire: Bool { networkReachabilityStatus == .reachableViaWire }
 
-    /// The status in English, such as "Not Reachable", in AFNetworking's words.
+    /// The status in English, in AFNetworking's words, for example "Not Reachable".
     public var localizedNetworkReachabilityStatusString: String { networkReachabilityStatus.description }
 
-    /// Called with the new status after each change, in order, on the queue from the initializer. The counterpart of
-    /// `setReachabilityStatusChangeBlock:`.
+    /// Called with the new status after each change, in order, on the queue passed to the initializer. The counterpart
+    /// of `setReachabilityStatusChangeBlock:`.
     public var reachabilityStatusChangeHandler: (@Sendable (NetworkReachabilityStatus) -> Void)? {
         get { state.withLock { $0.handler } }
         set { state.replace(\.handler, by: newValue) }
     }
 
-    /// The current status, and the status after each change. The sequence ends when the manager is released. Iterate
-    /// over it once; each access makes a new one.
+    /// The current status, followed by the status after each change. The sequence ends when the manager is released.
+    /// Iterate over it only once; each access creates a new sequence.
     ///
-    /// A slow reader misses intermediate changes, but never the last one.
+    /// A slow reader may miss intermediate changes, but never the last one.
     public var statuses: AsyncStream<NetworkReachabilityStatus> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: NetworkReachabilityStatus.self, bufferingPolicy: .bufferingNewest(1))
         let key = UUID()
         continuation.onTermination = { [weak self] _ in self?.removeStream(key) }
-        // On the queue that reports the changes, so that no change precedes the current status.
+        // Use the queue that reports changes, so that no change precedes the current status.
         ownQueue.async { [weak self] in
             guard let self else { return continuation.finish() }
             let status = state.withLock { state in
                 state.streams[key] = continuation
                 return state.reported.run == state.run ? state.reported.status : .unknown
             }
-            // The stream may have ended before it was added, so remove it now.
+            // The stream may have ended before it was added; remove it in that case.
             if case .terminated = continuation.yield(status) { removeStream(key) }
         }
         return stream
@@ -185,7 +186,7 @@ public final class NetworkReachabilityManager: Sendable {
     // MARK: Changes
 
     private func take(_ status: NetworkReachabilityStatus, run: Int) {
-        // Enqueued under the lock, so that the queue has the order of the changes. Enqueueing calls no user code.
+        // Enqueue under the lock, so that the queue preserves the order of the changes. Enqueueing calls no user code.
         state.withLock { state in
             guard state.run == run, state.status != status else { return }
             let old = state.status
@@ -221,7 +222,7 @@ public final class NetworkReachabilityManager: Sendable {
     }
 
     private func call(_ key: UUID, _ old: NetworkReachabilityStatus, _ new: NetworkReachabilityStatus, run: Int) {
-        // The observation may have ended since.
+        // The observation may have ended in the meantime.
         let observer = state.withLock { $0.run == run ? $0.observers[key]?.observer : nil }
         observer?(self, old, new)
     }
@@ -238,15 +239,15 @@ public final class NetworkReachabilityManager: Sendable {
 
 extension Notification.Name {
     /// Posted when the status of a ``NetworkReachabilityManager`` has changed. `object` is the manager, and `userInfo`
-    /// has the `rawValue` of the new status, an `Int`, under ``NetworkReachabilityManager/statusUserInfoKey``. Posted
-    /// to `NotificationCenter.default` on a serial queue of the manager's own, for each change, in order.
+    /// contains the `rawValue` of the new status, an `Int`, under ``NetworkReachabilityManager/statusUserInfoKey``.
+    /// Posted to `NotificationCenter.default` on the manager's own serial queue, for each change, in order.
     ///
-    /// Its raw value is that of AFNetworking.
+    /// The raw value is the same as in AFNetworking.
     public static let networkingReachabilityDidChange = Notification.Name("com.alamofire.networking.reachability.change")
 }
 
 extension NetworkReachabilityManager {
-    /// The key of the status in the notification: AFNetworking's `AFNetworkingReachabilityNotificationStatusItem`.
+    /// The key for the status in the notification: AFNetworking's `AFNetworkingReachabilityNotificationStatusItem`.
     public static let statusUserInfoKey = "AFNetworkingReachabilityNotificationStatusItem"
 }
 
@@ -259,7 +260,8 @@ public final class ReachabilityObservation: Sendable {
 
     deinit { invalidate() }
 
-    /// Ends the observation. No call of the handler starts after this has returned; a running one continues.
+    /// Ends the observation. No call of the handler starts after this has returned; a call that is already running
+    /// continues.
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
@@ -267,7 +269,7 @@ public final class ReachabilityObservation: Sendable {
 public struct ReachabilityChange<Value: Sendable>: Sendable {
     /// The value before the change.
     public let oldValue: Value
-    /// The value after the change. The network may have changed again since.
+    /// The value after the change. The network may have changed again in the meantime.
     public let newValue: Value
 }
 
@@ -277,12 +279,12 @@ extension NetworkReachabilityManager {
         let read: @Sendable (NetworkReachabilityStatus) -> Value
     }
 
-    /// Observes a value of the manager, like KVO on Apple's systems.
+    /// Observes a value of the manager, like KVO on Apple platforms.
     ///
-    /// The handler is called for every change from now on, in order, one call at a time, on the given queue or on a
-    /// serial queue of the manager.
+    /// The handler is called serially for all subsequent changes, in order, on the given queue or on a serial queue of
+    /// the manager.
     ///
-    /// - Returns: The observation, which ends when it is released: keep it, for example in a property.
+    /// - Returns: The observation, which ends when it is released. Keep it, for example in a property.
     public func observe<Value: Sendable & Equatable>(
         _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (NetworkReachabilityManager, ReachabilityChange<Value>) -> Void
@@ -300,7 +302,7 @@ extension NetworkReachabilityManager.ObservedValue where Value == NetworkReachab
 }
 
 extension NetworkReachabilityManager.ObservedValue where Value == Bool {
-    /// Whether there is a route.
+    /// Whether a route exists.
     public static var isReachable: Self { Self { $0.isReachable } }
     /// Whether the first link of the route is mobile.
     public static var isReachableViaWWAN: Self { Self { $0 == .reachableViaWWAN } }
@@ -310,23 +312,23 @@ extension NetworkReachabilityManager.ObservedValue where Value == Bool {
     public static var isReachableViaWire: Self { Self { $0 == .reachableViaWire } }
 }
 
-/// Whether there is a route to the network, and the kind of its first link.
+/// Whether a route to the network exists, and the kind of its first link.
 ///
-/// The counterpart of `AFNetworkReachabilityStatus`, with its numbers. AFNetworking's WiFi includes everything that is
-/// not mobile; here wired links have a case of their own.
+/// The counterpart of `AFNetworkReachabilityStatus`, with the same raw values. In AFNetworking, WiFi includes all links
+/// that are not mobile; here, wired links have their own case.
 public enum NetworkReachabilityStatus: Int, Sendable, Hashable, CaseIterable {
-    /// Not known: the manager is not monitoring, or the first status has not arrived.
+    /// Unknown: the manager is not monitoring, or has not received the first status.
     case unknown = -1
-    /// There is no route.
+    /// No route exists.
     case notReachable = 0
-    /// Over a mobile network, through a modem.
+    /// Reachable over a mobile network, through a modem.
     case reachableViaWWAN = 1
-    /// Over a wireless LAN.
+    /// Reachable over a wireless LAN.
     case reachableViaWiFi = 2
-    /// Over anything else: a cable, a link between virtual machines, a tunnel, or inside this machine.
+    /// Reachable over any other link: a cable, a link between virtual machines, a tunnel, or inside this machine.
     case reachableViaWire = 3
 
-    /// Whether there is a route, of any kind.
+    /// Whether any route exists.
     public var isReachable: Bool {
         switch self {
         case .unknown, .notReachable: false
@@ -336,7 +338,8 @@ public enum NetworkReachabilityStatus: Int, Sendable, Hashable, CaseIterable {
 }
 
 extension NetworkReachabilityStatus: CustomStringConvertible {
-    /// The status in English, such as "Reachable via WiFi": the texts of `AFStringFromNetworkReachabilityStatus`.
+    /// The status in English, for example "Reachable via WiFi". The texts are those of
+    /// `AFStringFromNetworkReachabilityStatus`.
     public var description: String {
         switch self {
         case .unknown: "Unknown"

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Lets any number of operations wait for a route, with a single listener to the kernel for each destination.
+/// Lets any number of operations wait for a route, with a single kernel listener per destination.
 package final class NetworkReturn: Sendable {
     package static let shared = NetworkReturn(watch: .shared)
 
@@ -12,7 +12,7 @@ package final class NetworkReturn: Sendable {
         deinit { end() }
     }
 
-    /// The key of waits that share a listener.
+    /// The key for waits that share a listener.
     private struct WaitKey: Hashable {
         let target: NetworkTarget
         let isAfterLoss: Bool
@@ -38,14 +38,15 @@ package final class NetworkReturn: Sendable {
 
     init(watch: NetworkWatch) { self.watch = watch }
 
-    /// Calls the block once there is a route, possibly before this returns, and never after the wait was released.
+    /// Calls the block as soon as a route exists, possibly before this returns, and never after the wait has been
+    /// released.
     ///
     /// - Parameters:
-    ///   - isAfterLoss: Whether an existing route counts only after it was lost and has come back.
+    ///   - isAfterLoss: Whether an existing route counts only after it has been lost and restored.
     ///   - looksUp: Whether to resolve the name of the target, now and after each change of the network. A route to one
-    ///     of its addresses then counts as well as one to the network as a whole: the name may be in a file of the
-    ///     system, or in a network without a default route. If false, a name waits for the network as a whole.
-    ///   - block: Called on the watching thread. Must return quickly.
+    ///     of its addresses then counts as well as a route to the network as a whole: the name may be in a system file,
+    ///     or in a network without a default route. If false, a name waits for the network as a whole.
+    ///   - block: Called on the watching thread. It must return quickly.
     /// - Throws: An error in `NSPOSIXErrorDomain` if listening to the kernel is impossible. The block is then not
     ///   called.
     package func wait(
@@ -87,7 +88,7 @@ package final class NetworkReturn: Sendable {
                 let group = takeGroup(of: waitKey, number)
                 withExtendedLifetime(group) {}
             } else {
-                // Waits that were added since evaluate the route themselves.
+                // Waits that were added in the meantime evaluate the route themselves.
                 callAll(of: waitKey, number, except: number)
             }
             throw error
@@ -125,7 +126,7 @@ package final class NetworkReturn: Sendable {
     }
 }
 
-/// The destination that a connection needs a route to: the address of a host or, because a name cannot be resolved
+/// The destination to which a connection needs a route: the address of a host or, because a name cannot be resolved
 /// without a network, the network as a whole.
 package struct NetworkTarget: Hashable, Sendable {
     let addresses: [HostAddress]
@@ -133,7 +134,7 @@ package struct NetworkTarget: Hashable, Sendable {
     /// The host, if it is a name.
     let name: String?
 
-    /// Whether the host is an address or a name of this machine, so that the destination is certain.
+    /// Whether the host is an address or a name of this machine, so that the destination is known for certain.
     package let isAddress: Bool
 
     /// - Parameter host: A name or an address, as in a URL.
@@ -144,11 +145,11 @@ package struct NetworkTarget: Hashable, Sendable {
         addresses = known ?? AddressSource.outside
     }
 
-    /// Whether the current route is over a mobile network; false if the kernel does not answer. Blocks only for a few
+    /// Whether the current route uses a mobile network; false if the kernel does not respond. Blocks only for a few
     /// system calls.
     package var isOverCellular: Bool { (try? PathFinder())?.status(of: addresses) == .reachableViaWWAN }
 
-    /// Whether there is currently no route to the address, or, for a name, to the network as a whole; false if the
-    /// kernel does not answer. Blocks only for a few system calls.
+    /// Whether there is currently no route to the address or, for a name, to the network as a whole; false if the
+    /// kernel does not respond. Blocks only for a few system calls.
     package var isOutOfReach: Bool { (try? PathFinder())?.status(of: addresses) == .notReachable }
 }

@@ -2,14 +2,14 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Notifies listeners of changes of the network. All listeners share one thread and one socket, which exist while there
-/// are listeners.
+/// Notifies listeners of network changes. All listeners share one thread and one socket, which exist while there are
+/// listeners.
 final class NetworkWatch: Sendable {
     static let shared = NetworkWatch()
 
     private struct Use {
         var session: WatchSession?
-        /// The number of listeners of the session.
+        /// The number of listeners in the session.
         var count = 0
     }
 
@@ -18,8 +18,8 @@ final class NetworkWatch: Sendable {
 
     init(settings: WatchSettings = WatchSettings()) { self.settings = settings }
 
-    /// Adds a listener, which is called soon and after each change of the network. It is retained until the returned
-    /// closure is called, once.
+    /// Adds a listener, which is called soon and after each network change. It is retained until the returned closure
+    /// is called, which must happen once.
     func add(_ listener: any NetworkListener) throws(SystemError) -> @Sendable () -> Void {
         let session = try state.withLock { state throws(SystemError) -> WatchSession in
             let session = if let session = state.session { session } else { try WatchSession.start(settings) }
@@ -46,73 +46,74 @@ final class NetworkWatch: Sendable {
     var counts: WatchSession.Counts { state.withLock { $0.session }?.counts ?? WatchSession.Counts() }
 }
 
-/// Receives changes of the network. Its methods are called on the watching thread, one at a time.
+/// Receives network changes. Its methods are called serially on the watching thread.
 protocol NetworkListener: AnyObject, Sendable {
-    /// Called after a change of the network, and for a new listener. The finder is only valid during the call.
+    /// Called after a network change, and for a new listener. The finder is valid only during the call.
     func networkChanged(_ finder: PathFinder)
 
     /// Called after ``NetworkWatch/refresh(_:)``.
     func refresh(_ finder: PathFinder)
 }
 
-/// The settings of the watching thread, which tests change.
+/// The settings of the watching thread, which tests can change.
 struct WatchSettings: Sendable {
-    /// The folder of all links.
+    /// The folder that describes all links.
     var linkFolder = LinkKind.systemFolder
-    /// In bytes; nil for the system's default. The kernel rounds it up to a few kilobytes.
+    /// The size of the receive buffer, in bytes; nil for the system's default. The kernel rounds it up to a few
+    /// kilobytes.
     var receiveBufferSize: Int32?
     /// Called on the watching thread before it reads messages, so that a test can delay it.
     var willRead: @Sendable () -> Void = {}
 }
 
-/// Determines when to evaluate a changing network: once it is quiet, so that transient states are not reported, but
-/// after a maximum delay in any case, because some machines are never quiet.
+/// Determines when to evaluate a changing network: when it is quiet, so that transient states are not reported, or
+/// after a maximum delay, because some networks are never quiet.
 struct SettleTimer {
     /// The time without a change after which the network is quiet, in nanoseconds.
     static let quiet: UInt64 = 100_000_000
-    /// The maximum delay since the first change, in nanoseconds.
+    /// The maximum delay after the first change, in nanoseconds.
     static let longest: UInt64 = 700_000_000
 
     private var first: MonotonicTime?
     private var last: MonotonicTime = 0
     private var retry: MonotonicTime?
 
-    /// Notes a change.
+    /// Records a change.
     mutating func note(at now: MonotonicTime) {
         if first == nil { first = now }
         last = now
     }
 
-    /// Notes a failed evaluation, and schedules another one.
+    /// Records a failed evaluation, and schedules another one.
     mutating func noteFailure(at now: MonotonicTime) { retry = now + 1_000_000_000 }
 
-    /// When to evaluate the network; nil if nothing has changed.
+    /// The time at which to evaluate the network; nil if nothing has changed.
     var deadline: MonotonicTime? {
         let settled = first.map { min(last + Self.quiet, $0 + Self.longest) }
         return [settled, retry].compactMap { $0 }.min()
     }
 
-    /// Notes that the network is being evaluated.
+    /// Records that the network is being evaluated.
     mutating func reset() { (first, retry) = (nil, nil) }
 }
 
-/// The thread and the socket that receive the kernel's notifications of changed links, addresses, routes and rules.
+/// The thread and the socket that receive the kernel's notifications about links, addresses, routes and rules.
 ///
-/// It blocks in the kernel while nothing changes. The socket is its only descriptor: other threads wake it by sending
-/// the kernel a message that causes only an acknowledgement.
+/// The thread blocks in the kernel while nothing changes. The socket is its only descriptor: other threads wake it by
+/// sending the kernel a message that causes only an acknowledgement.
 final class WatchSession: Sendable {
     /// Counters of the thread, for tests.
     struct Counts: Equatable {
-        /// How often its wait has returned.
+        /// The number of times its wait has returned.
         var wakeUps = 0
-        /// How often messages were lost.
+        /// The number of times messages were lost.
         var overruns = 0
-        /// How many messages about a change it has read.
+        /// The number of messages read that report a change.
         var changes = 0
     }
 
     private struct Members {
-        /// The listeners, and those among them that are new or asked for a refresh.
+        /// The listeners, and the subsets that are new or have requested a refresh.
         var listeners: [ObjectIdentifier: any NetworkListener] = [:]
         var new: [ObjectIdentifier] = []
         var refreshing: [ObjectIdentifier] = []
@@ -151,7 +152,7 @@ final class WatchSession: Sendable {
         wake()
     }
 
-    /// Removes a listener. No call starts after this, but one may be running.
+    /// Removes a listener. No call starts after this, but one may still be running.
     func remove(_ listener: any NetworkListener) {
         let removed = state.withLock { $0.listeners.removeValue(forKey: ObjectIdentifier(listener)) }
         withExtendedLifetime(removed) {}
@@ -169,7 +170,7 @@ final class WatchSession: Sendable {
     }
 
     private func wake() {
-        // This cannot fail for lack of buffer space, because the kernel handles messages synchronously.
+        // This cannot fail because of a full buffer: the kernel processes messages synchronously.
         try? socket.send(NetlinkMessage.request(type: Int(NLMSG_NOOP), flags: NLM_F_ACK, sequence: 1))
     }
 
@@ -195,7 +196,7 @@ final class WatchSession: Sendable {
         }
     }
 
-    /// Calls the listeners. False if the kernel did not answer a request.
+    /// Calls the listeners. Returns false if the kernel did not respond to a request.
     private func notify(_ changed: [any NetworkListener], _ refreshed: [any NetworkListener]) -> Bool {
         guard let finder = try? PathFinder(linkFolder: settings.linkFolder) else { return false }
         for listener in changed { listener.networkChanged(finder) }
@@ -210,12 +211,12 @@ final class WatchSession: Sendable {
             return
         }
         let now = MonotonicClock.now
-        // Rounded up, so that the deadline has passed after the wait.
+        // Round up, so that the deadline has passed after the wait.
         poll(&watched, 1, deadline > now ? Int32((deadline - now) / 1_000_000) + 1 : 0)
     }
 
-    /// Reads all waiting messages. Their contents and losses do not matter, because the listeners query the kernel
-    /// again.
+    /// Reads all waiting messages. Their contents, and any losses, do not matter, because the listeners query the
+    /// kernel again.
     ///
     /// - Returns: False if the socket has failed.
     private func readMessages(_ buffer: inout [UInt8], _ timer: inout SettleTimer) -> Bool {
@@ -238,12 +239,12 @@ final class WatchSession: Sendable {
 }
 
 extension NetlinkMessage {
-    /// Whether it reports a change of the network.
+    /// Whether the message reports a network change.
     fileprivate var isChange: Bool {
         switch Int(type) {
         // Acknowledgements.
         case ..<Int(NLMSG_MIN_TYPE): false
-        // Events of wireless drivers, such as a completed scan.
+        // Events from wireless drivers, for example a completed scan.
         case Int(RTM_NEWLINK): attributes(after: MemoryLayout<ifinfomsg>.size)[Int(IFLA_WIRELESS)] == nil
         // Cached clones of routes for single hosts.
         case Int(RTM_NEWROUTE), Int(RTM_DELROUTE):
@@ -260,17 +261,17 @@ enum LinkKind: Hashable {
     /// The folder in which Linux describes links.
     static let systemFolder = "/sys/class/net"
 
-    /// The kind of a link, from files alone.
+    /// Determines the kind of a link from files alone.
     ///
     /// - Parameters:
-    ///   - name: The name of the link, such as `wlan0`.
-    ///   - folder: The folder of all links, such as `/sys/class/net`. If it lacks this one, as in a container that sees
-    ///     another namespace's files, the name decides.
+    ///   - name: The name of the link, for example `wlan0`.
+    ///   - folder: The folder that describes all links, for example `/sys/class/net`. If the link is missing there, as
+    ///     in a container with another namespace's files, the kind is determined from the name.
     init(ofLink name: String, in folder: String) {
         self = Self.kind(of: name, LinkFiles(folder: folder), depth: 0)
     }
 
-    /// The maximum depth of stacked links, such as a VLAN on a bridge on a bond. It also ends cycles.
+    /// The maximum depth of stacked links, for example a VLAN on a bridge on a bond. The limit also ends cycles.
     private static let deepest = 8
 
     private static func kind(of name: String, _ files: LinkFiles, depth: Int) -> LinkKind {
@@ -287,8 +288,8 @@ enum LinkKind: Hashable {
         return depth < deepest ? kindBelow(name, files, depth: depth) : .wire
     }
 
-    /// The kind of the lower links of a VLAN, bridge or bond. Of several kinds, wired wins: a bridge to an access point
-    /// also has a wired link.
+    /// The kind of the lower links of a VLAN, bridge or bond. If there are several kinds, wired takes precedence: a
+    /// bridge of an access point also has a wired link.
     private static func kindBelow(_ name: String, _ files: LinkFiles, depth: Int) -> LinkKind {
         if let active = files.text(name, "bonding/active_slave"), !active.isEmpty {
             return kind(of: active, files, depth: depth + 1)
@@ -298,8 +299,8 @@ enum LinkKind: Hashable {
         return kinds.contains(.wifi) ? .wifi : .mobile
     }
 
-    /// Whether a PPP link belongs to a modem rather than a line such as PPPoE. The link itself does not show that; if
-    /// there is a modem, it counts as the modem's.
+    /// Whether a PPP link belongs to a modem rather than, for example, to PPPoE. The link itself does not indicate
+    /// this, so if the system has a modem, the link is attributed to it.
     private static func isOfModem(_ name: String, _ files: LinkFiles) -> Bool {
         if let driver = files.driver(name) { return modemDrivers.contains(driver) }
         return files.hasModems || files.allLinks().contains { files.deviceType($0) == "wwan" }
@@ -309,7 +310,7 @@ enum LinkKind: Hashable {
 
     private static func kind(byName name: String) -> LinkKind {
         if hasMobileName(name) { return .mobile }
-        // Both systemd's and the kernel's names of wireless links begin with this.
+        // Both systemd's and the kernel's names for wireless links begin with this prefix.
         return name.hasPrefix("wl") ? .wifi : .wire
     }
 
@@ -317,14 +318,14 @@ enum LinkKind: Hashable {
         name.hasPrefix("ww") || name.hasPrefix("rmnet")
     }
 
-    /// `ARPHRD_…` of `<linux/if_arp.h>`.
+    /// The `ARPHRD_…` constants in `<linux/if_arp.h>`.
     private enum HardwareType {
         static let ppp = 512
         static let rawIP = 519
     }
 }
 
-/// Reads the files that describe links, in a folder such as `/sys/class/net`.
+/// Reads the files that describe links, in a folder like `/sys/class/net`.
 struct LinkFiles {
     let folder: String
 
@@ -343,7 +344,7 @@ struct LinkFiles {
 
     func number(_ link: String, _ file: String) -> Int? { text(link, file).flatMap { Int($0) } }
 
-    /// The device type that the driver has set, such as `wlan`, `wwan`, `bridge` or `vlan`.
+    /// The device type set by the driver, for example `wlan`, `wwan`, `bridge` or `vlan`.
     func deviceType(_ link: String) -> String? {
         let lines = text(link, "uevent")?.split(separator: "\n") ?? []
         return lines.first { $0.hasPrefix("DEVTYPE=") }.map { String($0.dropFirst("DEVTYPE=".count)) }
@@ -363,7 +364,7 @@ struct LinkFiles {
 
     func allLinks() -> [String] { entries(folder) }
 
-    /// Whether the system has modems, which the kernel describes in a folder beside that of the links.
+    /// Whether the system has modems, which the kernel describes in a folder next to that of the links.
     var hasModems: Bool {
         !entries((folder as NSString).deletingLastPathComponent + "/wwan").isEmpty
     }
@@ -372,7 +373,7 @@ struct LinkFiles {
         path.flatMap { try? FileManager.default.contentsOfDirectory(atPath: $0) }?.sorted() ?? []
     }
 
-    /// The path of a file; nil for a link name that would leave the folder.
+    /// The path of a file; nil if the name of the link would leave the folder.
     private func path(_ link: String, _ file: String) -> String? {
         guard !link.isEmpty, !link.utf8.contains(UInt8(ascii: "/")), link != ".", link != ".." else { return nil }
         return file.isEmpty ? "\(folder)/\(link)" : "\(folder)/\(link)/\(file)"

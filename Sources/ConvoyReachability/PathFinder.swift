@@ -2,30 +2,31 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Asks the kernel for the route to addresses.
+/// Queries the kernel for the route to addresses.
 ///
 /// It uses `RTM_GETROUTE`, like `ip route get`: the kernel looks up the address as for a packet of this process, with
-/// all rules and tables, and returns the link. Connecting a datagram socket would do the same lookup, but shows neither
-/// the link nor whether the address is local. No packet is sent.
+/// all rules and tables, and returns the link. Connecting a datagram socket would perform the same lookup, but reveals
+/// neither the link nor whether the address is local. No packet is sent.
 ///
-/// Make a new one for each evaluation, because it caches links. Not thread-safe.
+/// Create a new path finder for each evaluation, because it caches links. Not thread-safe.
 final class PathFinder {
     private let socket: NetlinkSocket
     private let linkFolder: String
     private var sequence: UInt32 = 0
     private var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    /// The status over each link; nil for a link that is down.
+    /// The status for each link; nil for a link that is down.
     private var statuses: [UInt32: NetworkReachabilityStatus?] = [:]
-    /// Whether the kernel did not answer a request, so that the status is unknown. A later attempt may succeed.
+    /// Whether the kernel did not respond to a request, so that the status is unknown. A later attempt may succeed.
     private(set) var hasFailed = false
 
-    /// - Parameter linkFolder: The folder of all links; see ``LinkKind``.
+    /// - Parameter linkFolder: The folder that describes all links; see ``LinkKind``.
     init(linkFolder: String = LinkKind.systemFolder) throws(SystemError) {
         socket = try NetlinkSocket()
         self.linkFolder = linkFolder
     }
 
-    /// The status of a host with these addresses: that of the first with a route; nil if the kernel does not answer.
+    /// The status of a host with these addresses, which is that of the first address with a route; nil if the kernel
+    /// does not respond.
     func status(of addresses: [HostAddress]) -> NetworkReachabilityStatus? {
         do throws(SystemError) {
             for address in addresses {
@@ -38,7 +39,7 @@ final class PathFinder {
         }
     }
 
-    /// The status of the route to an address; nil if there is none.
+    /// The status of the route to an address; nil without a route.
     private func status(of address: HostAddress) throws(SystemError) -> NetworkReachabilityStatus? {
         if address.isLoopback { return .reachableViaWire }
         guard let zone = address.zoneIndex, let path = try path(to: address, zone: zone) else { return nil }
@@ -76,7 +77,7 @@ final class PathFinder {
         return try answer(to: Int(RTM_GETLINK), structure).flatMap { NetworkLink($0) }
     }
 
-    /// The kernel's answer to a request; nil if it reports that there is no such route or link.
+    /// The kernel's response to a request; nil if it reports that the route or link does not exist.
     private func answer(
         to type: Int, _ structure: [UInt8], _ attributes: [(type: Int, value: [UInt8])] = []
     ) throws(SystemError) -> NetlinkMessage? {
@@ -100,15 +101,15 @@ final class PathFinder {
 struct NetworkPath: Equatable {
     /// Whether the address belongs to this machine.
     var isLocal: Bool
-    /// The interface index; 0 if the answer has none.
+    /// The interface index; 0 if the response does not contain one.
     var linkIndex: UInt32
-    /// The source address; nil if the machine has none for this destination.
+    /// The source address; nil if the machine does not have one for this destination.
     var source: [UInt8]?
 
-    /// The path in an answer to `RTM_GETROUTE`; nil if there is none.
+    /// Parses the path in a response to `RTM_GETROUTE`; nil if the response contains no path.
     init?(_ message: NetlinkMessage) {
         guard Int(message.type) == RTM_NEWROUTE,
-            // `rtm_type`, at offset 7.
+            // The field `rtm_type`, at offset 7.
             let kind = message.payload.integer(at: 7, as: UInt8.self).map({ Int($0) }),
             [RTN_UNICAST, RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST, RTN_MULTICAST].contains(kind)
         else { return nil }
@@ -118,9 +119,9 @@ struct NetworkPath: Equatable {
         source = attributes[Int(RTA_PREFSRC.rawValue)].map { Array($0) }
     }
 
-    /// Whether the machine has a source address that the destination can reply to.
+    /// Whether the machine has a source address to which the destination can reply.
     func hasUsableSource(for address: HostAddress) -> Bool {
-        // The kernel falls back to a loopback source, for example while it still checks the link's own address.
+        // The kernel falls back to a loopback source, for example while it is still checking the link's own address.
         guard let source, source.contains(where: { $0 != 0 }), !HostAddress.isLoopback(source[...]) else { return false }
         return address.isOfOneLink || !HostAddress.isLinkLocal(source[...])
     }
@@ -129,10 +130,10 @@ struct NetworkPath: Equatable {
 /// A network link.
 struct NetworkLink: Equatable {
     var name: String
-    /// Whether it carries packets: it is up and has a carrier.
+    /// Whether the link carries packets: it is up and has a carrier.
     var isRunning: Bool
 
-    /// The link in an answer to `RTM_GETLINK`.
+    /// Parses the link in a response to `RTM_GETLINK`.
     init?(_ message: NetlinkMessage) {
         guard Int(message.type) == RTM_NEWLINK, let flags = message.payload.integer(at: 8, as: UInt32.self) else {
             return nil
@@ -142,19 +143,19 @@ struct NetworkLink: Equatable {
         isRunning = flags & Self.up != 0 && flags & Self.running != 0
     }
 
-    /// `IFF_UP` and `IFF_RUNNING` of `<net/if.h>`.
+    /// `IFF_UP` and `IFF_RUNNING` in `<net/if.h>`.
     private static let up: UInt32 = 1 << 0
     private static let running: UInt32 = 1 << 6
 }
 
 /// An IPv4 or IPv6 address with an optional zone.
 struct HostAddress: Hashable, Sendable {
-    /// Four or sixteen bytes in network order.
+    /// Four or sixteen bytes, in network byte order.
     let bytes: [UInt8]
     /// The zone of an IPv6 address: the link's name, or its index as text.
     let zone: String?
 
-    /// An address from text, such as `192.0.2.1`, `2001:db8::1`, `[::1]` or `fe80::1%eth0`; nil for anything else.
+    /// Parses an address, for example `192.0.2.1`, `2001:db8::1`, `[::1]` or `fe80::1%eth0`; nil for other text.
     init?(_ text: String) {
         // The C functions below would stop at a zero byte.
         guard !text.utf8.contains(0) else { return nil }
@@ -172,15 +173,16 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
-    /// The addresses of a host without a lookup: those of an address, and of `localhost` and names below it, which the
-    /// transport connects to itself (RFC 6761, section 6.3). nil for other names.
+    /// The addresses of a host that are known without a lookup: an address itself, and the loopback addresses for
+    /// `localhost` and its subdomains, to which the transport connects directly (RFC 6761, section 6.3). nil for other
+    /// names.
     static func known(of host: String) -> [HostAddress]? {
         if let address = HostAddress(host) { return [address] }
         guard HostName(host)?.isLocalhost == true else { return nil }
         return ["127.0.0.1", "::1"].compactMap { HostAddress($0) }
     }
 
-    /// An address from a `sockaddr`; nil for another family.
+    /// Creates an address from a `sockaddr`; nil for other address families.
     init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET:
@@ -197,7 +199,7 @@ struct HostAddress: Hashable, Sendable {
         }
     }
 
-    /// Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1`, to the IPv4 address (RFC 4291, 2.5.5.2).
+    /// Converts an IPv4-mapped IPv6 address, for example `::ffff:192.0.2.1`, to the IPv4 address (RFC 4291, 2.5.5.2).
     private init(bytes: [UInt8], zone: String?) {
         let isMapped = bytes.count == 16 && bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
         self.bytes = isMapped ? Array(bytes[12...]) : bytes
@@ -222,7 +224,7 @@ struct HostAddress: Hashable, Sendable {
         bytes.count == 16 && bytes.starts(with: [0xFE]) && (bytes.dropFirst().first ?? 0) & 0xC0 == 0x80
     }
 
-    /// The interface index of the zone; 0 without a zone, nil if there is no such interface.
+    /// The interface index of the zone; 0 without a zone, and nil if the interface does not exist.
     var zoneIndex: UInt32? {
         guard let zone else { return 0 }
         if let number = UInt32(zone) { return number }

@@ -2,18 +2,18 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// The source of a ``NetworkReachabilityManager``'s status: the kernel by default, or a custom one, such as a
+/// The source of a ``NetworkReachabilityManager``'s status: by default the kernel, or a custom source, for example a
 /// connection manager or a test.
 ///
 /// The counterpart of `SCNetworkReachabilityRef`.
 public protocol ReachabilitySource: Sendable {
-    /// Starts to report the status: soon the current one, and then the new one after each change.
+    /// Starts reporting the status: the current status soon, and then the new status after each change.
     ///
-    /// Several managers may use one source, each with its own `report`.
+    /// Several managers can use the same source, each with its own `report`.
     ///
-    /// - Parameter report: Call it on any thread, one call at a time. It returns at once. Repeated equal statuses count
-    ///   as one.
-    /// - Returns: A closure that ends the reports, called once, on any thread. Later reports are ignored.
+    /// - Parameter report: Call it serially, on any thread. It returns immediately. Repeated equal statuses are
+    ///   ignored.
+    /// - Returns: A closure that ends the reports. It is called once, on any thread. Subsequent reports are ignored.
     /// - Throws: An error if the source cannot start.
     func begin(_ report: @escaping @Sendable (NetworkReachabilityStatus) -> Void) throws -> @Sendable () -> Void
 }
@@ -24,8 +24,8 @@ struct AddressSource: ReachabilitySource {
     var watch = NetworkWatch.shared
 
     /// Addresses that represent the network as a whole: those of the name server `a.root-servers.net`, which are
-    /// outside of every organisation's network. The route to them is the default route, whatever tables and rules
-    /// define it. No packet is sent to them.
+    /// outside every organization's network. The route to them is the default route, regardless of which tables and
+    /// rules define it. No packet is sent to them.
     static let outside = ["198.41.0.4", "2001:503:ba3e::2:30"].compactMap { HostAddress($0) }
 
     func begin(_ report: @escaping @Sendable (NetworkReachabilityStatus) -> Void) throws -> @Sendable () -> Void {
@@ -56,14 +56,14 @@ private final class AddressListener: NetworkListener {
 /// Reports whether the kernel has a route to one of the addresses of a name.
 struct DomainSource: ReachabilitySource {
     let name: String
-    /// Additional addresses that count as the host, also while the name has not been resolved.
+    /// Additional addresses of the host, which are also used while the name has not been resolved.
     var alternatives: [HostAddress] = []
     var watch = NetworkWatch.shared
     /// Resolves the name. May block.
     var lookUp: @Sendable (String) -> NameLookup = { NameLookup($0) }
-    /// The seconds between failed lookups without a change of the network. Retries are needed because the system
-    /// configures name servers somewhat later than routes, without a notification. After the last one, the lookup is
-    /// not retried.
+    /// The delays after failed lookups, in seconds, if the network does not change. Retries are necessary because the
+    /// system configures name servers somewhat later than routes, without a notification. After the last delay, the
+    /// lookup is not retried.
     var retryDelays: [TimeInterval] = [1, 3, 9, 27]
 
     func begin(_ report: @escaping @Sendable (NetworkReachabilityStatus) -> Void) throws -> @Sendable () -> Void {
@@ -78,28 +78,28 @@ struct DomainSource: ReachabilitySource {
     }
 }
 
-/// Resolves a name after each change of the network, and reports whether there is a route to its addresses.
+/// Resolves a name after each network change, and reports whether there is a route to its addresses.
 ///
-/// During a lookup the previous addresses count, so that a change is reported at once even if the name servers have
-/// become unreachable. They also count after a timeout, because a silent name server does not mean that the host is
-/// unreachable.
+/// During a lookup the previous addresses are used, so that a change is reported immediately even if the name servers
+/// are now unreachable. They are also used after a timeout, because an unresponsive name server does not mean that the
+/// host is unreachable.
 private final class DomainListener: NetworkListener {
     private struct Knowledge {
         var addresses: [HostAddress] = []
         /// Whether a lookup has succeeded, with or without addresses.
         var isKnown = false
-        /// The numbers of the last started lookup, and of the latest that has ended.
+        /// The numbers of the last started lookup and of the latest completed one.
         var begun = 0
         var ended = 0
         var running = 0
-        /// Whether the network has changed while the maximum number of lookups was running.
+        /// Whether the network changed while the maximum number of lookups was running.
         var isOutdated = false
-        /// How many lookups have failed since the last change of the network.
+        /// The number of failed lookups since the last network change.
         var failures = 0
     }
 
-    /// The maximum number of concurrent lookups. More than one, because a lookup that hangs in the old network must not
-    /// delay one in the new network.
+    /// The maximum number of concurrent lookups. It is more than one, because a lookup that hangs in the old network
+    /// must not delay a lookup in the new one.
     private static let mostLookups = 2
 
     private let source: DomainSource
@@ -121,7 +121,7 @@ private final class DomainListener: NetworkListener {
         let (addresses, isKnown, failures) = state.withLock { ($0.addresses, $0.isKnown, $0.failures) }
         let alternatives = source.alternatives
         if isKnown || !alternatives.isEmpty, let status = finder.status(of: alternatives + addresses) { report(status) }
-        // Without a network the next lookup would fail as well, and a new network causes a lookup anyway. A network
+        // Without a network the next lookup would fail as well, and a new network triggers a lookup anyway. A network
         // without a default route may still have name servers.
         if failures > 0, addresses.isEmpty,
             !alternatives.isEmpty || finder.status(of: AddressSource.outside)?.isReachable == true

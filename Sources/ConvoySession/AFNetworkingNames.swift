@@ -2,13 +2,13 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-// AFNetworking's types, notifications and keys of sessions, so that the compiler suggests the replacement.
+// AFNetworking's types, notifications and keys for sessions, so that the compiler suggests the replacement.
 
-/// Tasks of a session.
+/// Creates the tasks of a session.
 @available(*, unavailable, renamed: "URLSessionManager")
 public typealias AFURLSessionManager = URLSessionManager
 
-/// Tasks of a session, by the verbs of HTTP.
+/// Creates the tasks of a session with HTTP verbs.
 @available(*, unavailable, renamed: "HTTPSessionManager")
 public typealias AFHTTPSessionManager = HTTPSessionManager
 
@@ -18,7 +18,7 @@ public typealias AFHTTPSessionManager = HTTPSessionManager
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidResume")
 public var AFNetworkingTaskDidResumeNotification: Notification.Name { .networkingTaskDidResume }
 
-/// A task was resumed, by its older name.
+/// A task was resumed, under its older name.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidResume")
 public var AFNetworkingTaskDidStartNotification: Notification.Name { .networkingTaskDidResume }
 
@@ -26,7 +26,7 @@ public var AFNetworkingTaskDidStartNotification: Notification.Name { .networking
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidComplete")
 public var AFNetworkingTaskDidCompleteNotification: Notification.Name { .networkingTaskDidComplete }
 
-/// A task has ended, by its older name.
+/// A task has ended, under its older name.
 @available(*, unavailable, renamed: "Notification.Name.networkingTaskDidComplete")
 public var AFNetworkingTaskDidFinishNotification: Notification.Name { .networkingTaskDidComplete }
 
@@ -82,7 +82,7 @@ extension Notification.Name {
 
 // MARK: Keys
 
-/// The key of the object that the response serializer has made.
+/// The key of the object created by the response serializer.
 @available(*, unavailable, renamed: "TaskNotificationKey.serializedResponse")
 public var AFNetworkingTaskDidCompleteSerializedResponseKey: String { TaskNotificationKey.serializedResponse }
 
@@ -106,30 +106,30 @@ public var AFNetworkingTaskDidCompleteAssetPathKey: String { TaskNotificationKey
 @available(*, unavailable, renamed: "TaskNotificationKey.metrics", message: "It has OperationMetrics.")
 public var AFNetworkingTaskDidCompleteSessionTaskMetrics: String { TaskNotificationKey.metrics }
 
-/// The key of the object that the response serializer has made, by its older name.
+/// The key of the object created by the response serializer, under its older name.
 @available(*, unavailable, renamed: "TaskNotificationKey.serializedResponse")
 public var AFNetworkingTaskDidFinishSerializedResponseKey: String { TaskNotificationKey.serializedResponse }
 
-/// The key of the response serializer, by its older name.
+/// The key of the response serializer, under its older name.
 @available(*, unavailable, renamed: "TaskNotificationKey.responseSerializer")
 public var AFNetworkingTaskDidFinishResponseSerializerKey: String { TaskNotificationKey.responseSerializer }
 
-/// The key of the body, by its older name.
+/// The key of the body, under its older name.
 @available(*, unavailable, renamed: "TaskNotificationKey.responseData")
 public var AFNetworkingTaskDidFinishResponseDataKey: String { TaskNotificationKey.responseData }
 
-/// The key of the error, by its older name.
+/// The key of the error, under its older name.
 @available(*, unavailable, renamed: "TaskNotificationKey.error")
 public var AFNetworkingTaskDidFinishErrorKey: String { TaskNotificationKey.error }
 
-/// The key of a download's file, by its older name.
+/// The key of a download's file, under its older name.
 @available(*, unavailable, renamed: "TaskNotificationKey.assetPath", message: "It has a URL.")
 public var AFNetworkingTaskDidFinishAssetPathKey: String { TaskNotificationKey.assetPath }
 
-// The replacements of the members of AFNetworking's session managers.
+// Replacements for the members of AFNetworking's session managers.
 
 extension URLSessionManager {
-    /// A manager with a session's settings.
+    /// Creates a manager with the settings of a session.
     @available(*, unavailable, renamed: "init(configuration:)")
     public convenience init(sessionConfiguration configuration: URLSessionConfiguration?) { self.init() }
 
@@ -142,7 +142,7 @@ extension URLSessionManager {
     public final func invalidateSessionCancelingTasks(_ cancelPendingTasks: Bool, resetSession: Bool) {}
 
     /// Whether the creation of background uploads is retried.
-    @available(*, unavailable, message: "There are no background sessions on Linux. DownloadQueue outlives the process.")
+    @available(*, unavailable, message: "Linux does not support background sessions. DownloadQueue outlives the process.")
     public final var attemptsToRecreateUploadTasksForBackgroundSessions: Bool {
         get { false }
         set {}
@@ -150,41 +150,41 @@ extension URLSessionManager {
 
     // MARK: Tasks
 
-    /// A task for a request.
+    /// Returns a task for a request.
     @available(*, unavailable, renamed: "dataTask(with:completionHandler:)")
     public final func dataTaskWithRequest(
         _ request: URLRequest, completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
     ) -> SessionDataTask { dataTask(with: request) }
 
-    /// A task that sends a file.
+    /// Returns a task that sends a file.
     @available(*, unavailable, renamed: "uploadTask(with:fromFile:progress:completionHandler:)")
     public final func uploadTaskWithRequest(
         _ request: URLRequest, fromFile fileURL: URL, progress: ((Progress) -> Void)?,
         completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
     ) -> SessionUploadTask { uploadTask(with: request, fromFile: fileURL) }
 
-    /// Makes a task that sends data.
+    /// Returns a task that sends data.
     @available(*, unavailable, renamed: "uploadTask(with:from:progress:completionHandler:)")
     public final func uploadTaskWithRequest(
         _ request: URLRequest, fromData bodyData: Data?, progress: ((Progress) -> Void)?,
         completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
     ) -> SessionUploadTask { uploadTask(with: request, from: bodyData ?? Data()) }
 
-    /// A task that sends a stream.
+    /// Returns a task that sends a stream.
     @available(*, unavailable, renamed: "uploadTask(withStreamedRequest:progress:completionHandler:)")
     public final func uploadTaskWithStreamedRequest(
         _ request: URLRequest, progress: ((Progress) -> Void)?,
         completionHandler: ((URLResponse, Any?, NSError?) -> Void)?
     ) -> SessionUploadTask { uploadTask(withStreamedRequest: request) }
 
-    /// A task that downloads.
+    /// Returns a task that downloads a file.
     @available(*, unavailable, renamed: "downloadTask(with:progress:destination:completionHandler:)")
     public final func downloadTaskWithRequest(
         _ request: URLRequest, progress: ((Progress) -> Void)?, destination: ((URL, URLResponse) -> URL)?,
         completionHandler: ((URLResponse, URL?, NSError?) -> Void)?
     ) -> SessionDownloadTask { downloadTask(with: request) }
 
-    /// A task that continues a download.
+    /// Returns a task that resumes a download.
     @available(*, unavailable, renamed: "downloadTask(withResumeData:progress:destination:completionHandler:)")
     public final func downloadTaskWithResumeData(
         _ resumeData: Data, progress: ((Progress) -> Void)?, destination: ((URL, URLResponse) -> URL)?,
@@ -211,21 +211,21 @@ extension URLSessionManager {
 }
 
 extension HTTPSessionManager {
-    /// A manager without a base URL.
+    /// Returns a manager without a base URL.
     @available(*, unavailable, renamed: "init()")
     public static func manager() -> HTTPSessionManager { HTTPSessionManager() }
 
-    /// A manager with a session's settings.
+    /// Creates a manager with the settings of a session.
     @available(*, unavailable, renamed: "init(configuration:)")
     public convenience init(sessionConfiguration configuration: URLSessionConfiguration?) { self.init(baseURL: nil) }
 
-    /// A manager with a base URL and a session's settings.
+    /// Creates a manager with a base URL and the settings of a session.
     @available(*, unavailable, renamed: "init(baseURL:configuration:)")
     public convenience init(baseURL url: URL?, sessionConfiguration configuration: URLSessionConfiguration?) {
         self.init(baseURL: url)
     }
 
-    /// A task for a method.
+    /// Returns a task for a method.
     @available(*, unavailable, renamed: "dataTask(_:_:parameters:headers:success:failure:)")
     public final func dataTask(
         withHTTPMethod method: String, urlString URLString: String, parameters: Any?, headers: [String: String]?,
@@ -235,7 +235,7 @@ extension HTTPSessionManager {
 
     // MARK: Verbs
 
-    /// A GET.
+    /// Sends a GET request.
     @available(*, unavailable, renamed: "get(_:parameters:success:failure:)")
     @discardableResult
     public final func GET(
@@ -243,7 +243,7 @@ extension HTTPSessionManager {
         failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
-    /// A HEAD.
+    /// Sends a HEAD request.
     @available(*, unavailable, renamed: "head(_:parameters:success:failure:)")
     @discardableResult
     public final func HEAD(
@@ -251,7 +251,7 @@ extension HTTPSessionManager {
         failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
-    /// A POST.
+    /// Sends a POST request.
     @available(*, unavailable, renamed: "post(_:parameters:success:failure:)")
     @discardableResult
     public final func POST(
@@ -259,7 +259,7 @@ extension HTTPSessionManager {
         failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
-    /// A POST of a form.
+    /// Sends a form with POST.
     @available(*, unavailable, renamed: "post(_:parameters:constructingBody:success:failure:)")
     @discardableResult
     public final func POST(
@@ -267,7 +267,7 @@ extension HTTPSessionManager {
         success: ((SessionTask, Any?) -> Void)?, failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
-    /// A PUT.
+    /// Sends a PUT request.
     @available(*, unavailable, renamed: "put(_:parameters:success:failure:)")
     @discardableResult
     public final func PUT(
@@ -275,7 +275,7 @@ extension HTTPSessionManager {
         failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
-    /// A PATCH.
+    /// Sends a PATCH request.
     @available(*, unavailable, renamed: "patch(_:parameters:success:failure:)")
     @discardableResult
     public final func PATCH(
@@ -283,7 +283,7 @@ extension HTTPSessionManager {
         failure: ((SessionTask?, NSError) -> Void)?
     ) -> SessionTask? { nil }
 
-    /// A DELETE.
+    /// Sends a DELETE request.
     @available(*, unavailable, renamed: "delete(_:parameters:success:failure:)")
     @discardableResult
     public final func DELETE(
@@ -292,72 +292,72 @@ extension HTTPSessionManager {
     ) -> SessionTask? { nil }
 }
 
-// The replacements of the block setters of AFNetworking's session manager.
+// Replacements for the block setters of AFNetworking's session manager.
 
 extension URLSessionManager {
     // MARK: The session
 
-    /// Sets the handler of the session's end.
+    /// Sets the handler for the end of the session.
     @available(*, unavailable, renamed: "setter:sessionDidBecomeInvalidHandler(_:)")
     public final func setSessionDidBecomeInvalidBlock(_ block: ((URLSession, NSError?) -> Void)?) {}
 
-    /// Sets the handler of authentication challenges.
-    @available(*, unavailable, message: "Set sessionDidReceiveAuthenticationChallengeHandler, which answers by a closure.")
+    /// Sets the handler for authentication challenges.
+    @available(*, unavailable, message: "Set sessionDidReceiveAuthenticationChallengeHandler and call its closure.")
     public final func setSessionDidReceiveAuthenticationChallengeBlock(_ block: Any?) {}
 
-    /// Sets the handler of the end of a background session's events.
-    @available(*, unavailable, message: "There are no background sessions on Linux. DownloadQueue outlives the process.")
+    /// Sets the handler for the end of a background session's events.
+    @available(*, unavailable, message: "Linux does not support background sessions. DownloadQueue outlives the process.")
     public final func setDidFinishEventsForBackgroundURLSessionBlock(_ block: ((URLSession) -> Void)?) {}
 
     // MARK: All tasks
 
     /// Sets the handler that provides a new body stream.
-    @available(*, unavailable, renamed: "setter:taskNeedNewBodyStreamHandler(_:)", message: "It gets the task only.")
+    @available(*, unavailable, renamed: "setter:taskNeedNewBodyStreamHandler(_:)", message: "It receives only the task.")
     public final func setTaskNeedNewBodyStreamBlock(_ block: ((URLSession, SessionTask) -> InputStream)?) {}
 
-    /// Sets the handler of redirects.
+    /// Sets the handler for redirects.
     @available(*, unavailable, renamed: "setter:taskWillPerformHTTPRedirectionHandler(_:)")
     public final func setTaskWillPerformHTTPRedirectionBlock(
         _ block: ((URLSession, SessionTask, URLResponse, URLRequest) -> URLRequest?)?
     ) {}
 
-    /// Sets the handler of authentication challenges.
-    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler, which answers by a closure.")
+    /// Sets the handler for authentication challenges.
+    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler and call its closure.")
     public final func setTaskDidReceiveAuthenticationChallengeBlock(_ block: Any?) {}
 
-    /// Sets the handler of authentication challenges.
-    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler, which answers by a closure.")
+    /// Sets the handler for authentication challenges.
+    @available(*, unavailable, message: "Set taskDidReceiveAuthenticationChallengeHandler and call its closure.")
     public final func setAuthenticationChallengeHandler(_ handler: Any?) {}
 
-    /// Sets the handler of sent bytes.
-    @available(*, unavailable, renamed: "setter:taskDidSendBodyDataHandler(_:)", message: "It gets no session.")
+    /// Sets the handler for sent bytes.
+    @available(*, unavailable, renamed: "setter:taskDidSendBodyDataHandler(_:)", message: "It omits the session.")
     public final func setTaskDidSendBodyDataBlock(_ block: ((URLSession, SessionTask, Int64, Int64, Int64) -> Void)?) {}
 
-    /// Sets the handler of the end of tasks.
-    @available(*, unavailable, renamed: "setter:taskDidCompleteHandler(_:)", message: "It gets the task and the error.")
+    /// Sets the handler for the end of tasks.
+    @available(*, unavailable, renamed: "setter:taskDidCompleteHandler(_:)", message: "It receives the task and the error.")
     public final func setTaskDidCompleteBlock(_ block: ((URLSession, SessionTask, NSError?) -> Void)?) {}
 
-    /// Sets the handler of the metrics of tasks.
+    /// Sets the handler for the metrics of tasks.
     @available(*, unavailable, renamed: "setter:taskDidFinishCollectingMetricsHandler(_:)")
     public final func setTaskDidFinishCollectingMetricsBlock(_ block: Any?) {}
 
     // MARK: Data tasks
 
-    /// Sets the handler of responses.
+    /// Sets the handler for responses.
     @available(*, unavailable, renamed: "setter:dataTaskDidReceiveResponseHandler(_:)")
     public final func setDataTaskDidReceiveResponseBlock(_ block: Any?) {}
 
-    /// Sets the handler of data tasks that have become download tasks.
+    /// Sets the handler for data tasks that become download tasks.
     @available(*, unavailable, renamed: "setter:dataTaskDidBecomeDownloadTaskHandler(_:)", message: "It gets both tasks.")
     public final func setDataTaskDidBecomeDownloadTaskBlock(
         _ block: ((URLSession, SessionDataTask, SessionDownloadTask) -> Void)?
     ) {}
 
-    /// Sets the handler of received bytes.
+    /// Sets the handler for received bytes.
     @available(*, unavailable, renamed: "setter:dataTaskDidReceiveDataHandler(_:)")
     public final func setDataTaskDidReceiveDataBlock(_ block: ((URLSession, SessionDataTask, Data) -> Void)?) {}
 
-    /// Sets the handler of responses to cache.
+    /// Sets the handler for responses to be cached.
     @available(*, unavailable, renamed: "setter:dataTaskWillCacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
     public final func setDataTaskWillCacheResponseBlock(
         _ block: ((URLSession, SessionDataTask, CachedURLResponse) -> CachedURLResponse)?
@@ -371,21 +371,21 @@ extension URLSessionManager {
         _ block: ((URLSession, SessionDownloadTask, URL) -> URL?)?
     ) {}
 
-    /// Sets the handler of written bytes.
-    @available(*, unavailable, renamed: "setter:downloadTaskDidWriteDataHandler(_:)", message: "It gets no session.")
+    /// Sets the handler for written bytes.
+    @available(*, unavailable, renamed: "setter:downloadTaskDidWriteDataHandler(_:)", message: "It omits the session.")
     public final func setDownloadTaskDidWriteDataBlock(
         _ block: ((URLSession, SessionDownloadTask, Int64, Int64, Int64) -> Void)?
     ) {}
 
-    /// Sets the handler of resumed downloads.
-    @available(*, unavailable, renamed: "setter:downloadTaskDidResumeHandler(_:)", message: "It gets no session.")
+    /// Sets the handler for resumed downloads.
+    @available(*, unavailable, renamed: "setter:downloadTaskDidResumeHandler(_:)", message: "It omits the session.")
     public final func setDownloadTaskDidResumeBlock(
         _ block: ((URLSession, SessionDownloadTask, Int64, Int64) -> Void)?
     ) {}
 }
 
 extension SessionDownloadTask {
-    /// Ends the task, and makes the data with which another one goes on.
+    /// Ends the task, and produces data with which another task can resume it.
     @available(*, unavailable, renamed: "cancel(byProducingResumeData:)", message: "Its format is Convoy's own.")
     public final func cancelByProducingResumeData(_ completionHandler: @escaping (Data?) -> Void) {}
 }

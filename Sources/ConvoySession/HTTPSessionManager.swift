@@ -4,10 +4,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Makes and starts tasks for HTTP methods, relative to a base URL. The counterpart of `AFHTTPSessionManager`.
+/// Creates and starts tasks for HTTP methods, relative to a base URL. The counterpart of `AFHTTPSessionManager`.
 ///
-/// It has the verbs of `HTTPRequestOperationManager`, with the same arguments and in the same forms, but with a
-/// ``SessionTask`` in place of an operation. A verb starts its task.
+/// It has the same verbs as `HTTPRequestOperationManager`, with the same arguments and variants, but they use a
+/// ``SessionTask`` instead of an operation. A verb starts its task.
 ///
 /// ```swift
 /// let manager = HTTPSessionManager(baseURL: URL(string: "https://api.example.com/v1/"))
@@ -15,13 +15,13 @@ import FoundationNetworking
 /// let user: User = try await manager.get("users/1")
 /// ```
 open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendable {
-    /// Makes a manager with a new session.
+    /// Creates a manager with a new session.
     ///
     /// - Parameters:
-    ///   - baseURL: The base of relative URLs; nil if all URLs are absolute. A missing slash at the end of its path is
-    ///     added.
+    ///   - baseURL: The base of relative URLs; nil if all URLs are absolute. If its path does not end in a slash, one
+    ///     is added.
     ///   - configuration: The settings, by default `.default`.
-    ///   - completionQueue: The queue of the tasks' handlers; nil is the main queue.
+    ///   - completionQueue: The queue for the tasks' handlers; nil for the main queue.
     public init(
         baseURL: URL? = nil, configuration: SessionConfiguration = .default, completionQueue: DispatchQueue? = nil
     ) {
@@ -30,15 +30,14 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             configuration: configuration)
     }
 
-    /// Makes a manager with the settings of another and a new session, without its handlers and tasks. The two share
-    /// the objects among the settings: the stores of cookies and credentials, the cache, the completion queue and
-    /// group.
+    /// Creates a manager with the settings of another and a new session, but without its handlers and tasks. Both share
+    /// the objects in the settings: the cookie and credential stores, the cache, and the completion queue and group.
     public convenience init(copying manager: HTTPSessionManager) {
         self.init(baseURL: manager.baseURL, configuration: manager.configuration, completionQueue: manager.completionQueue)
         takeSettings(of: manager)
     }
 
-    /// Makes a copy with the same settings; see ``init(copying:)``.
+    /// Returns a copy with the same settings; see ``init(copying:)``.
     public final func makeCopy() -> HTTPSessionManager { HTTPSessionManager(copying: self) }
 
     // MARK: Settings
@@ -46,22 +45,22 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// The URL against which relative URLs are resolved.
     public final var baseURL: URL? { operationManager.baseURL }
 
-    /// The origins, besides that of ``baseURL``, to which credentials may be sent. None by default. See
+    /// The origins, in addition to that of ``baseURL``, to which credentials may be sent. Empty by default. See
     /// `HTTPRequestOperationManager.authorizationOrigins`.
     public final var authorizationOrigins: Set<URL> {
         get { operationManager.authorizationOrigins }
         set { operationManager.authorizationOrigins = newValue }
     }
 
-    /// Makes requests from parameters; by default `HTTPRequestSerializer`, which makes a query or a form. With a
-    /// ``baseURL``, its `Authorization` and other secret fields are sent to that origin and the
-    /// ``authorizationOrigins`` only; without one they are sent to the URL of each call.
+    /// Creates requests from parameters; by default `HTTPRequestSerializer`, which creates queries and forms. With a
+    /// ``baseURL``, its `Authorization` and other secret fields are sent only to that origin and to the
+    /// ``authorizationOrigins``. Without a base URL they are sent to the URL of each call.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { operationManager.requestSerializer }
         set { operationManager.requestSerializer = newValue }
     }
 
-    /// Decodes the JSON of awaited values.
+    /// Decodes JSON for async calls that return a value.
     public final var decoder: JSONDecoder {
         get { operationManager.decoder }
         set { operationManager.decoder = newValue }
@@ -87,15 +86,15 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
 
     // MARK: Tasks
 
-    /// Makes the operation of a task for a request, with the manager's settings, without enqueueing it.
+    /// Creates the operation of a task for a request, with the manager's settings, without enqueueing it.
     public final func makeOperation(request: URLRequest) -> HTTPRequestOperation {
         let operation = operationManager.makeOperation(request: request)
         adopt(operation, as: .data)
         return operation
     }
 
-    /// Makes a suspended task for a method, a URL and parameters; `resume()` starts it. The arguments are those of the
-    /// verbs. A request that cannot be made fails when it is resumed.
+    /// Creates a suspended task for a method, a URL and parameters; `resume()` starts it. The arguments are those of
+    /// the verbs. If the request cannot be created, the task fails when it is resumed.
     public final func dataTask(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:], timeout: RequestTimeout? = nil, uploadProgress: TransferProgress.Handler? = nil,
@@ -111,7 +110,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         return record.newTask(of: operation)
     }
 
-    /// The manager of the tasks' operations.
+    /// Returns the manager that creates the tasks' operations.
     public static func operationManager(of manager: HTTPSessionManager) -> HTTPRequestOperationManager {
         manager.operationManager
     }
@@ -144,7 +143,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             failure: { operation, error in failure?(record.task(of: operation), error) })
     }
 
-    /// Enqueues operations from `makeOperation`, and others, in this order.
+    /// Enqueues operations, including those from `makeOperation`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as HTTPRequestOperation in operations where !operation.isPaused && !operation.isCancelled {
             guard TaskNotification.isObserved, let record = Session.record(of: operation) else { continue }

@@ -5,9 +5,9 @@ import Foundation
 import FoundationNetworking
 import Glibc
 
-/// Destinations of downloaded files.
+/// Destinations for downloaded files.
 extension Session {
-    /// Gets the destination of a complete file, and moves it there. Any thread.
+    /// Determines the destination of a complete file, and moves the file there. Called on any thread.
     ///
     /// - Parameter answer: Called once with the URL of the file, on a thread that may block.
     func place(
@@ -45,9 +45,9 @@ extension Session {
         }
     }
 
-    /// Makes a suspended download to a temporary file, which is moved when it is complete.
+    /// Creates a suspended download to a temporary file, which is moved when complete.
     ///
-    /// - Parameter name: The name of a partial file to continue; nil for a new one.
+    /// - Parameter name: The name of a partial file to resume; nil for a new file.
     func makeDownload(
         _ request: URLRequest, resuming name: String?, _ destination: DownloadDestination?
     ) -> (TaskRecord, DownloadOperation) {
@@ -71,22 +71,22 @@ extension Session {
     }
 }
 
-/// A download is complete, and its file cannot be moved to its destination. The task fails, and the file stays where it is
-/// for an hour at least; see ``SessionConfiguration/temporaryDirectory``.
+/// The error of a complete download whose file cannot be moved to its destination. The task fails, and the file is kept
+/// for at least an hour; see ``SessionConfiguration/temporaryDirectory``.
 public struct DownloadMoveError: Error, Sendable {
     /// The complete file.
     public let file: URL
-    /// The place that it was to have.
+    /// The intended destination.
     public let destination: URL
-    /// Why it cannot be moved: `DownloadError.fileExists` or `.unusableDestination`, or `URLError.cannotWriteToFile`.
+    /// The reason: `DownloadError.fileExists`, `DownloadError.unusableDestination` or `URLError.cannotWriteToFile`.
     public let underlyingError: any Error
 }
 
 extension DownloadMoveError: LocalizedError, CustomStringConvertible {
-    /// What has happened, in two sentences.
+    /// A description in two sentences.
     public var errorDescription: String? { description }
 
-    /// What has happened, in two sentences.
+    /// A description in two sentences.
     public var description: String {
         "\(underlyingError.localizedDescription) The complete file is \(file.path)."
     }
@@ -94,10 +94,10 @@ extension DownloadMoveError: LocalizedError, CustomStringConvertible {
 
 /// Moves a downloaded file to its destination.
 enum FileRelocation {
-    /// Moves a file, also to another file system. Never replaces an existing file.
+    /// Moves a file, possibly to another file system. Never replaces an existing file.
     ///
-    /// - Throws: `DownloadError.fileExists` or `.unusableDestination`, or `URLError.cannotWriteToFile`. The file then
-    ///   stays in its old place.
+    /// - Throws: `DownloadError.fileExists`, `DownloadError.unusableDestination` or `URLError.cannotWriteToFile`. The
+    ///   file is then not moved.
     static func move(_ file: URL, to place: URL, calls: FileCalls = FileCalls()) throws {
         let (old, new) = (file.path, place.path)
         guard place.isFileURL, !place.hasDirectoryPath, !new.isEmpty else { throw DownloadError.unusableDestination(place) }
@@ -116,7 +116,7 @@ enum FileRelocation {
         }
     }
 
-    /// Copies to a partial file beside the destination, and renames it when it is complete.
+    /// Copies a file to a partial file next to the destination, and renames that file when complete.
     private static func copy(_ old: String, to new: String, _ calls: FileCalls) throws(FileWritingError) {
         let partial = PathText.join(
             PathText.directory(of: new), ".convoy-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part")
@@ -140,16 +140,16 @@ enum FileRelocation {
     }
 }
 
-/// The directory of files that are being downloaded, until they are moved.
+/// The directory for files that are being downloaded.
 ///
-/// No other user may write to it: the names of its files cannot be guessed, but resume data contains them. The files that
-/// killed processes have left are bounded in age and size.
+/// It must not be writable by other users: the names of its files cannot be guessed, but resume data contains them.
+/// Files left behind by killed processes are limited in age and size.
 struct TemporaryFiles: Sendable {
     let directory: URL
 
     init(_ directory: URL) { self.directory = directory }
 
-    /// The URL of a file with a new random name.
+    /// Returns the URL of a file with a new random name.
     func newFile() -> URL {
         let digits = (0..<4).map { _ in
             let number = String(UInt32.random(in: 0 ... .max), radix: 16)
@@ -158,14 +158,14 @@ struct TemporaryFiles: Sendable {
         return file(digits.joined())
     }
 
-    /// Whether a file is in the directory.
+    /// Returns whether a file is in the directory.
     func contains(_ file: URL) -> Bool {
         file.isFileURL && PathText.directory(of: file.path).utf8.elementsEqual(directory.path.utf8)
     }
 
     func file(_ name: String) -> URL { directory.appendingPathComponent(name, isDirectory: false) }
 
-    /// Makes the directory if missing, and checks its owner and mode.
+    /// Creates the directory if it is missing, and checks its owner and mode.
     ///
     /// - Throws: ``SessionError``.
     func prepare() throws {
@@ -181,16 +181,16 @@ struct TemporaryFiles: Sendable {
 
     // MARK: Leftovers of killed processes
 
-    /// The directories that this process has tidied.
+    /// The directories that this process has cleaned up.
     private static let tidied = Locked<Set<String>>([])
 
-    /// The maximum age of unused files in seconds, and their maximum total size in bytes.
+    /// The maximum age of unused files, in seconds, and their maximum total size, in bytes.
     static let (longestAge, mostBytes): (TimeInterval, Int64) = (7 * 86400, 4 << 30)
-    /// The age in seconds below which a file may still be moved or resumed.
+    /// Files younger than this may still be moved or resumed. In seconds.
     private static let shortestAge: TimeInterval = 3600
 
-    /// Removes the files that are older than a week, and the oldest others above 4 GiB in total, except for those that a
-    /// download has open. Blocks.
+    /// Removes files older than a week, and the oldest files beyond a total of 4 GiB, unless a download has them open.
+    /// Blocks.
     func removeLeftovers(now: Date = Date()) {
         struct Leftover {
             var names: [String] = []
@@ -199,7 +199,7 @@ struct TemporaryFiles: Sendable {
         }
         var found: [Substring: Leftover] = [:]
         for name in (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? [] {
-            // The names from `newFile()`: 32 digits, with the suffixes that a download adds.
+            // Match the names from `newFile()`: 32 digits, followed by the suffixes that a download adds.
             let stem = name.prefix { $0 != "." }
             var facts = stat()
             guard stem.utf8.count == 32, stem.allSatisfy(\.isHexDigit), lstat(file(name).path, &facts) == 0,
@@ -229,8 +229,8 @@ struct TemporaryFiles: Sendable {
         return calls.lock(descriptor) != 0
     }
 
-    /// The resume data of the largest partial file of a resource that no download has open; nil if there is none. What the
-    /// files are parts of is in their journals. Blocks.
+    /// Returns the resume data of the largest partial file of a resource that no download has open, if any. The
+    /// journals of the partial files identify their resources. Blocks.
     func resumeData(for url: URL) -> ResumeData? {
         let suffix = PartialPaths.journalSuffix
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
@@ -240,7 +240,7 @@ struct TemporaryFiles: Sendable {
             .max { $0.byteCount < $1.byteCount }
     }
 
-    /// The default directory of the user.
+    /// The user's default directory.
     static var standard: URL {
         URL(fileURLWithPath: NSTemporaryDirectory(), isDirectory: true)
             .appendingPathComponent("convoy-downloads-\(geteuid())", isDirectory: true)

@@ -6,10 +6,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The tasks of a manager, from its initialization or last reset to its invalidation.
+/// The tasks of a manager, from its initialization or last reset until its invalidation.
 ///
-/// It references tasks weakly: the queue retains a running task, and the caller one that was not resumed. So neither
-/// sessions nor tasks need an explicit release.
+/// Tasks are referenced weakly: the queue retains a running task, and the caller retains a task that has not been
+/// resumed. Neither sessions nor tasks therefore require an explicit release.
 final class Session: TaskSession {
     let handlers: HandlerTable
     let handlerQueue: DispatchQueue
@@ -22,7 +22,7 @@ final class Session: TaskSession {
 
     fileprivate enum Phase {
         case open
-        /// The session makes no more tasks, and waits for the end of the others.
+        /// The session creates no new tasks and waits for the end of the others.
         case ending
         case invalid
     }
@@ -35,7 +35,7 @@ final class Session: TaskSession {
         var phase = Phase.open
         var entries: [Int: Entry] = [:]
         var lastIdentifier = 0
-        /// Whether the handlers are released with the session.
+        /// Whether the handlers are released along with the session.
         var forgetsHandlers = true
         var whenInvalid: (@Sendable () -> Void)?
     }
@@ -55,7 +55,7 @@ final class Session: TaskSession {
         useTransport()
     }
 
-    /// Makes later operations use the session's connections, and leave notifications to the session.
+    /// Makes subsequent operations use the session's connections and leave notifications to the session.
     func useTransport() {
         operations.setTransport(transport)
         operations.setPostsNotifications(false)
@@ -63,7 +63,7 @@ final class Session: TaskSession {
 
     // MARK: Tasks
 
-    /// Makes a task from a new operation. In an invalid session the task fails.
+    /// Creates a task from a new operation. In an invalid session the task fails.
     @discardableResult
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> TaskRecord {
         let (identifier, entered) = registry.withLock { registry in
@@ -78,7 +78,7 @@ final class Session: TaskSession {
             operation.changeRequest { request in
                 let missing = operations.fields(headers, for: request)
                     .filter { request.value(forHTTPHeaderField: $0.key) == nil }
-                // Unlike `setValue`, this keeps invalid values, which are then reported when the request is sent.
+                // Unlike `setValue`, this keeps invalid values, which are reported when the request is sent.
                 request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging(missing) { own, _ in own }
                 if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }
             }
@@ -92,12 +92,12 @@ final class Session: TaskSession {
         return record
     }
 
-    /// The record of an operation that belongs to a task.
+    /// Returns the record of an operation that belongs to a task.
     static func record(of operation: HTTPRequestOperation) -> TaskRecord? { (operation.delegate as? TaskDelegate)?.record }
 
     func enqueue(_ operation: HTTPRequestOperation) { operations.enqueueUnlessTaken(operation) }
 
-    /// The tasks that have not ended, in the order in which they were made.
+    /// The tasks that have not ended, in order of creation.
     var tasks: [SessionTask] {
         live.compactMap { operation in Self.record(of: operation)?.task(of: operation) }
     }
@@ -116,7 +116,7 @@ final class Session: TaskSession {
         handlerQueue.async { NotificationCenter.default.post(name: name, object: task, userInfo: userInfo) }
     }
 
-    /// Applies the settings of all operations to a download.
+    /// Applies the settings for all operations to a download.
     func giveSettings(to operation: HTTPRequestOperation) {
         operations.adopt(operation)
         operation.responseSerializer = HTTPResponseSerializer(statusesOf: operations.responseSerializer)
@@ -139,7 +139,8 @@ final class Session: TaskSession {
             guard let download = operation as? DownloadOperation, let place = download.destination, files.contains(place),
                 !record.keepsPartialFile, error != nil, operation.isCancelled || download.resumeData == nil
             else { return isOver() }
-            // The partial file cannot be continued. (The next download continues one beside a place of the user's.)
+            // The partial file cannot be resumed. (The next download resumes a partial file next to a destination
+            // chosen by the user.)
             BlockingWorkers.shared.perform {
                 try? DownloadOperation.removePartialFile(of: place)
                 isOver()
@@ -172,16 +173,16 @@ final class Session: TaskSession {
 
     // MARK: The end of the session
 
-    /// Called when the manager is gone or has another session, so that no more tasks are made. Those that were made go on,
-    /// and suspended ones hold neither a thread nor descriptors.
+    /// Called when the manager has been released or has another session, so that no more tasks are created. Existing
+    /// tasks continue, and suspended tasks use neither a thread nor descriptors.
     func managerDidLeave() { transport.keepThreadOnlyWhileUsed() }
 
-    /// Ends the session when its tasks have ended. It makes no more tasks.
+    /// Ends the session after its tasks have ended. It creates no new tasks.
     ///
     /// - Parameters:
-    ///   - cancels: Whether to cancel the tasks; otherwise the session also waits for suspended ones.
+    ///   - cancels: Whether to cancel the tasks. Otherwise the session also waits for suspended tasks.
     ///   - forgetsHandlers: Whether to release the handlers at the end.
-    ///   - then: Called when it has ended and its handler has run.
+    ///   - then: Called after the session has ended and its handler has run.
     func invalidate(cancels: Bool, forgetsHandlers: Bool, then: @escaping @Sendable () -> Void) {
         let (isFirst, isOver) = registry.withLock { registry in
             guard registry.phase == .open else { return (false, false) }
@@ -189,7 +190,7 @@ final class Session: TaskSession {
             return (true, registry.isOver)
         }
         if cancels {
-            // The newest first, so that the end of a dependency starts no dependent.
+            // Cancel the newest first, so that the end of a dependency does not start a dependent task.
             for operation in live.reversed() {
                 operation.cancel()
                 enqueue(operation)
@@ -213,15 +214,15 @@ final class Session: TaskSession {
 }
 
 extension Session.Registry {
-    /// Whether it is ending and has no tasks. True once.
+    /// Whether the session is ending and has no tasks. True only once.
     fileprivate var isOver: Bool { phase == .ending && entries.isEmpty }
 }
 
-/// The network thread of a session. Operations refer to this object rather than the thread, so that the thread and its
-/// connections end with the session, even if operations are retained.
+/// The network thread of a session. Operations refer to this object rather than to the thread, so that the thread and
+/// its connections end with the session, even if operations are retained.
 final class SessionTransport: Transport {
     private struct Threads {
-        /// The thread while the session keeps it, and while its connections do.
+        /// The thread, while the session keeps it, and while its connections use it.
         var kept: NetworkThread?
         weak var used: NetworkThread?
         var isClosed = false
@@ -231,14 +232,15 @@ final class SessionTransport: Transport {
 
     init(_ thread: NetworkThread) { threads = Locked(Threads(kept: thread, used: thread)) }
 
-    /// Lets the thread end whenever no task uses it: a suspended task, which may never be resumed, needs none. One that
-    /// is resumed gets another.
+    /// Lets the thread end whenever no task uses it. A suspended task may never be resumed and needs no thread. A task
+    /// that is resumed gets a new one.
     func keepThreadOnlyWhileUsed() {
         let old = threads.withLock { $0.kept.take() }
         withExtendedLifetime(old) {}
     }
 
-    /// Releases the thread. Later calls, which only come from operations with nothing to send, use the shared thread.
+    /// Releases the thread. Subsequent calls, which come only from operations with nothing to send, use the shared
+    /// thread.
     func close() {
         let old = threads.withLock { threads in
             threads.isClosed = true
@@ -281,23 +283,23 @@ final class SessionTransport: Transport {
 
 /// The errors of a session that cannot make a request.
 public enum SessionError: Error, Equatable, Sendable {
-    /// The session was invalidated and makes no more tasks.
+    /// The session has been invalidated and creates no new tasks.
     case invalidated
-    /// The directory for downloads belongs to another user, other users can write to it, or it is not a directory.
+    /// The download directory belongs to another user, is writable by other users, or is not a directory.
     case unsafeDirectory(URL)
-    /// The directory for downloads cannot be made: the `errno`.
+    /// The download directory cannot be created, with the `errno`.
     case unusableDirectory(URL, code: Int32)
 }
 
 extension SessionError: SelfDescribingError {
-    /// The failure in a sentence.
+    /// A sentence that describes the error.
     public var description: String {
         switch self {
-        case .invalidated: "The session was invalidated, and makes no requests any more."
+        case .invalidated: "The session has been invalidated."
         case .unsafeDirectory(let url):
-            "The directory \(url.path) for downloads is not this user's alone."
+            "The download directory \(url.path) is not private: check its owner and permissions."
         case .unusableDirectory(let url, let code):
-            "The directory \(url.path) for downloads cannot be made: \(String(cString: strerror(code)))."
+            "The download directory \(url.path) cannot be created: \(String(cString: strerror(code)))."
         }
     }
 }

@@ -8,70 +8,70 @@ import FoundationNetworking
 
 /// The settings of a session. The counterpart of `URLSessionConfiguration`.
 ///
-/// A value: a manager takes a copy, and later changes of the original have no effect. The settings of connections are
-/// in ``connection``: redirects, HTTP/2, proxies, addresses, TLS, rates.
+/// A configuration is a value: a manager takes a copy, and later changes to the original have no effect. The settings
+/// of connections are in ``connection``: redirects, HTTP/2, proxies, addresses, TLS and rates.
 ///
-/// Linux lacks these features of `URLSessionConfiguration`: background sessions (use `DownloadQueue` for downloads that
-/// outlive the process), `sharedContainerIdentifier`, `sessionSendsLaunchEvents`, `isDiscretionary`,
-/// `shouldUseExtendedBackgroundIdleMode` and `multipathServiceType`. There is no `protocolClasses`, because there is a
-/// single engine, and no `httpShouldUsePipelining`, because engines no longer pipeline.
+/// These features of `URLSessionConfiguration` do not exist on Linux: background sessions (use `DownloadQueue` for
+/// downloads that outlive the process), `sharedContainerIdentifier`, `sessionSendsLaunchEvents`, `isDiscretionary`,
+/// `shouldUseExtendedBackgroundIdleMode` and `multipathServiceType`. `protocolClasses` is missing because there is a
+/// single engine, and `httpShouldUsePipelining` because engines no longer pipeline.
 public struct SessionConfiguration: Sendable {
-    /// The seconds without a byte after which a transfer fails. nil, the default, uses the `timeoutInterval` of each
-    /// request, or that of the request serializer: 60, unless set.
+    /// The time without data after which a transfer fails, in seconds. If nil, the default, uses the `timeoutInterval`
+    /// of each request or of the request serializer, which is 60 by default.
     public var timeoutIntervalForRequest: TimeInterval?
 
-    /// The maximum total time of a task in seconds, including retries and suspensions: seven days, unless set.
+    /// The maximum total time of a task, in seconds, including retries and suspensions. Seven days by default.
     public var timeoutIntervalForResource: TimeInterval? = 7 * 24 * 60 * 60
 
-    /// Header fields that are added to requests without a field of that name. Names are case-insensitive.
+    /// Header fields to add to requests that do not have a field of that name. Names are case-insensitive.
     ///
-    /// Like that of any request, an `Authorization` among them is not forwarded to another origin. A manager with a base URL
-    /// sends those that are secrets, by their names or its `sensitiveHeaders`, only to that origin and its
+    /// As in any request, `Authorization` is not forwarded to another origin. A manager with a base URL sends secret
+    /// fields, which are determined by their names or by its `sensitiveHeaders`, only to that origin and to its
     /// `authorizationOrigins`.
     public var httpAdditionalHeaders: [String: String] = [:]
 
-    /// The cache policy of requests with `.useProtocolCachePolicy`, the default of requests.
+    /// The cache policy of requests with `.useProtocolCachePolicy`, which is the default of requests.
     public var requestCachePolicy = URLRequest.CachePolicy.useProtocolCachePolicy
 
-    /// The cache of responses; nil, the default, for none. Several sessions may share one.
+    /// The response cache; nil, the default, disables caching. Several sessions may share a cache.
     public var cache: HTTPCache?
 
-    /// The store of cookies; nil for none. ``default`` uses `CookieStore.shared`, and ``ephemeral`` a new store in
-    /// memory for each session.
+    /// The cookie store; nil disables cookies. ``default`` uses `CookieStore.shared`, and ``ephemeral`` a new in-memory
+    /// store for each session.
     public var cookieStore: CookieStore? {
         get { if case .store(let store) = cookies { store } else { nil } }
         set { cookies = newValue.map(Cookies.store) ?? .none }
     }
 
-    /// The store of credentials; nil for none. Until it is set, it is nil and each session makes its own store. Set
-    /// `CredentialStore.shared`, or another one, to share credentials between sessions.
+    /// The credential store; nil for none. If it has not been set, this is nil and each session creates its own store.
+    /// To share credentials between sessions, set `CredentialStore.shared` or another store.
     public var credentialStore: CredentialStore? {
         get { if case .store(let store) = credentials { store } else { nil } }
         set { credentials = newValue.map(Credentials.store) ?? .none }
     }
 
-    /// The name of the identity that the session's requests act as: the one of ``connection``. nil by default.
+    /// The identity that the session's requests act under, as in ``connection``. nil by default.
     public var identity: String? {
         get { connection.identity }
         set { connection.identity = newValue }
     }
 
-    /// The policy of server trust: the one of ``connection``.
+    /// The server trust policy, as in ``connection``.
     public var securityPolicy: SecurityPolicy {
         get { connection.securityPolicy }
         set { connection.securityPolicy = newValue }
     }
 
-    /// The maximum number of tasks that run at the same time for one host and port: 64, unless set. Over HTTP/1.1 each
-    /// has a connection; over HTTP/2 they share one.
+    /// The maximum number of concurrent tasks per host and port: 64 by default. With HTTP/1.1 each task has its own
+    /// connection; with HTTP/2 they share one.
     ///
     /// `URLSession` allows 6. Set such a limit for HTTP/1.1 servers that are not your own.
     public var httpMaximumConnectionsPerHost = HTTPRequestOperationManager.defaultMaxConcurrentOperationCountPerHost
 
-    /// The maximum number of tasks that run at the same time: 256, unless set.
+    /// The maximum number of concurrent tasks: 256 by default.
     public var maximumConnections = HTTPRequestOperationManager.defaultMaxConcurrentOperationCount
 
-    /// The proxies for connections; those of the environment by default. The counterpart of
+    /// The proxies for connections; by default those of the environment. The counterpart of
     /// `connectionProxyDictionary`.
     public var proxy: ProxySelection {
         get { connection.proxy }
@@ -84,51 +84,53 @@ public struct SessionConfiguration: Sendable {
         set { connection.usesHTTP2 = newValue }
     }
 
-    /// The lowest accepted TLS version: 1.2, unless set. The counterpart of `tlsMinimumSupportedProtocolVersion`.
+    /// The minimum TLS version: 1.2 by default. The counterpart of `tlsMinimumSupportedProtocolVersion`.
     public var minimumTLSVersion: TLSVersion {
         get { connection.minimumTLSVersion }
         set { connection.minimumTLSVersion = newValue }
     }
 
-    /// The highest accepted TLS version; nil, the default, for the highest supported one.
+    /// The maximum TLS version; nil, the default, for the highest supported version.
     public var maximumTLSVersion: TLSVersion? {
         get { connection.maximumTLSVersion }
         set { connection.maximumTLSVersion = newValue }
     }
 
-    /// Whether a task without a network waits for one, up to ``timeoutIntervalForResource``, rather than failing. False
-    /// by default.
+    /// Whether a task without a network waits for one, for at most ``timeoutIntervalForResource``, instead of failing.
+    /// False by default.
     public var waitsForConnectivity = false
 
-    /// The traffic class of requests that do not set one: it determines the priority of packets in the system's queues
-    /// (`SO_PRIORITY`) and their DSCP for routers. The one of ``connection``.
+    /// The traffic class of requests that do not set one. It determines the priority of packets in the system's queues
+    /// (`SO_PRIORITY`) and their DSCP for routers. As in ``connection``.
     public var networkServiceType: NetworkServiceType {
         get { connection.networkServiceType }
         set { connection.networkServiceType = newValue }
     }
 
-    /// Whether requests may go over a mobile network. True by default. If false, here or in a request, the task fails
-    /// with `URLError.dataNotAllowed` if the route to the host is over a mobile link when the task starts.
+    /// Whether requests may use a mobile network. True by default. If false, here or in a request, the task fails with
+    /// `URLError.dataNotAllowed` if the route to the host uses a mobile link when the task starts.
     ///
-    /// For a host name, the default route decides. A modem in another device, such as a router or a telephone with
-    /// WLAN, cannot be detected.
+    /// For a host name, the default route is used. A modem in another device, for example a router or a phone that
+    /// shares its connection over Wi-Fi, cannot be detected.
     public var allowsCellularAccess = true
 
-    /// The policy for retrying failed requests; nil, the default, retries only those of which provably nothing was
+    /// The policy for retrying failed requests. nil, the default, retries only requests of which provably nothing was
     /// sent.
     public var retryPolicy: RetryPolicy?
 
     /// All other settings of connections.
     public var connection = ConnectionConfiguration()
 
-    /// The directory for the files of downloads until they are moved to their destinations. It is made if missing. It
-    /// must belong to the user, and no other user may write to it; otherwise downloads fail.
+    /// The directory for downloaded files until they are moved to their destinations. It is created if it is missing.
+    /// It must belong to the user and must not be writable by others; otherwise downloads fail.
     ///
-    /// Choose one on the file system of the destinations, so that moving a file does not copy it. The default is in the
-    /// system's directory for temporary files; clearing that also removes the partial files of `ResumeData`.
+    /// Choose a directory on the file system of the destinations, so that files are moved without copying. The default
+    /// is in the system's directory for temporary files. Clearing that directory also removes the partial files of
+    /// `ResumeData`.
     public var temporaryDirectory = TemporaryFiles.standard
 
-    /// The thread on which transfers run; nil, the default, for a thread of the session, which ends with it.
+    /// The thread on which transfers run. If nil, the default, each session creates a thread, which ends with the
+    /// session.
     package var networkThread: NetworkThread?
 
     enum Cookies: Sendable { case none, own, store(CookieStore) }
@@ -136,14 +138,14 @@ public struct SessionConfiguration: Sendable {
     var cookies = Cookies.store(.shared)
     var credentials = Credentials.own
 
-    /// Makes the default settings.
+    /// Creates the default settings.
     public init() {}
 
     /// The default settings, with the shared cookies.
     public static var `default`: SessionConfiguration { SessionConfiguration() }
 
-    /// Settings for sessions that share and store nothing: each session has its own cookies, like credentials by
-    /// default, in memory.
+    /// Settings for sessions that share and store nothing: each session has its own in-memory cookies and, as in any
+    /// session by default, its own credentials.
     public static var ephemeral: SessionConfiguration {
         var configuration = SessionConfiguration()
         configuration.cookies = .own
@@ -173,18 +175,18 @@ public struct SessionConfiguration: Sendable {
 }
 
 extension SessionConfiguration: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Encodes the settings that are values, for storing them or sending them to another process.
+/// Encodes the settings that are values, to store them or send them to another process.
 ///
-/// Objects, and values with secrets of their own, are not encoded: the cache, the stores, the network thread, the retry
-/// policy, the proxies, and the rest of ``connection``. Unless they were set to a custom store, cookies and credentials
-/// are encoded as shared, private to each session, or off. ``httpAdditionalHeaders`` are encoded, so protect the
-/// encoded form like them.
+/// Objects, and values that contain secrets, are not encoded: the cache, the stores, the network thread, the retry
+/// policy, the proxies, and the rest of ``connection``. Cookies and credentials are encoded as shared, private to each
+/// session, or off, unless a custom store was set. ``httpAdditionalHeaders`` are encoded, so protect the encoded form
+/// as you protect the headers.
 ///
-/// Missing values get their defaults, so that configurations of other versions can be decoded.
+/// Missing values have their defaults, so that configurations from other versions can be decoded.
 extension SessionConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case timeoutIntervalForRequest, timeoutIntervalForResource, httpAdditionalHeaders, requestCachePolicy
@@ -193,14 +195,14 @@ extension SessionConfiguration: Codable {
         case networkServiceType, identity
     }
 
-    /// Which sessions share a store.
+    /// The sessions that share a store.
     private enum StoreScope: String, Codable {
         case off = "nobody"
         case session
         case all
     }
 
-    /// - Throws: The decoder's errors; `DecodingError.dataCorrupted` for a number that is out of range.
+    /// - Throws: The decoder's errors; `DecodingError.dataCorrupted` if a number is out of range.
     public init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
@@ -211,7 +213,7 @@ extension SessionConfiguration: Codable {
             .dataCorruptedError(forKey: key, in: values, debugDescription: what)
         }
         timeoutIntervalForRequest = try values.decodeIfPresent(TimeInterval.self, forKey: .timeoutIntervalForRequest)
-        // null stands for no limit.
+        // null means no limit.
         if values.contains(.timeoutIntervalForResource) {
             timeoutIntervalForResource = try values.decodeIfPresent(TimeInterval.self, forKey: .timeoutIntervalForResource)
         }
@@ -219,21 +221,21 @@ extension SessionConfiguration: Codable {
             (CodingKeys.timeoutIntervalForRequest, timeoutIntervalForRequest),
             (.timeoutIntervalForResource, timeoutIntervalForResource),
         ] {
-            if let time, !(time >= 0) { throw corrupted(key, "A time is not negative.") }
+            if let time, !(time >= 0) { throw corrupted(key, "The time must not be negative.") }
         }
         try read(.httpAdditionalHeaders, &httpAdditionalHeaders)
         if let policy = try values.decodeIfPresent(UInt.self, forKey: .requestCachePolicy) {
             guard let policy = URLRequest.CachePolicy(rawValue: policy) else {
-                throw corrupted(.requestCachePolicy, "There is no such cache policy.")
+                throw corrupted(.requestCachePolicy, "The cache policy is unknown.")
             }
             requestCachePolicy = policy
         }
         try read(.httpMaximumConnectionsPerHost, &httpMaximumConnectionsPerHost)
         try read(.maximumConnections, &maximumConnections)
         guard httpMaximumConnectionsPerHost >= 1 else {
-            throw corrupted(.httpMaximumConnectionsPerHost, "It is at least 1.")
+            throw corrupted(.httpMaximumConnectionsPerHost, "The number must be at least 1.")
         }
-        guard maximumConnections >= 1 else { throw corrupted(.maximumConnections, "It is at least 1.") }
+        guard maximumConnections >= 1 else { throw corrupted(.maximumConnections, "The number must be at least 1.") }
         try read(.waitsForConnectivity, &waitsForConnectivity)
         try read(.allowsCellularAccess, &allowsCellularAccess)
         try read(.securityPolicy, &connection.securityPolicy)
@@ -241,7 +243,7 @@ extension SessionConfiguration: Codable {
         try read(.minimumTLSVersion, &connection.minimumTLSVersion)
         connection.maximumTLSVersion = try values.decodeIfPresent(TLSVersion.self, forKey: .maximumTLSVersion)
         try read(.temporaryDirectory, &temporaryDirectory)
-        guard temporaryDirectory.isFileURL else { throw corrupted(.temporaryDirectory, "It is no file URL.") }
+        guard temporaryDirectory.isFileURL else { throw corrupted(.temporaryDirectory, "The URL is not a file URL.") }
         switch try values.decodeIfPresent(StoreScope.self, forKey: .cookies) {
         case .off: cookies = .none
         case .session: cookies = .own
@@ -254,7 +256,7 @@ extension SessionConfiguration: Codable {
         }
         if let type = try values.decodeIfPresent(String.self, forKey: .networkServiceType) {
             guard let type = NetworkServiceType.allCases.first(where: { "\($0)" == type }) else {
-                throw corrupted(.networkServiceType, "There is no such type of traffic.")
+                throw corrupted(.networkServiceType, "The type of traffic is unknown.")
             }
             networkServiceType = type
         }

@@ -5,14 +5,14 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// A request of a session. The counterpart of `URLSessionTask`.
+/// A request in a session. The counterpart of `URLSessionTask`.
 ///
 /// A new task is suspended; `resume()` starts it. (The verbs of ``HTTPSessionManager`` return started tasks.) Its
-/// ``operation`` has all features of operations: it can have dependencies and be one, be part of a batch, and be added
-/// to another queue, where it waits until the task is resumed.
+/// ``operation`` has all features of operations: it can have dependencies and be a dependency, be part of a batch, and
+/// be added to another queue, where it waits until the task is resumed.
 ///
-/// Suspending keeps the received bytes and releases the connection; a resumed download continues if the server still
-/// has the same file. A task ends once. All members can be used from any thread.
+/// Suspending a task keeps the received bytes and releases the connection. When resumed, a download continues if the
+/// file on the server has not changed. A task ends exactly once. All members can be used from any thread.
 public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     /// The operation that performs the task.
     public final let operation: HTTPRequestOperation
@@ -24,17 +24,17 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
 
     // MARK: Control
 
-    /// Starts or continues the task. No effect if it is running or has ended.
+    /// Starts or resumes the task. No effect if it is running or has ended.
     public final func resume() {
         let isChange = operation.isPaused
-        // No effect if this session or another queue has it already.
+        // No effect if this session or another queue already has it.
         record.session.enqueue(operation)
         operation.resume()
         if isChange, !operation.isCancelled { record.session.post(.resume, of: self) }
     }
 
-    /// Stops the transfer and keeps the received bytes; a task that has not started waits for ``resume()``. No effect
-    /// if it is suspended already or has ended.
+    /// Stops the transfer and keeps the received bytes. A task that has not started waits for ``resume()``. No effect
+    /// if the task is already suspended or has ended.
     public final func suspend() {
         guard !operation.isPaused, !operation.isFinished, !operation.isCancelled else { return }
         operation.pause()
@@ -44,12 +44,12 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     /// Ends the task with `URLError.cancelled`, even if it has not started. No effect if it has ended.
     public final func cancel() {
         operation.cancel()
-        // A task that was not resumed must be enqueued to end.
+        // A task that has not been resumed must be enqueued to end.
         record.session.enqueue(operation)
     }
 
-    /// Waits until the task has ended and its handlers have run; a suspended one waits for ``resume()``. Cancelling the
-    /// awaiting task cancels this one.
+    /// Waits until the task has ended and its handlers have run. A suspended task waits for ``resume()``. Cancelling
+    /// the awaiting Swift task cancels this task.
     ///
     /// - Throws: The task's ``error``.
     public final func finished() async throws {
@@ -66,17 +66,17 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
         return operation.isPaused ? .suspended : .running
     }
 
-    /// The number of the task, unique in its session and counted from 1.
+    /// The number of the task, which is unique in its session and starts at 1.
     public final var taskIdentifier: Int { record.identifier }
 
-    /// A custom text; the library ignores it.
+    /// A custom text, which the library ignores.
     public final var taskDescription: String? {
         get { record.description }
         set { record.description = newValue }
     }
 
-    /// The priority among the waiting tasks of the session, from 0 to 1; 0.5 by default. It is rounded to the five
-    /// steps of `Operation.QueuePriority`: 0, 0.25, 0.5, 0.75 and 1.
+    /// The priority among the waiting tasks of the session, from 0 to 1; 0.5 by default. It is rounded to one of the
+    /// five values of `Operation.QueuePriority`: 0, 0.25, 0.5, 0.75 and 1.
     public final var priority: Float {
         get { Self.priority(of: operation.queuePriority) }
         set { operation.queuePriority = Self.queuePriority(of: newValue) }
@@ -94,28 +94,29 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     /// The request before any redirects.
     public final var originalRequest: URLRequest { operation.request }
 
-    /// The request of the last redirect so far, or else the original one.
+    /// The request after the most recent redirect, or the original request.
     public final var currentRequest: URLRequest {
         var request = operation.request
         if let url = operation.response?.url ?? operation.redirects.last?.to { request.url = url }
         return request
     }
 
-    /// The response; nil until its head has arrived.
+    /// The response; nil until its head has been received.
     public final var response: HTTPURLResponse? { operation.response }
 
     /// The error of a failed task; nil otherwise.
     public final var error: (any Error)? { operation.error }
 
-    /// The waiting times of the task and the timings of its requests; nil before its end, and unless collected.
+    /// The waiting times of the task and the timings of its requests; nil before the task ends, and if they are not
+    /// collected.
     public final var metrics: OperationMetrics? { operation.metrics }
 
     // MARK: Bytes
 
-    /// An unknown number of bytes.
+    /// The value for an unknown number of bytes.
     public static let transferSizeUnknown: Int64 = -1
 
-    /// The number of received body bytes, including those kept over a suspension.
+    /// The number of received body bytes, including those kept across a suspension.
     public final var countOfBytesReceived: Int64 { operation.transferProgress.bytesReceived }
     /// The number of sent body bytes.
     public final var countOfBytesSent: Int64 { operation.transferProgress.bytesSent }
@@ -155,14 +156,14 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
 
     private static func queuePriority(of priority: Float) -> Operation.QueuePriority {
         guard !priority.isNaN else { return .normal }
-        // Rounds to the nearest step.
+        // Round to the nearest value.
         let priority = min(max(priority, 0), 1)
         return steps.min { abs($0.0 - priority) < abs($1.0 - priority) }?.1 ?? .normal
     }
 }
 
 extension SessionTask: Hashable {
-    /// Whether both have the same operation.
+    /// Returns whether both tasks have the same operation.
     public static func == (one: SessionTask, other: SessionTask) -> Bool { one.operation === other.operation }
 
     /// Hashes the identity of the operation.
@@ -179,29 +180,29 @@ extension SessionTask: CustomStringConvertible {
 }
 
 extension SessionTask: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 }
 
 /// The state of a task. The counterpart of `URLSessionTask.State`.
 public enum SessionTaskState: Sendable, Hashable, CaseIterable {
-    /// The task was resumed: it is running, or waiting for a slot, its dependencies, or a retry.
+    /// The task has been resumed: it is running, or waiting for a slot, its dependencies, or a retry.
     case running
-    /// The task was not resumed yet, or was suspended.
+    /// The task has not been resumed yet, or has been suspended.
     case suspended
-    /// The task was cancelled, and has not ended yet.
+    /// The task has been cancelled but has not ended yet.
     case canceling
-    /// The task has ended: its response, its object and its error are final.
+    /// The task has ended. Its response, object and error are final.
     case completed
 }
 
 /// A task whose response is kept in memory. The counterpart of `URLSessionDataTask`.
 public class SessionDataTask: SessionTask, @unchecked Sendable {}
 
-/// A task that sends a body: a file, data, a stream, or a form with parts. The counterpart of `URLSessionUploadTask`.
+/// A task that sends a body: a file, data, a stream, or a multipart form. The counterpart of `URLSessionUploadTask`.
 public final class SessionUploadTask: SessionDataTask, @unchecked Sendable {
-    /// The data for going on with the upload in another task, after this one has failed or was cancelled. nil before its end,
-    /// after a success, and for a task whose operation is no `UploadOperation`.
+    /// The data for resuming the upload in another task, after this one has failed or been cancelled. nil before the
+    /// task ends, after a success, and if the task's operation is not an `UploadOperation`.
     public var resumeData: UploadResumeData? { (operation as? UploadOperation)?.resumeData }
 }
 
@@ -210,26 +211,26 @@ public final class SessionUploadTask: SessionDataTask, @unchecked Sendable {
 /// The ``SessionTask/operation`` of a task from `downloadTask(…)` is a `DownloadOperation`, whose settings (checksums,
 /// mirrors, segments) can be changed until the task is resumed.
 public final class SessionDownloadTask: SessionTask, @unchecked Sendable {
-    /// The file, after the task has ended with success.
+    /// The file, after the task has succeeded.
     public var fileURL: URL? {
         guard operation.isFinished, operation.error == nil else { return nil }
         return operation.responseObject as? URL ?? record.file
     }
 
-    /// The data for continuing the download in another task, after this one has failed or was cancelled by
-    /// ``cancel(byProducingResumeData:)``. nil before its end, and if there is nothing to continue from.
+    /// The data for resuming the download in another task, after this one has failed or been cancelled by
+    /// ``cancel(byProducingResumeData:)``. nil before the task ends, and if the download cannot be resumed.
     public var resumeData: ResumeData? {
         guard operation.isFinished, record.keepsPartialFile || !operation.isCancelled else { return nil }
         return (operation as? DownloadOperation)?.resumeData
     }
 
-    /// Cancels the task, and keeps what has arrived.
+    /// Cancels the task, and keeps the received bytes.
     ///
-    /// - Parameter handler: Called once, when the task has ended, on the session's handler queue; with nil if there is
-    ///   nothing to continue from: no byte has arrived, the server has sent no validator, or the task has completed or
-    ///   was cancelled before; and for a data task that has become a download.
+    /// - Parameter handler: Called once, when the task has ended, on the session's handler queue. It receives nil if
+    ///   the download cannot be resumed because no bytes were received, the server sent no validator, the task had
+    ///   already completed or been cancelled, or the task is a data task that became a download.
     public func cancel(byProducingResumeData handler: @escaping @Sendable (ResumeData?) -> Void) {
-        // Before the cancellation, whose end checks it.
+        // Set before the cancellation, whose end checks it.
         if !operation.isCancelled, !operation.isFinished { record.keepPartialFile() }
         let (session, record) = (record.session, record)
         operation.whenDelivered { [operation] in
@@ -241,7 +242,7 @@ public final class SessionDownloadTask: SessionTask, @unchecked Sendable {
         cancel()
     }
 
-    /// Cancels the task, and returns its resume data; see ``cancel(byProducingResumeData:)``.
+    /// Cancels the task and returns its resume data; see ``cancel(byProducingResumeData:)``.
     public func cancelProducingResumeData() async -> ResumeData? {
         await withCheckedContinuation { continuation in
             cancel { continuation.resume(returning: $0) }

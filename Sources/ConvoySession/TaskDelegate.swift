@@ -29,7 +29,7 @@ final class TaskDelegate: OperationDelegate {
         else { return }
         throw URLError(
             .dataNotAllowed, url: operation.request.url,
-            "The way to the host is over a mobile network, which is not allowed.")
+            "The route to the host uses a mobile network, which is not allowed.")
     }
 
     /// Calls a handler on the session's queue with the task, if the handler is still set.
@@ -60,7 +60,7 @@ final class TaskDelegate: OperationDelegate {
         let isOfConnection = [.ntlm, .negotiate].contains(challenge.protectionSpace.method)
         let ofSession = session.handlers.get(\.authentication)
         call(operation, \.taskAuthentication) { handler, task in
-            // As in `URLSession`: challenges for a connection go to the session's handler, if there is one.
+            // As in `URLSession`, challenges for a connection go to the session's handler if one is set.
             if let ofSession, isOfConnection || handler == nil {
                 ofSession(challenge, answer)
             } else if let handler {
@@ -73,7 +73,7 @@ final class TaskDelegate: OperationDelegate {
 
     func newBodyStream(of operation: URLConnectionOperation) -> InputStream? {
         guard let operation = operation as? HTTPRequestOperation else { return nil }
-        // The stream is passed to the operation, its only user.
+        // The stream is passed to the operation, which is its only user.
         nonisolated(unsafe) var stream: InputStream?
         session.handlerQueue.sync {
             stream = session.handlers.get(\.newBodyStream)?(record.task(of: operation))
@@ -171,38 +171,38 @@ final class TaskDelegate: OperationDelegate {
 }
 
 extension Notification.Name {
-    /// Posted when a task was resumed; `object` is the task. Like all of these, posted to `NotificationCenter.default`
-    /// on the session's handler queue.
+    /// Posted when a task has been resumed. `object` is the task. Like all of these notifications, it is posted to
+    /// `NotificationCenter.default` on the session's handler queue.
     ///
-    /// The raw values are those of AFNetworking. Sessions post this one, ``networkingTaskDidSuspend`` and
-    /// ``networkingTaskDidComplete`` from when the program reads one of the three names for the first time, as every observer
-    /// does that names what it observes. Before that they post none of them: an observer of all names, or one that spells
-    /// the text itself, has to read one of the names first.
+    /// The raw values are those of AFNetworking. Sessions start posting this notification, ``networkingTaskDidSuspend``
+    /// and ``networkingTaskDidComplete`` as soon as the program reads one of the three names, as observers do when they
+    /// register. An observer that registers for all names, or that spells out the raw value, must read one of the names
+    /// first.
     public static var networkingTaskDidResume: Notification.Name { TaskNotification.resume.read() }
 
-    /// Posted when a task was suspended; `object` is the task. See ``networkingTaskDidResume`` for when sessions begin to
-    /// post it.
+    /// Posted when a task has been suspended. `object` is the task. See ``networkingTaskDidResume`` for when sessions
+    /// start posting it.
     public static var networkingTaskDidSuspend: Notification.Name { TaskNotification.suspend.read() }
 
-    /// Posted when a task has ended and its own handlers have run; `object` is the task, and `userInfo` has the members
-    /// of ``TaskNotificationKey``. See ``networkingTaskDidResume`` for when sessions begin to post it.
+    /// Posted when a task has ended and its own handlers have run. `object` is the task, and `userInfo` has the keys of
+    /// ``TaskNotificationKey``. See ``networkingTaskDidResume`` for when sessions start posting it.
     public static var networkingTaskDidComplete: Notification.Name { TaskNotification.complete.read() }
 
-    /// Posted when a session has become invalid; `object` is its manager, unless that was released.
+    /// Posted when a session has become invalid. `object` is its manager, unless it has been released.
     public static let networkingSessionDidInvalidate = Notification.Name("com.alamofire.networking.session.invalidate")
 
-    /// Posted when the file of a download could not be moved to its destination; `object` is the task, which fails.
-    /// `userInfo` has the error and the URL of the file, which is kept.
+    /// Posted when the file of a download could not be moved to its destination. `object` is the task, which fails.
+    /// `userInfo` contains the error and the URL of the file, which is kept.
     public static let networkingDownloadTaskDidFailToMoveFile = Notification.Name(
         "com.alamofire.networking.session.download.file-manager-error")
 
-    /// Posted when the file of a download was moved to its destination; `object` is the task.
+    /// Posted when the file of a download has been moved to its destination. `object` is the task.
     public static let networkingDownloadTaskDidMoveFile = Notification.Name(
         "com.alamofire.networking.session.download.file-manager-succeed")
 }
 
-/// The notifications that every task has. Two posts take a tenth of all instructions of a small task, with or without an
-/// observer, so nothing is posted before the program has read one of the names.
+/// The notifications for every task. Two posts take a tenth of all instructions of a small task, with or without an
+/// observer, so nothing is posted until the program has read one of the names.
 enum TaskNotification: String {
     case resume = "com.alamofire.networking.task.resume"
     case suspend = "com.alamofire.networking.task.suspend"
@@ -210,12 +210,12 @@ enum TaskNotification: String {
 
     private static let mayBeObserved = Atomic<Bool>(false)
 
-    /// Whether one may be observed.
+    /// Whether a notification may be observed.
     static var isObserved: Bool { mayBeObserved.load(ordering: .relaxed) }
 
     var name: Notification.Name { Notification.Name(rawValue) }
 
-    /// The name, for one who may observe it.
+    /// Returns the name, for a caller that may observe it.
     fileprivate func read() -> Notification.Name {
         Self.mayBeObserved.store(true, ordering: .sequentiallyConsistent)
         return name
@@ -224,7 +224,7 @@ enum TaskNotification: String {
 
 /// The keys of the `userInfo` of task notifications.
 public enum TaskNotificationKey {
-    /// The object that the response serializer has made; absent if there is none.
+    /// The object created by the response serializer; absent if it created none.
     public static let serializedResponse = "com.alamofire.networking.task.complete.serializedresponse"
     /// The response serializer.
     public static let responseSerializer = "com.alamofire.networking.task.complete.responseserializer"

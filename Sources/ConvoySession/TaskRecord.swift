@@ -3,23 +3,23 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Returns the destination of a downloaded file; nil leaves it where it is.
+/// Returns the destination of a downloaded file; nil leaves the file in place.
 typealias DownloadDestination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
 
-/// The interface of a session for its tasks' records.
+/// The interface of a session for the records of its tasks.
 protocol TaskSession: AnyObject, Sendable {
     /// The serial queue of handlers.
     var handlerQueue: DispatchQueue { get }
     /// Adds an operation to the session's queue, unless it is in a queue.
     func enqueue(_ operation: HTTPRequestOperation)
-    /// Posts a notification of a task, if one may be observed.
+    /// Posts a notification for a task, if it may be observed.
     func post(_ notification: TaskNotification, of task: SessionTask)
     /// Called when the record is released, and with it the task.
     func forget(_ identifier: Int)
 }
 
-/// The state of a task besides its operation. The operation retains it until its end, and the returned tasks retain
-/// both: a task that was not resumed is released with its last reference.
+/// The state of a task, apart from its operation. The operation retains it until its end, and the returned tasks retain
+/// both. A task that has not been resumed is therefore released with its last reference.
 final class TaskRecord: Sendable {
     let identifier: Int
     let session: any TaskSession
@@ -33,7 +33,7 @@ final class TaskRecord: Sendable {
         var destination: DownloadDestination?
         var download = MovedBytes()
         var upload = MovedBytes()
-        /// The number of bytes that wait for the data handler.
+        /// The number of bytes waiting for the data handler.
         var undelivered = 0
         var waitingTransfer: (@Sendable () -> Void)?
     }
@@ -74,7 +74,8 @@ final class TaskRecord: Sendable {
         }
     }
 
-    /// Makes a data task a download task; false if it is one already. Tasks that were returned before keep their class.
+    /// Turns a data task into a download task. Returns false if it already is one. Previously returned tasks keep their
+    /// class.
     func becomeDownload() -> Bool {
         state.withLock { state in
             guard state.kind != .download else { return false }
@@ -83,7 +84,7 @@ final class TaskRecord: Sendable {
         }
     }
 
-    /// The task of the operation.
+    /// Returns the task of the operation.
     func task(of operation: HTTPRequestOperation) -> SessionTask {
         let (kind, task) = state.withLock { ($0.kind, $0.task) }
         if let task { return task }
@@ -93,8 +94,8 @@ final class TaskRecord: Sendable {
             case .upload: SessionUploadTask(self, of: operation)
             case .download: SessionDownloadTask(self, of: operation)
             }
-        // The first caller's task wins. The other one must be released outside the lock, because that may release the
-        // record.
+        // The first caller's task is used. The other one must be released outside the lock, because that may release
+        // the record.
         return state.withLock { state in
             if let task = state.task { return task }
             state.task = made
@@ -120,7 +121,7 @@ final class TaskRecord: Sendable {
         state.withLock { direction == .up ? $0.upload.take() : $0.download.take() }
     }
 
-    /// The data handler's backlog in bytes above which the transfer waits.
+    /// The size of the data handler's backlog, in bytes, above which the transfer waits.
     private static let undeliveredLimit = 1 << 20
 
     /// Counts bytes for the data handler. Returns whether the transfer must wait until `then` is called.
@@ -133,7 +134,7 @@ final class TaskRecord: Sendable {
         }
     }
 
-    /// Subtracts bytes that the data handler has taken.
+    /// Subtracts bytes that the data handler has processed.
     func release(_ count: Int) {
         let then = state.withLock { state -> (@Sendable () -> Void)? in
             state.undelivered -= count
@@ -144,10 +145,10 @@ final class TaskRecord: Sendable {
 }
 
 extension TaskRecord {
-    /// Makes the first task of a new operation, with the class of its kind.
+    /// Creates the first task of a new operation, with the class for its kind.
     func newTask<Task: SessionTask>(of operation: HTTPRequestOperation) -> Task {
         guard let task = task(of: operation) as? Task else {
-            preconditionFailure("a task of kind \(kind) is no \(Task.self)")
+            preconditionFailure("a task of kind \(kind) is not a \(Task.self)")
         }
         return task
     }

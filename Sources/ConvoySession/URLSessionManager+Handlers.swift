@@ -5,8 +5,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Handlers that make decisions about tasks and observe them: the counterparts of `AFURLSessionManager`'s block
-/// setters. All are nil by default; each documents what happens then. They run on ``handlerQueue``.
+/// Handlers that make decisions about tasks and observe them. The counterparts of `AFURLSessionManager`'s block
+/// setters. All are nil by default; each documents the default behavior. They run on ``handlerQueue``.
 extension URLSessionManager {
     /// Called when the session has become invalid. The error is always nil, because only
     /// ``invalidate(cancellingTasks:resetting:)`` ends a session.
@@ -15,12 +15,12 @@ extension URLSessionManager {
         set { handlers.set(\.didBecomeInvalid, newValue) }
     }
 
-    /// Answers authentication challenges for a whole connection (NTLM, Negotiate), and all others if there is no
-    /// ``taskDidReceiveAuthenticationChallengeHandler``. By default the known credential is sent once.
+    /// Answers authentication challenges for a connection (NTLM, Negotiate), and all other challenges if
+    /// ``taskDidReceiveAuthenticationChallengeHandler`` is not set. By default, a known credential is sent once.
     ///
-    /// It may answer later, from any thread: `.useCredential`, `.performDefaultHandling`, `.cancel`, which fails with
-    /// `URLError.userCancelledAuthentication`, or `.rejectProtectionSpace`, after which the server's next method is
-    /// tried. Server trust is not a challenge here: `securityPolicy` decides it.
+    /// The answer can be given later and from any thread: `.useCredential`; `.performDefaultHandling`; `.cancel`, which
+    /// fails with `URLError.userCancelledAuthentication`; or `.rejectProtectionSpace`, after which the server's next
+    /// method is tried. Server trust is not handled here, but by `securityPolicy`.
     public final var sessionDidReceiveAuthenticationChallengeHandler:
         (
             @Sendable (
@@ -32,8 +32,8 @@ extension URLSessionManager {
         set { handlers.set(\.authentication, newValue) }
     }
 
-    /// Answers authentication challenges of a task. By default ``sessionDidReceiveAuthenticationChallengeHandler``
-    /// does.
+    /// Answers authentication challenges for a task. By default, ``sessionDidReceiveAuthenticationChallengeHandler``
+    /// answers them.
     public final var taskDidReceiveAuthenticationChallengeHandler:
         (
             @Sendable (
@@ -46,16 +46,16 @@ extension URLSessionManager {
         set { handlers.set(\.taskAuthentication, newValue) }
     }
 
-    /// Returns a new stream for a body that must be sent again, after a redirect, a challenge or a retry; without a
-    /// handler, streams of files, data and multipart forms are replayed. If there is no stream, the task fails with
+    /// Returns a new stream for a body that must be sent again after a redirect, a challenge or a retry. Without a
+    /// handler, streams of files, data and multipart forms are replayed. Without a stream, the task fails with
     /// `URLError.requestBodyStreamExhausted`.
     public final var taskNeedNewBodyStreamHandler: (@Sendable (_ task: SessionTask) -> InputStream?)? {
         get { handlers.get(\.newBodyStream) }
         set { handlers.set(\.newBodyStream, newValue) }
     }
 
-    /// Decides about a redirect: returns the request that follows it, or nil to keep the redirecting response. By
-    /// default redirects are followed. The proposed request has no secrets of the previous origin.
+    /// Decides about a redirect. Returns the request to send next, or nil to deliver the redirect response. By default,
+    /// redirects are followed. The proposed request contains no secrets of the previous origin.
     public final var taskWillPerformHTTPRedirectionHandler:
         (
             @Sendable (_ task: SessionTask, _ response: HTTPURLResponse?, _ request: URLRequest) -> URLRequest?
@@ -65,8 +65,8 @@ extension URLSessionManager {
         set { handlers.set(\.redirection, newValue) }
     }
 
-    /// Called with the number of body bytes sent since the last call, the number sent so far, and the total (-1 if
-    /// unknown).
+    /// Called with the number of body bytes sent since the last call, the number sent in total, and the expected total
+    /// (-1 if unknown).
     public final var taskDidSendBodyDataHandler:
         (
             @Sendable (
@@ -78,13 +78,13 @@ extension URLSessionManager {
         set { handlers.set(\.didSendBodyData, newValue) }
     }
 
-    /// Called when a task has ended and its own handlers have run, with its error.
+    /// Called with a task's error when the task has ended and its own handlers have run.
     public final var taskDidCompleteHandler: (@Sendable (_ task: SessionTask, _ error: (any Error)?) -> Void)? {
         get { handlers.get(\.didComplete) }
         set { handlers.set(\.didComplete, newValue) }
     }
 
-    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes later
+    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes subsequent
     /// tasks collect metrics (`collectsMetrics`).
     public final var taskDidFinishCollectingMetricsHandler:
         (
@@ -98,9 +98,10 @@ extension URLSessionManager {
         }
     }
 
-    /// Decides what to do with a data task after its response head; `.allow` by default. The transfer waits.
+    /// Decides how to continue a data task after its response head has been received. The default is `.allow`. The
+    /// transfer waits for the decision.
     ///
-    /// Not called for an authentication challenge.
+    /// Not called for authentication challenges.
     public final var dataTaskDidReceiveResponseHandler:
         (
             @Sendable (_ task: SessionDataTask, _ response: HTTPURLResponse) -> SessionResponseDisposition
@@ -110,8 +111,8 @@ extension URLSessionManager {
         set { handlers.set(\.didReceiveResponse, newValue) }
     }
 
-    /// Called when a data task has become a download task, by `.becomeDownload`. Both have the same operation; later
-    /// handlers get the download task, whose file is moved to the result of
+    /// Called when a data task has become a download task because of `.becomeDownload`. Both have the same operation.
+    /// Subsequent handlers receive the download task, whose file is moved to the result of
     /// ``downloadTaskDidFinishDownloadingHandler``.
     public final var dataTaskDidBecomeDownloadTaskHandler:
         (
@@ -122,17 +123,17 @@ extension URLSessionManager {
         set { handlers.set(\.didBecomeDownload, newValue) }
     }
 
-    /// Called with the bytes of a data task's response as they arrive. The transfer waits while the handler has a
-    /// backlog of more than 1 MiB. The body is collected regardless.
+    /// Called with the bytes of a data task's response as they arrive. The transfer pauses while the handler has a
+    /// backlog of more than 1 MiB. The body is collected as well.
     ///
-    /// If an interrupted response has to be fetched from its start again, its first bytes are repeated.
+    /// If an interrupted response has to be requested from its start again, the first bytes are repeated.
     public final var dataTaskDidReceiveDataHandler: (@Sendable (_ task: SessionDataTask, _ data: Data) -> Void)? {
         get { handlers.get(\.didReceiveData) }
         set { handlers.set(\.didReceiveData, newValue) }
     }
 
-    /// Called with a response that is about to be stored in the cache. Returns it, changed or not, or nil to store
-    /// nothing. By default it is stored if HTTP allows it.
+    /// Called with a response that is about to be stored in the cache. Returns the response, which may be modified, or
+    /// nil to store nothing. By default, it is stored if HTTP allows it.
     public final var dataTaskWillCacheResponseHandler:
         (
             @Sendable (_ task: SessionTask, _ candidate: CacheCandidate) -> CacheCandidate?
@@ -142,9 +143,9 @@ extension URLSessionManager {
         set { handlers.set(\.willCacheResponse, newValue) }
     }
 
-    /// Returns the destination of a complete file, which is moved there; an existing file at that place fails the task.
-    /// Without a handler, the task's own `destination` decides; without either, the file stays where it is, for you to
-    /// move or remove.
+    /// Returns the destination of a complete file, which is moved there. If a file exists at the destination, the task
+    /// fails. Without a handler, the task's own `destination` is used. Without either, the file is not moved, and you
+    /// must move or remove it.
     public final var downloadTaskDidFinishDownloadingHandler:
         (
             @Sendable (_ task: SessionDownloadTask, _ location: URL) -> URL?
@@ -154,7 +155,7 @@ extension URLSessionManager {
         set { handlers.set(\.didFinishDownloading, newValue) }
     }
 
-    /// Called with the number of bytes written since the last call, the number written so far, and the expected total
+    /// Called with the number of bytes written since the last call, the number written in total, and the expected total
     /// (-1 if unknown).
     public final var downloadTaskDidWriteDataHandler:
         (
@@ -202,7 +203,7 @@ struct SessionHandlers: Sendable {
     var didWriteData: (@Sendable (SessionDownloadTask, Int64, Int64, Int64) -> Void)?
     var didResume: (@Sendable (SessionDownloadTask, Int64, Int64) -> Void)?
 
-    /// The callbacks of operations that the handlers need.
+    /// The operation callbacks that the handlers require.
     func interests(in kind: HTTPRequestKind) -> OperationInterests {
         var interests: OperationInterests = []
         if redirection != nil { interests.insert(.redirects) }
@@ -220,7 +221,7 @@ struct SessionHandlers: Sendable {
     }
 }
 
-/// What to do with a data task after its response head. The counterpart of `URLSession.ResponseDisposition`.
+/// How to continue a data task after its response head. The counterpart of `URLSession.ResponseDisposition`.
 public enum SessionResponseDisposition: Sendable, Hashable {
     /// The task continues.
     case allow
@@ -230,10 +231,10 @@ public enum SessionResponseDisposition: Sendable, Hashable {
     case becomeDownload
 }
 
-/// The handlers of a manager, which its sessions share, with the callbacks that they need.
+/// The handlers of a manager, which its sessions share, and the callbacks that they require.
 final class HandlerTable: Sendable {
     private let handlers = Locked(SessionHandlers())
-    /// The interests of data and download tasks, atomic so that the network thread takes no lock.
+    /// The interests of data and download tasks. They are atomic, so that the network thread takes no lock.
     private let ofData = Atomic<UInt8>(0)
     private let ofDownloads = Atomic<UInt8>(0)
 

@@ -6,25 +6,28 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// Makes tasks from requests. All are suspended; `resume()` starts them.
+/// Creates tasks for requests. All tasks are suspended; `resume()` starts them.
 ///
-/// Handlers run on `completionQueue`, or on the main queue if that is nil; `progress` runs after bytes have moved, but
-/// not more often than the queue can handle. A request that cannot be made fails like a refused one: after the task is
-/// resumed, through its handler.
+/// Handlers run on `completionQueue`, or on the main queue if that is nil. `progress` is called after bytes have been
+/// transferred, but no more often than the queue can handle. If a request cannot be created, the error is reported like
+/// any other: after the task is resumed, through its handler.
 extension URLSessionManager {
-    /// Called once when a task has ended: with the response, if one has arrived, the object that the response
-    /// serializer has made, and the error, if the task has failed. A response with an unacceptable status has both.
+    /// Called once when a task has ended, with the response, if one was received; the object created by the response
+    /// serializer; and the error, if the task failed. A response with an unacceptable status has both an object and an
+    /// error.
     public typealias CompletionHandler =
         @Sendable (_ response: HTTPURLResponse?, _ responseObject: Any?, _ error: (any Error)?) -> Void
 
-    /// Called once when a download has ended: with the response, the URL of the file, and the error, if it has failed.
+    /// Called once when a download has ended, with the response, the URL of the file, and the error, if the download
+    /// failed.
     public typealias DownloadCompletionHandler =
         @Sendable (_ response: HTTPURLResponse?, _ file: URL?, _ error: (any Error)?) -> Void
 
-    /// Returns the destination of a downloaded file, given its current URL and the response; nil leaves it there.
+    /// Returns the destination of a downloaded file, given its current URL and the response; nil leaves the file in
+    /// place.
     public typealias Destination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
 
-    /// Makes a task whose response is kept in memory.
+    /// Creates a task whose response is kept in memory.
     public final func dataTask(
         with request: URLRequest, uploadProgress: TransferProgress.Handler? = nil,
         downloadProgress: TransferProgress.Handler? = nil, completionHandler: CompletionHandler?
@@ -32,8 +35,8 @@ extension URLSessionManager {
         task(.data, operationManager.makeOperation(request: request), uploadProgress, downloadProgress, completionHandler)
     }
 
-    /// Makes a task that sends a file. The file is read while it is sent, must keep its current length, and can be sent
-    /// again after a redirect. A GET becomes a POST.
+    /// Creates a task that sends a file. The file is read while it is sent, and its length must not change. It can be
+    /// sent again after a redirect. A GET becomes a POST.
     public final func uploadTask(
         with request: URLRequest, fromFile file: URL, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -41,7 +44,7 @@ extension URLSessionManager {
         uploadTask(progress, completionHandler) { try Self.upload(request, .file(file)) }
     }
 
-    /// Makes a task that sends data.
+    /// Creates a task that sends data.
     public final func uploadTask(
         with request: URLRequest, from data: Data, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -49,8 +52,8 @@ extension URLSessionManager {
         uploadTask(progress, completionHandler) { try Self.upload(request, .data(data, contentType: MIMEType.unknown)) }
     }
 
-    /// Makes a task that sends the `httpBodyStream` of its request. The stream can be sent once, unless it is a
-    /// `ReplayableBodyStream`, or ``taskNeedNewBodyStreamHandler`` provides another.
+    /// Creates a task that sends the `httpBodyStream` of its request. The stream can be sent only once, unless it is a
+    /// `ReplayableBodyStream`, or ``taskNeedNewBodyStreamHandler`` provides another one.
     public final func uploadTask(
         withStreamedRequest request: URLRequest, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler?
@@ -58,14 +61,14 @@ extension URLSessionManager {
         uploadTask(progress, completionHandler) { request }
     }
 
-    /// Makes a task that sends a file by an `UploadOperation`, which goes on where the server has it: after a pause, a retry,
-    /// or the end of the process. Its settings can be changed until the task is resumed.
+    /// Creates a task that sends a file with an `UploadOperation`, which resumes where the server left off after a
+    /// pause, a retry, or the end of the process. Its settings can be changed until the task is resumed.
     ///
     /// - Parameters:
-    ///   - request: Its URL is where uploads are created; it has no body.
-    ///   - file: The file. Its journal is beside it.
-    ///   - uploadProtocol: tus, the IETF's draft, or what the server says that it knows.
-    ///   - progress: Called with what the server has confirmed.
+    ///   - request: A request without a body. Its URL is the one at which uploads are created.
+    ///   - file: The file. Its journal is stored next to it.
+    ///   - uploadProtocol: tus, the IETF draft, or the protocol that the server announces.
+    ///   - progress: Called with the number of bytes that the server has confirmed.
     ///   - completionHandler: Called once, at the end.
     public final func uploadTask(
         with request: URLRequest, fromFile file: URL, resumableBy uploadProtocol: UploadProtocol,
@@ -76,13 +79,13 @@ extension URLSessionManager {
         return uploadTask(upload, progress, completionHandler)
     }
 
-    /// Makes a task that goes on with an upload that was stopped, also in another process.
+    /// Creates a task that resumes a stopped upload, possibly in another process.
     ///
     /// - Parameters:
-    ///   - resumeData: What ``SessionUploadTask/resumeData`` of the stopped task was.
+    ///   - resumeData: The ``SessionUploadTask/resumeData`` of the stopped task.
     ///   - request: A request for the same URL, with the header fields, which resume data does not contain.
-    ///   - progress: Called with what the server has confirmed.
-    ///   - completionHandler: Called once, at the end: with an `UploadError` for a file that has changed.
+    ///   - progress: Called with the number of bytes that the server has confirmed.
+    ///   - completionHandler: Called once, at the end. If the file has changed, it receives an `UploadError`.
     public final func uploadTask(
         with resumeData: UploadResumeData, request: URLRequest, progress: TransferProgress.Handler? = nil,
         completionHandler: CompletionHandler? = nil
@@ -97,13 +100,13 @@ extension URLSessionManager {
         return task(.upload, upload, progress, nil, completionHandler)
     }
 
-    /// Makes a task that downloads to a file with a GET and the settings of `DownloadOperation`.
+    /// Creates a task that downloads to a file with a GET and the settings of `DownloadOperation`.
     ///
     /// - Parameters:
     ///   - request: A GET without a body and without a range.
-    ///   - progress: Called while bytes arrive.
-    ///   - destination: Returns the destination of the complete file; called on ``handlerQueue``. An existing file is
-    ///     not replaced: the task fails. nil leaves the file where it is.
+    ///   - progress: Called while bytes are received.
+    ///   - destination: Returns the destination of the complete file. Called on ``handlerQueue``. If the destination
+    ///     exists, it is not replaced and the task fails. nil leaves the file in place.
     ///   - completionHandler: Called with the URL of the file.
     public final func downloadTask(
         with request: URLRequest, progress: TransferProgress.Handler? = nil, destination: Destination? = nil,
@@ -112,19 +115,19 @@ extension URLSessionManager {
         downloadTask(request, resuming: nil, progress, destination, completionHandler)
     }
 
-    /// Makes a task that continues a stopped download, of this manager or another one with the same
-    /// `temporaryDirectory`, also in another process. If the file on the server has changed, or the partial file is
-    /// gone, it starts over.
+    /// Creates a task that resumes a stopped download of this manager, or of another manager with the same
+    /// `temporaryDirectory`, possibly in another process. If the file on the server has changed, or the partial file no
+    /// longer exists, the download starts over.
     ///
     /// - Parameters:
     ///   - resumeData: The resume data of the stopped task.
     ///   - request: A request for the same URL with header fields, which resume data does not contain; nil for a plain
-    ///     GET. The signature in its query may be a new one.
-    ///   - progress: Called while bytes arrive.
+    ///     GET. The signature in its query may differ.
+    ///   - progress: Called while bytes are received.
     ///   - destination: Returns the destination of the complete file; see
     ///     ``downloadTask(with:progress:destination:completionHandler:)``.
     ///   - completionHandler: Called with the URL of the file.
-    /// - Throws: `ResumeDataError.otherURL` for a request for another resource.
+    /// - Throws: `ResumeDataError.otherURL` if the request is for another resource.
     public final func downloadTask(
         with resumeData: ResumeData, request: URLRequest? = nil, progress: TransferProgress.Handler? = nil,
         destination: Destination? = nil, completionHandler: DownloadCompletionHandler?
@@ -135,7 +138,7 @@ extension URLSessionManager {
             completionHandler)
     }
 
-    /// Makes a task that continues a stopped download from encoded resume data, which need not be trusted.
+    /// Creates a task that resumes a stopped download from encoded resume data, which need not be trusted.
     ///
     /// - Throws: `ResumeDataError`.
     public final func downloadTask(
@@ -147,12 +150,12 @@ extension URLSessionManager {
             completionHandler: completionHandler)
     }
 
-    /// The resume data of the largest partial file that an earlier download of a resource has left in
-    /// `temporaryDirectory`, for instance one whose process was killed; nil if there is none. A file that a download of
-    /// any process is writing is not considered. Unfinished files are removed after a week, or if there are more than
-    /// 4 GiB of them.
+    /// Returns the resume data of the largest partial file that an earlier download of a resource has left in
+    /// `temporaryDirectory`, for example because its process was killed. Returns nil if no such file exists. Files that
+    /// a download in any process is writing are ignored. Incomplete files are removed after a week, or if they exceed 4
+    /// GiB in total.
     ///
-    /// - Parameter url: The URL of the request. The signature in its query may be a new one.
+    /// - Parameter url: The URL of the request. The signature in its query may differ.
     public final func resumeData(ofInterruptedDownload url: URL) async -> ResumeData? {
         let files = currentSession.files
         return await withCheckedContinuation { continuation in
@@ -162,37 +165,37 @@ extension URLSessionManager {
 
     // MARK: Without handlers
 
-    /// Makes a task whose response is kept in memory, without a handler.
+    /// Creates a task whose response is kept in memory, without a handler.
     public final func dataTask(with request: URLRequest) -> SessionDataTask {
         dataTask(with: request, completionHandler: nil)
     }
 
-    /// Makes a task that sends a file, without a handler.
+    /// Creates a task that sends a file, without a handler.
     public final func uploadTask(with request: URLRequest, fromFile file: URL) -> SessionUploadTask {
         uploadTask(with: request, fromFile: file, completionHandler: nil)
     }
 
-    /// Makes a task that sends data, without a handler.
+    /// Creates a task that sends data, without a handler.
     public final func uploadTask(with request: URLRequest, from data: Data) -> SessionUploadTask {
         uploadTask(with: request, from: data, completionHandler: nil)
     }
 
-    /// Makes a task that sends the stream of its request, without a handler.
+    /// Creates a task that sends the stream of its request, without a handler.
     public final func uploadTask(withStreamedRequest request: URLRequest) -> SessionUploadTask {
         uploadTask(withStreamedRequest: request, completionHandler: nil)
     }
 
-    /// Makes a task that downloads to a file, without a handler.
+    /// Creates a task that downloads to a file, without a handler.
     public final func downloadTask(with request: URLRequest) -> SessionDownloadTask {
         downloadTask(with: request, completionHandler: nil)
     }
 
-    /// Makes a task that continues a stopped download, without a handler.
+    /// Creates a task that resumes a stopped download, without a handler.
     public final func downloadTask(with resumeData: ResumeData) -> SessionDownloadTask {
         downloadTask(URLRequest(url: resumeData.url), resuming: resumeData.name, nil, nil, nil)
     }
 
-    /// Makes a task that continues a stopped download from encoded resume data, which need not be trusted.
+    /// Creates a task that resumes a stopped download from encoded resume data, which need not be trusted.
     ///
     /// - Throws: `ResumeDataError`.
     public final func downloadTask(withResumeData data: Data) throws(ResumeDataError) -> SessionDownloadTask {
@@ -208,7 +211,7 @@ extension URLSessionManager {
         return task(.upload, operation, progress, nil, completionHandler)
     }
 
-    /// A request with a body and the fields that describe it.
+    /// Returns a request with a body and the fields that describe it.
     private static func upload(_ request: URLRequest, _ body: RequestBody) throws -> URLRequest {
         try HTTPRequestSerializer.request(request, sending: body)
     }

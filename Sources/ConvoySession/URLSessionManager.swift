@@ -10,22 +10,23 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Makes tasks with common settings and handlers. The counterpart of `AFURLSessionManager`.
+/// Creates tasks with common settings and handlers. The counterpart of `AFURLSessionManager`.
 ///
-/// A task wraps an operation (``SessionTask/operation``), which runs in the manager's queue, over the manager's own
+/// A task wraps an operation (``SessionTask/operation``), which runs in the manager's queue and uses the manager's own
 /// connections and network thread. A new task is suspended; `resume()` starts it.
 ///
-/// A manager need not be invalidated: it is released, with its thread and connections, after its last reference is gone
-/// and its tasks have ended; a suspended task holds neither. ``invalidate(cancellingTasks:resetting:)`` ends it at once, or when its tasks have ended.
+/// A manager need not be invalidated. It is released, along with its thread and connections, when its last reference is
+/// gone and its tasks have ended. Suspended tasks retain neither. ``invalidate(cancellingTasks:resetting:)`` ends the
+/// session immediately or when its tasks have ended.
 ///
-/// The manager's handlers run one at a time on ``handlerQueue``, in the order of events; those of a task, passed when
-/// it is made, on `completionQueue`. All members can be used from any thread. Changed settings apply to later tasks;
-/// handlers are read when they are called.
+/// The manager's handlers run serially on ``handlerQueue``, in the order of the events. The handlers of a task, which
+/// are passed when it is created, run on `completionQueue`. All members can be used from any thread. Changed settings
+/// apply to subsequent tasks; handlers are read when they are called.
 open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
     /// The settings from the initializer.
     public final let configuration: SessionConfiguration
 
-    /// The manager that makes the operations of the tasks, with its settings.
+    /// The manager that creates the operations of the tasks, with its settings.
     package final let operationManager: HTTPRequestOperationManager
 
     /// The serial queue on which the manager's handlers run and notifications are posted. The counterpart of
@@ -36,25 +37,24 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
     let handlers = HandlerTable()
     private let current: Locked<Session>
 
-    /// Makes a manager with a new session.
+    /// Creates a manager with a new session.
     ///
     /// - Parameters:
     ///   - configuration: The settings, by default `.default`.
-    ///   - completionQueue: The queue of the tasks' handlers; nil is the main queue.
+    ///   - completionQueue: The queue for the tasks' handlers; nil for the main queue.
     public convenience init(configuration: SessionConfiguration = .default, completionQueue: DispatchQueue? = nil) {
         self.init(
             operations: HTTPRequestOperationManager(completionQueue: completionQueue), configuration: configuration)
     }
 
-    /// Makes a manager with the settings of another and a new session, without its handlers and tasks. The two share
-    /// the objects among the settings: the stores of cookies and credentials, the cache, the completion queue and
-    /// group.
+    /// Creates a manager with the settings of another and a new session, but without its handlers and tasks. Both share
+    /// the objects in the settings: the cookie and credential stores, the cache, and the completion queue and group.
     public convenience init(copying manager: URLSessionManager) {
         self.init(configuration: manager.configuration, completionQueue: manager.completionQueue)
         takeSettings(of: manager)
     }
 
-    /// Copies the settings except for the transport and the notifications, which belong to the session.
+    /// Copies the settings, except for the transport and the notifications, which belong to the session.
     final func takeSettings(of manager: URLSessionManager) {
         operationManager.takeSettings(of: manager.operationManager)
         currentSession.useTransport()
@@ -73,10 +73,9 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
 
     // MARK: Tasks
 
-    /// The tasks that have not ended, in the order in which they were made. Unlike in AFNetworking, this does not
-    /// block.
+    /// The tasks that have not ended, in order of creation. Unlike in AFNetworking, this does not block.
     public final var tasks: [SessionTask] { currentSession.tasks }
-    /// The data tasks that have not ended, without upload tasks.
+    /// The data tasks that have not ended, excluding upload tasks.
     public final var dataTasks: [SessionDataTask] {
         tasks.compactMap { $0 is SessionUploadTask ? nil : $0 as? SessionDataTask }
     }
@@ -90,14 +89,14 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
     /// Ends the session. New tasks fail with ``SessionError/invalidated``.
     ///
     /// When the last task has ended, ``sessionDidBecomeInvalidHandler`` is called, `networkingSessionDidInvalidate` is
-    /// posted, and the thread ends with all connections. A second call only cancels the tasks, if `cancellingTasks` is
-    /// true.
+    /// posted, and the thread ends with all connections. A second call has no effect except that it cancels the tasks
+    /// if `cancellingTasks` is true.
     ///
     /// - Parameters:
-    ///   - cancellingTasks: Whether to cancel all tasks; otherwise the session waits for all of them, including
-    ///     suspended ones.
-    ///   - resetting: Whether the manager gets a new session at once and keeps its handlers; see ``resetSession()``.
-    ///     Otherwise they are released at the end.
+    ///   - cancellingTasks: Whether to cancel all tasks. Otherwise the session waits for all of them, including
+    ///     suspended tasks.
+    ///   - resetting: Whether the manager immediately gets a new session and keeps its handlers; see
+    ///     ``resetSession()``. Otherwise the handlers are released at the end.
     public final func invalidate(cancellingTasks: Bool, resetting: Bool = false) {
         let ending: Session
         if resetting {
@@ -115,8 +114,8 @@ open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
         }
     }
 
-    /// Gives the manager a new session with new connections; the tasks of the old one continue. Use it when the network
-    /// has changed, or to stop reusing connections.
+    /// Gives the manager a new session with new connections. The tasks of the old session continue. Use it after the
+    /// network has changed, or to stop reusing connections.
     public final func resetSession() { invalidate(cancellingTasks: false, resetting: true) }
 }
 
@@ -130,13 +129,13 @@ extension URLSessionManager: CustomStringConvertible {
 }
 
 extension URLSessionManager: CustomReflectable {
-    /// Empty, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` does not print secrets.
     public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 }
 
-/// The settings of later tasks.
+/// The settings for subsequent tasks.
 extension URLSessionManager {
-    /// The settings of later tasks.
+    /// The settings for subsequent tasks.
     public final var settings: RequestSettings {
         get { operationManager.settings }
         set { operationManager.settings = newValue }
@@ -147,7 +146,7 @@ extension URLSessionManager {
         try operationManager.updateSettings(update)
     }
 
-    /// The queue of the tasks' operations: a `RequestOperationQueue` with the limits of the configuration, unless set.
+    /// The queue of the tasks' operations; by default a `RequestOperationQueue` with the limits of the configuration.
     /// (AFNetworking's property of this name is ``handlerQueue``.)
     public final var operationQueue: OperationQueue {
         get { operationManager.operationQueue }
@@ -157,51 +156,51 @@ extension URLSessionManager {
     /// The number of operations in the queue.
     public final var queuedOperationCount: Int { operationManager.queuedOperationCount }
 
-    /// Provides the distributed trace context of each attempt, for later tasks.
+    /// Provides the distributed trace context of each attempt, for subsequent tasks.
     public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
         get { operationManager.traceContextProvider }
         set { operationManager.traceContextProvider = newValue }
     }
 
-    /// The reachability manager; `.shared`, unless set. Tasks do not use it, and it does not monitor until it is
+    /// The reachability manager; `.shared` by default. Tasks do not use it, and it does not monitor until it is
     /// started.
     public final var reachabilityManager: NetworkReachabilityManager {
         get { operationManager.reachabilityManager }
         set { operationManager.reachabilityManager = newValue }
     }
 
-    /// The limit on the rate of received response bytes, for all tasks together; nil for none.
+    /// The limit on the rate of received response bytes, for all tasks combined; nil for no limit.
     public final var receiveRateLimit: RateLimit? {
         get { operationManager.receiveRateLimit }
         set { operationManager.receiveRateLimit = newValue }
     }
 
-    /// The limit on the rate of sent body bytes, for all tasks together; nil for none.
+    /// The limit on the rate of sent body bytes, for all tasks combined; nil for no limit.
     public final var sendRateLimit: RateLimit? {
         get { operationManager.sendRateLimit }
         set { operationManager.sendRateLimit = newValue }
     }
 
-    /// The maximum number of tasks that run at the same time.
+    /// The maximum number of concurrent tasks.
     public final var maxConcurrentOperationCount: Int {
         get { operationManager.maxConcurrentOperationCount }
         set { operationManager.maxConcurrentOperationCount = newValue }
     }
 
-    /// The maximum number of tasks that run at the same time for one host and port.
+    /// The maximum number of concurrent tasks per host and port.
     public final var maxConcurrentOperationCountPerHost: Int {
         get { operationManager.maxConcurrentOperationCountPerHost }
         set { operationManager.maxConcurrentOperationCountPerHost = newValue }
     }
 
-    /// How many tasks may start in a second, all hosts together; nil, the default, for any number. See
+    /// The maximum rate at which tasks start, for all hosts combined; nil, the default, for no limit. See
     /// `RequestOperationQueue.maximumStartRate`.
     public final var maximumStartRate: StartRate? {
         get { operationManager.maximumStartRate }
         set { operationManager.maximumStartRate = newValue }
     }
 
-    /// The same for each host.
+    /// The maximum rate at which tasks start, for each host.
     public final var maximumStartRatePerHost: StartRate? {
         get { operationManager.maximumStartRatePerHost }
         set { operationManager.maximumStartRatePerHost = newValue }
@@ -210,7 +209,7 @@ extension URLSessionManager {
     /// `operationQueue` if it is a `RequestOperationQueue`; nil otherwise.
     public final var requestOperationQueue: RequestOperationQueue? { operationManager.requestOperationQueue }
 
-    /// Cancels all operations of the queue, including those from elsewhere.
+    /// Cancels all operations in the queue, including those added by other code.
     public final func cancelAllOperations() { operationManager.cancelAllOperations() }
 
     /// Changes the response serializer atomically. See `HTTPRequestOperationManager.updateResponseSerializer(_:)`.

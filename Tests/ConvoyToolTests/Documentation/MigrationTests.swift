@@ -101,7 +101,7 @@ import Testing
             _ = URLSessionManager(sessionConfiguration: nil)  //> renamed to 'init(configuration:)'
             manager.invalidateSessionCancelingTasks(true)  //> renamed to 'invalidate(cancellingTasks:)'
             manager.invalidateSessionCancelingTasks(true, resetSession: true)  //> renamed to 'invalidate(cancellingTasks:resetting:)'
-            manager.attemptsToRecreateUploadTasksForBackgroundSessions = true  //> no background sessions
+            manager.attemptsToRecreateUploadTasksForBackgroundSessions = true  //> does not support background sessions
             manager.dataTaskWithRequest(request) { response, object, error in print(object as Any) }.resume()  //> renamed to 'dataTask(with:completionHandler:)'
             manager.uploadTaskWithRequest(request, fromFile: file, progress: nil, completionHandler: nil).resume()  //> renamed to 'uploadTask(with:fromFile:progress:completionHandler:)'
             manager.uploadTaskWithRequest(request, fromData: data, progress: nil, completionHandler: nil).resume()  //> renamed to 'uploadTask(with:from:progress:completionHandler:)'
@@ -117,7 +117,7 @@ import Testing
         func sessionBlocks(_ manager: URLSessionManager, _ file: URL) {
             manager.setSessionDidBecomeInvalidBlock { session, error in print(error as Any) }  //> 'sessionDidBecomeInvalidHandler'
             manager.setSessionDidReceiveAuthenticationChallengeBlock(nil)  //> sessionDidReceiveAuthenticationChallengeHandler
-            manager.setDidFinishEventsForBackgroundURLSessionBlock { session in print(session) }  //> no background sessions
+            manager.setDidFinishEventsForBackgroundURLSessionBlock { session in print(session) }  //> does not support background sessions
             manager.setTaskNeedNewBodyStreamBlock { session, task in InputStream(data: Data()) }  //> 'taskNeedNewBodyStreamHandler'
             manager.setTaskWillPerformHTTPRedirectionBlock { session, task, response, request in request }  //> 'taskWillPerformHTTPRedirectionHandler'
             manager.setTaskDidReceiveAuthenticationChallengeBlock(nil)  //> taskDidReceiveAuthenticationChallengeHandler
