@@ -94,7 +94,7 @@ import Testing
     @Test(arguments: ["", "sha256/", "sha256/x", "sha1/AAAA", "sha256/\u{1B}[2J", "MIIB", "sha256/AAAA"])
     func `a malformed pin is a usage error`(pin: String) async throws {
         let result = try await get("--pin", pin)
-        expectUsageError(result, "it has to be \"sha256/\" and the base64 of 32 bytes")
+        expectUsageError(result, "use \"sha256/\" followed by the Base64 of 32 bytes")
         #expect(!result.errors.contains("\u{1B}"))
     }
 

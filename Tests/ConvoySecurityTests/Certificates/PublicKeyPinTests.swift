@@ -48,7 +48,7 @@ import Testing
     ])
     func `a text that is none is an error with the text`(text: String) {
         let error = #expect(throws: SecurityTextError.self) { try PublicKeyPin(text) }
-        #expect(error == .notAPin(text) && error?.description.contains("base64 of 32 bytes") == true)
+        #expect(error == .notAPin(text) && error?.description.contains("Base64 of 32 bytes") == true)
     }
 
     @Test func `it is coded as its text`() throws {

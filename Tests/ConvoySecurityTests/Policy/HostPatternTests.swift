@@ -42,7 +42,7 @@ import Testing
     ])
     func `a text that is none is an error`(text: String) {
         let error = #expect(throws: SecurityTextError.self) { try HostPattern(text) }
-        #expect(error?.description.contains("pattern of hosts") == true)
+        #expect(error?.description.contains("Invalid host pattern") == true)
     }
 
     @Test(arguments: [

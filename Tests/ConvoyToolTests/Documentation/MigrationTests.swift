@@ -166,7 +166,7 @@ import Testing
         func serializers(_ manager: HTTPRequestOperationManager, _ form: inout MultipartFormData, _ file: URL) throws {
             _ = manager.requestSerializer.HTTPRequestHeaders  //> renamed to 'httpRequestHeaders'
             manager.requestSerializer.HTTPShouldHandleCookies = false  //> renamed to 'httpShouldHandleCookies'
-            manager.requestSerializer.HTTPShouldUsePipelining = true  //> no pipelining
+            manager.requestSerializer.HTTPShouldUsePipelining = true  //> does not support pipelining
             manager.requestSerializer.HTTPMethodsEncodingParametersInURI = ["GET"]  //> renamed to 'httpMethodsEncodingParametersInURI'
             manager.requestSerializer.setAuthorizationHeaderFieldWithUsername("ada", password: "x")  //> renamed to 'setAuthorizationHeader(username:password:)'
             manager.requestSerializer.setQueryStringSerializationWithBlock { request, parameters, error in "" }  //> 'queryStringSerialization'
