@@ -187,7 +187,7 @@ struct StrictTransportSecurity: Equatable {
         return content.isClosed && value.isEmpty ? (name, content.text) : nil
     }
 
-    /// A number of seconds, clamped to ``longest``.
+    /// A number of seconds, clamped to `longest`.
     private static func seconds(_ digits: [UInt8]) -> Int64? {
         guard !digits.isEmpty, digits.allSatisfy(ASCII.isDigit) else { return nil }
         var value: Int64 = 0

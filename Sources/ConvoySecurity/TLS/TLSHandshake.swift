@@ -201,7 +201,7 @@ package final class TLSHandshake: @unchecked Sendable {
         return String(cString: name)
     }
 
-    /// Called by OpenSSL after ``evaluate(_:)``, if a stapled response may be required.
+    /// Called by OpenSSL after `evaluate(_:)`, if a stapled response may be required.
     private func evaluateStatus(of connection: OpaquePointer) -> Bool {
         guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
