@@ -4,11 +4,11 @@ import Testing
 
 @testable import ConvoyCookies
 
-/// Two processes of eight threads with one file of cookies.
+/// Two processes with eight threads each that share one cookie file.
 ///
-/// `CONVOY_STORE_SECONDS` sets the duration; run it under `swift test --sanitize=thread` too.
+/// `CONVOY_STORE_SECONDS` sets the duration. Run it with `swift test --sanitize=thread` as well.
 @Suite struct CookieChurnTests {
-    @Test("Two processes of eight threads set, read and remove: no read is wrong, and no update is lost")
+    @Test("Two processes with eight threads each set, read and remove cookies without wrong reads or lost updates")
     func churn() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 1.5
         let directory = try TemporaryDirectory(prefix: "convoy-cookies")
@@ -25,7 +25,7 @@ import Testing
             #expect(process.exitStatus == 0, "\(process.output)")
             let lines = process.output.split(separator: "\n").map(String.init)
             let words = try #require(lines.first).split(separator: " ")
-            // Otherwise nothing was tested.
+            // Otherwise the test would be meaningless.
             #expect(words.first == "0" && Int(words[2]) ?? 0 > 10, "\(lines.first ?? "")")
             expected.formUnion(lines.dropFirst())
         }

@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoyCookies
 @testable import ConvoyDatabase
 
-/// A file that was written by a clock that was wrong, or that holds numbers that no clock gives.
+/// A file written with a wrong clock, or with times that no clock produces.
 @Suite struct CookieClockTests {
     let directory: TemporaryDirectory
     var file: URL { directory.file("cookies.db") }
@@ -18,7 +18,7 @@ import Testing
 
     private func names() throws -> [String] { try CookieStore(file: file).cookies.map(\.name).sorted() }
 
-    @Test("What a process has removed while its clock was ahead can be set again when it is right")
+    @Test("A cookie removed while the clock was ahead can be set again after the clock is corrected")
     func clockAhead() throws {
         let future = CookieTime.now() + 70 * 365 * 86_400 * CookieTime.second
         for removesAll in [true, false] {

@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyCookies
 @testable import ConvoyDatabase
 
-/// Cookies outlive their process, and are shared with others.
+/// Cookies outlive their process and are shared with other processes.
 @Suite struct CookieFileTests {
     let directory: TemporaryDirectory
     var file: URL { directory.file("cookies.db") }
@@ -53,19 +53,19 @@ import Testing
         }
     }
 
-    @Test("A store that is released without a flush loses nothing")
+    @Test("A store that is released without a flush loses no cookies")
     func released() throws {
         do { try CookieStore(file: file).setCookie(cookie("a")) }
         try eventually("the cookie in the file") { try names(CookieStore(file: file)) == ["a"] }
     }
 
-    @Test("Two stores on a file lose no change, and of two changes the later one counts")
+    @Test("Two stores with the same file lose no changes, and the later of two changes wins")
     func twoStores() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
         one.setCookie(cookie("a", "old"))
         other.setCookie(cookie("b"))
         other.setCookie(cookie("a", "new"))
-        // Whichever process writes first.
+        // Regardless of which process writes first.
         try other.flush()
         try one.flush()
         #expect(names(one) == ["a", "b"])
@@ -74,7 +74,7 @@ import Testing
         #expect(other.cookies.first { $0.name == "a" }?.value == "new")
         other.remove(cookie("a"))
         try other.flush()
-        // Without anything of its own to write.
+        // The store has no changes of its own to write.
         try one.flush()
         #expect(names(one) == ["b"])
         one.setCookie(cookie("c"))
@@ -93,7 +93,7 @@ import Testing
         #expect(try names(CookieStore(file: file)) == [])
     }
 
-    @Test("Session cookies that are not in the file stay, whatever another store does with one of the same name")
+    @Test("Private session cookies are kept even if another store changes a cookie of the same name")
     func ownSessionCookies() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
         one.setCookie(cookie("s", "one", lasts: nil))
@@ -105,7 +105,7 @@ import Testing
         try other.flush()
         try one.flush()
         #expect(one.cookies.map(\.value) == ["one"])
-        // One that lasts is in the file, for both.
+        // A persistent cookie is stored in the file, for both stores.
         other.setCookie(cookie("s", "lasting"))
         try other.flush()
         try one.flush()
@@ -116,7 +116,7 @@ import Testing
         #expect(names(other) == [])
     }
 
-    @Test("What another store has written is taken over while cookies are asked for, also by an empty one")
+    @Test("A store, even if empty, reads the changes of another store while cookies are looked up")
     func news() throws {
         let (one, other) = (try CookieStore(file: file), try CookieStore(file: file))
         other.setCookie(cookie("a"))
@@ -129,12 +129,12 @@ import Testing
         try eventually("the news") { one.field(for: request) == "a=x; b=x" }
     }
 
-    @Test("A damaged file is set aside, and what is in memory is written to a new one")
+    @Test("A damaged file is set aside, and the cookies in memory are written to a new file")
     func damage() throws {
         let store = try CookieStore(file: file)
         for number in 0..<100 { store.setCookie(cookie("n\(number)", String(repeating: "v", count: 200))) }
         try store.flush()
-        // The pages of a live database, behind the back of its connection.
+        // Overwrite pages of a live database, without its connection's knowledge.
         do { try Database(path: file.path, schema: CookieFile.schema).run("PRAGMA wal_checkpoint(TRUNCATE)") }
         let handle = try FileHandle(forWritingTo: file)
         let size = try handle.seekToEnd()
@@ -152,14 +152,14 @@ import Testing
         #expect(FileManager.default.fileExists(atPath: other.path + ".damaged"))
     }
 
-    @Test("Whatever was written over the file, a store opens or says why, and never crashes")
+    @Test("After arbitrary bytes were overwritten in the file, a store opens or reports an error, and never crashes")
     func randomDamage() throws {
         do {
             let store = try CookieStore(file: file)
             for number in 0..<100 { store.setCookie(cookie("n\(number)", String(repeating: "v", count: 200))) }
             try store.flush()
         }
-        // The store closes the file on a queue of its own, and only then everything is in it, and nothing in its log.
+        // The store closes the file on its own queue. Only then is everything in the file and nothing in its log.
         let log = directory.file("cookies.db-wal").path
         try eventually("the file to be closed") {
             try FileManager.default.attributesOfItem(atPath: log)[.size] as? Int == 0
@@ -183,9 +183,9 @@ import Testing
         #expect(opened > 0)
     }
 
-    @Test("A full disk is reported, the cookies stay in memory, and are written when there is space again")
+    @Test("A full disk is reported, and cookies are kept in memory and written when space is available again")
     func fullDisk() throws {
-        // In a process of its own, as the limit is for the whole process.
+        // Run in a separate process, because the limit applies to the entire process.
         let result = try ProcessRunner.run(try Self.program(), ["cookies", file.path, "full"])
         let full = CookieStoreError.isFull(file.path).description
         #expect(result.status == 0, "\(result.errorText)")
@@ -193,7 +193,7 @@ import Testing
         #expect(try CookieStore(file: file).cookies.count == 52)
     }
 
-    @Test("A file of another program is refused and left alone")
+    @Test("A file of another program is rejected and not changed")
     func foreign() throws {
         let result = try ProcessRunner.run("sqlite3", [file.path, "CREATE TABLE cookie (x)"])
         try #require(result.status == 0)
@@ -204,7 +204,7 @@ import Testing
         #expect(throws: CookieStoreError.self) { try CookieStore(file: directory.file("none/cookies.db")) }
     }
 
-    @Test("Two processes lose no cookie and no removal")
+    @Test("Two processes lose neither cookies nor removals")
     func twoProcesses() throws {
         let program = try Self.program()
         let writers = try ["p", "q"].map { prefix in
@@ -229,14 +229,14 @@ import Testing
         #expect(list.text.split(separator: "\n").count == 299, "\(list.errorText)")
     }
 
-    @Test("A process that is killed at any moment leaves a sound file with all that it had written")
+    @Test("A process that is killed at any time leaves an intact file with everything it has written")
     func killed() throws {
         let program = try Self.program()
         var random = SplitMix64.printingSeed()
         let rounds = ProcessInfo.processInfo.environment["CONVOY_STORE_KILLS"].flatMap { Int($0) } ?? 8
         for round in 0..<rounds {
             let log = directory.file("\(round).log")
-            // No more hosts than a store has room for.
+            // Use no more hosts than the store has room for.
             let prefix = "k\(round % 20)x"
             let writer = try ChildProcess(
                 program, ["cookies", file.path, "write", prefix], directory: directory.url, log: log)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyCookies
 
-/// How many cookies there are, who loses some, and in which order they are sent.
+/// Limits, eviction and the order of cookies.
 @Suite struct CookieJarTests {
     private let now: Int64 = 1_800_000_000 * CookieTime.second
 
@@ -25,7 +25,7 @@ import Testing
 
     private func names(_ jar: CookieJar) -> [String] { jar.all.map(\.cookie.name).sorted() }
 
-    @Test("A site that sets too many loses its expired ones first, then those without Secure, then those used longest ago")
+    @Test("A site with too many cookies loses expired ones first, then those without Secure, then the least recently used")
     func perSite() throws {
         var jar = CookieJar(limits: CookieLimits(cookiesPerSite: 4))
         try insert(cookie("secure-old", isSecure: true, used: 1), &jar)
@@ -35,7 +35,7 @@ import Testing
         #expect(try insert(cookie("one", used: 10), &jar).evicted.map(\.name) == [Array("plain-old".utf8)])
         #expect(try insert(cookie("two", isSecure: true, used: 11), &jar).evicted.map(\.name) == [Array("plain-new".utf8)])
         #expect(try insert(cookie("three", isSecure: true, used: 12), &jar).evicted.map(\.name) == [Array("one".utf8)])
-        // One that is not Secure does not push out those that are.
+        // A cookie that is not Secure does not evict Secure cookies.
         let change = try insert(cookie("four", used: 13), &jar)
         #expect(!change.isStored)
         #expect(names(jar) == ["secure-new", "secure-old", "three", "two"])
@@ -48,7 +48,7 @@ import Testing
         #expect(late.evicted.map(\.name) == [Array("ends".utf8)])
     }
 
-    @Test("No domain with many names has the cookies of others dropped", arguments: [true, false])
+    @Test("A domain with many names does not evict the cookies of other domains", arguments: [true, false])
     func hostileServer(_ hasManyHosts: Bool) throws {
         var jar = CookieJar(limits: CookieLimits(cookiesPerSite: 300, cookies: 200))
         for number in 0..<20 { try insert(cookie("a", "host.site\(number).example", used: 0), &jar) }
@@ -61,7 +61,7 @@ import Testing
         #expect(names(jar).contains("e2999"))
     }
 
-    @Test("The bytes are limited, too, and who has the most loses some")
+    @Test("The total size is limited, and the site with the most bytes loses cookies")
     func bytes() throws {
         var jar = CookieJar(limits: CookieLimits(bytes: 20_000))
         try insert(cookie("small", "small.example"), &jar)
@@ -75,7 +75,7 @@ import Testing
         #expect(jar.all.reduce(0) { $0 + $1.size } <= 20_000)
     }
 
-    @Test("What comes without TLS neither replaces nor hides what is Secure")
+    @Test("Cookies received without TLS neither replace nor hide Secure cookies")
     func leaveSecureAlone() throws {
         let secure = cookie("a", "www.example.org", path: "/x", isHostOnly: false, isSecure: true)
         let hiding = [
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("Whatever happens, the counts are right, no limit is exceeded, and cookies are sent in order")
+    @Test("After random changes, the counts are correct, no limit is exceeded, and cookies are sent in order")
     func invariants() throws {
         var random = SplitMix64.printingSeed()
         let limits = CookieLimits(cookiesPerSite: 12, cookies: 40, bytes: 2000)

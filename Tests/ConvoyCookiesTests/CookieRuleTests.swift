@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyCookies
 
-/// What a store says to single fields.
+/// The rules for individual fields.
 @Suite struct CookieRuleTests {
-    /// The cookie that a field sets, or why none.
+    /// Returns the cookie that a field sets, or the reason why it is rejected.
     private func result(
         _ field: String, _ url: String = "https://www.example.co.uk/a/b"
     ) throws -> Result<Cookie, CookieRefusal> {
@@ -22,7 +22,7 @@ import Testing
         return nil
     }
 
-    @Test("A public suffix has no cookies, except for the host that is one")
+    @Test("A public suffix has no cookies, except for a host that is itself a public suffix")
     func publicSuffix() throws {
         #expect(try refusal("a=b; Domain=co.uk") == .publicSuffix)
         #expect(try refusal("a=b; Domain=.uk") == .publicSuffix)
@@ -37,7 +37,7 @@ import Testing
         #expect(try refusal("a=b; Domain=com.cn", "https://食狮.com.cn/") == .publicSuffix)
     }
 
-    @Test("A domain that the host is not in is refused")
+    @Test("A domain that does not contain the host is rejected")
     func foreignDomain() throws {
         let domains = [
             "other.example", "ww.example.co.uk", "xample.co.uk", "a.www.example.co.uk", "www.example.co.uk.", "é",
@@ -45,7 +45,7 @@ import Testing
         for domain in domains { #expect(try refusal("a=b; Domain=\(domain)") == .foreignDomain, "\(domain)") }
     }
 
-    @Test("An address has cookies for itself only", arguments: ["127.0.0.1", "[::1]", "[2001:db8::1]"])
+    @Test("An address has cookies only for itself", arguments: ["127.0.0.1", "[::1]", "[2001:db8::1]"])
     func addresses(_ host: String) throws {
         let name = host.trimmingCharacters(in: ["[", "]"])
         let cookie = try result("a=b; Domain=\(name)", "http://\(host):8080/").get()
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test("Secure cookies come from TLS only, on loopback too")
+    @Test("Secure cookies are accepted only over TLS, even on loopback")
     func secure() throws {
         for url in ["http://www.example.co.uk/", "ws://www.example.co.uk/", "http://localhost/", "http://127.0.0.1/"] {
             #expect(try refusal("a=b; Secure", url) == .secureFromInsecure, "\(url)")
@@ -78,7 +78,7 @@ import Testing
         #expect(try result("a=b; Secure", "wss://localhost/").get().isSecure)
     }
 
-    @Test("Prefixes of names are promises, in any case of their letters")
+    @Test("The requirements of name prefixes apply regardless of case")
     func prefixes() throws {
         for name in ["__Secure-a", "__SECURE-a", "__secure-"] {
             #expect(try refusal("\(name)=b") == .prefix, "\(name)")
@@ -89,7 +89,7 @@ import Testing
             let broken = ["Secure", "Path=/", "Secure; Path=/x", "Secure; Path=/; Domain=www.example.co.uk", "Secure; Path"]
             for attributes in broken { #expect(try refusal("\(name)=b; \(attributes)") == .prefix, "\(attributes)") }
         }
-        // Without the Path attribute, even if it would be "/".
+        // The Path attribute is missing, even though it would be "/".
         #expect(try refusal("__Host-a=b; Secure", "https://www.example.co.uk/") == .prefix)
         for value in ["__Host-a", "=__Host-a=b", "=__secure-a", "  = __SeCuRe-a"] {
             #expect(try refusal("\(value); Secure; Path=/") == .prefix, "\(value)")
@@ -97,7 +97,7 @@ import Testing
         #expect(try refusal("x__Host-a=b") == nil)
     }
 
-    @Test("SameSite=None needs Secure")
+    @Test("SameSite=None requires Secure")
     func sameSiteNone() throws {
         #expect(try refusal("a=b; SameSite=none") == .sameSiteNoneWithoutSecure)
         #expect(try result("a=b; SameSite=NONE; Secure").get().sameSite == .none)
@@ -106,7 +106,7 @@ import Testing
         #expect(try result("a=b; SameSite=what").get().sameSite == .unspecified)
     }
 
-    @Test("A name and a value have 4096 bytes at most, an attribute 1024")
+    @Test("A name and a value are limited to 4096 bytes in total, and an attribute to 1024")
     func sizes() throws {
         #expect(try refusal("abc=" + String(repeating: "x", count: 4093)) == nil)
         #expect(try refusal("abc=" + String(repeating: "x", count: 4094)) == .tooLarge)
@@ -119,7 +119,7 @@ import Testing
         #expect(try refusal("") == .empty)
     }
 
-    @Test("A control character but the tab refuses the field, wherever it is")
+    @Test("A field with a control character other than the tab is rejected, regardless of its position")
     func controls() throws {
         for byte in (0..<0x20).map(UInt8.init) + [0x7F] {
             let text = String(UnicodeScalar(byte))
@@ -146,7 +146,7 @@ import Testing
         #expect(cookie.expiryTime == seconds.map { $0 == 0 ? 0 : now + $0 * CookieTime.second })
     }
 
-    @Test("Paths match at slashes only")
+    @Test("Paths match only at slashes")
     func paths() {
         let matching = [
             ("/", "/"), ("/a", "/"), ("/a", "/a"), ("/a/", "/a"), ("/a/b", "/a"), ("/a/b", "/a/"), ("/a/", "/a/"),
@@ -175,7 +175,7 @@ import Testing
         #expect(sent == [4: ["a", "b", "c", "d"], 3: ["a", "b", "d"], 1: ["a"]][count])
     }
 
-    @Test("Random bytes are a cookie or a typed refusal, and what is kept is sent back as it came")
+    @Test("Random bytes are stored or rejected with a typed error, and stored cookies are sent back unchanged")
     func randomFields() throws {
         var random = SplitMix64.printingSeed()
         let pieces = [
@@ -203,7 +203,7 @@ import Testing
             let pair = bytes.prefix { $0 != UInt8(ascii: ";") }
             #expect(sent.allSatisfy { $0 != UInt8(ascii: ";") && ($0 >= 0x20 || $0 == 9) && $0 != 0x7F })
             #expect(pair.count >= cookie.nameBytes.count + cookie.valueBytes.count)
-            // The same cookie can be set by hand, and be read from what was sent.
+            // The same cookie can be set manually, and parsed from the field that was sent.
             let other = CookieStore()
             #expect(other.setCookie(cookie))
             #expect(other.cookies == [cookie])
@@ -212,7 +212,7 @@ import Testing
         #expect(kept > 100)
     }
 
-    @Test("A value that is not UTF-8 goes back to its server byte by byte")
+    @Test("A value that is not UTF-8 is sent back to its server byte by byte")
     func bytes() throws {
         let store = CookieStore()
         let place = CookiePlace(host: "example.org", path: "", isSecure: false)

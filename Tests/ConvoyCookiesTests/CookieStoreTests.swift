@@ -9,7 +9,7 @@ import Testing
 @Suite struct CookieStoreTests {
     private let store = CookieStore()
 
-    @Test("A cookie that is set again keeps its place, and one that has expired removes it")
+    @Test("A cookie that is set again keeps its position, and an expired cookie removes it")
     func update() throws {
         let here = try url("http://example.org/")
         store.setCookies(["a=1", "b=2", "a=3"], from: here)
@@ -21,7 +21,7 @@ import Testing
         #expect(store.cookies(for: here).map(\.name) == ["b", "a"])
     }
 
-    @Test("It is empty until something is kept, and each change raises its revision")
+    @Test("A store is empty until a cookie is stored, and each change increases its revision")
     func emptiness() throws {
         #expect(store.isEmpty)
         let before = store.revision
@@ -36,7 +36,7 @@ import Testing
         #expect(try field(store, "http://example.com/") == nil)
     }
 
-    @Test("The acceptance handler refuses what it wants to, is asked for allowed cookies only, and may use the store")
+    @Test("The acceptance handler can reject cookies, is called only for allowed cookies, and can use the store")
     func handler() throws {
         #expect(!store.asksBeforeAccepting)
         let asked = Locked<[String]>([])
@@ -55,7 +55,7 @@ import Testing
         #expect(!store.asksBeforeAccepting)
     }
 
-    @Test("A cookie that is set by hand is judged by the same rules")
+    @Test("A cookie that is set manually is subject to the same rules")
     func setByHand() throws {
         #expect(store.setCookie(Cookie(name: "a", value: "b", domain: ".Example.ORG.", isHostOnly: false)))
         #expect(try field(store, "http://www.example.org/") == "a=b")
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test("Removals remove what they say")
+    @Test("Each removal method removes exactly the specified cookies")
     func removals() throws {
         let here = try url("http://example.org/")
         store.setCookies(["a=1; Max-Age=100", "b=2"], from: here)
@@ -111,7 +111,7 @@ import Testing
         #expect("\(cookie)" == "session; domain=example.org (this host only); path=/; secure; session")
     }
 
-    @Test("Foundation's value keeps what it has a place for")
+    @Test("The Foundation value keeps everything that it can represent")
     func foundation() throws {
         let end = Date(timeIntervalSince1970: 1_900_000_000)
         let cookie = Cookie(
@@ -128,7 +128,7 @@ import Testing
         #expect(store.httpCookies.map(\.name) == ["a"])
     }
 
-    @Test("Eight threads on one store leave it consistent")
+    @Test("Eight threads that use one store leave it consistent")
     func threads() throws {
         let store = CookieStore(limits: CookieLimits(cookiesPerSite: 50, cookies: 100))
         store.acceptanceHandler = { cookie, _ in cookie.name != "n13" }

@@ -5,11 +5,11 @@ import Testing
 
 @testable import ConvoyCookies
 
-/// The collections of others that say what is to come back after which `Set-Cookie` fields.
+/// External test suites that specify the cookies to send after given `Set-Cookie` fields.
 @Suite(.enabled(if: CookieSuite.isPresent, Comment(rawValue: CookieSuite.hint)))
 struct CookieSuiteTests {
     private func answer(_ one: CookieSuite.Case) throws -> String? {
-        // A day on which the dates of 2019 are still to come.
+        // A date before the dates in 2019 that the tests use.
         let store = CookieStore(
             CookieLimits(), file: nil, keepsSessionCookies: false, now: { 1_546_300_800 * CookieTime.second })
         let first = try url(CookieSuite.firstURL(one.test ?? ""))
@@ -20,7 +20,7 @@ struct CookieSuiteTests {
             for: CookieRequest(place: try ConvoyCookiesTests.place(second.absoluteString), site: nil, isSafeMethod: true))
     }
 
-    @Test("http-state: what is set comes back, but for the cases that RFC 6265bis has changed")
+    @Test("http-state: cookies are sent back, except in the cases changed by RFC 6265bis")
     func httpState() throws {
         let cases = try CookieSuite.httpState()
         #expect(cases.count == 222)
@@ -41,18 +41,18 @@ struct CookieSuiteTests {
         #expect(different == CookieDeviation.ofHTTPState.count)
     }
 
-    @Test("web-platform-tests: what is set comes back")
+    @Test("web-platform-tests: cookies are sent back")
     func webPlatform() throws {
         let cases = try CookieSuite.webPlatform()
         #expect(cases.count == 28)
         for one in cases {
             let answer = try answer(one)
-            // A line feed cannot come in a field. If it did, the field would be ignored as a whole (section 5.6, step 1).
+            // A field cannot contain a line feed. If it did, the entire field would be ignored (section 5.6, step 1).
             #expect(answer == (one.setCookie == ["test=13\nZYX"] ? nil : one.cookie), "\(one)")
         }
     }
 
-    @Test("Dates of every form are read as browsers read them")
+    @Test("Dates in all formats are parsed as in browsers")
     func dates() throws {
         let cases = try CookieSuite.dates()
         #expect(cases.count == 70)
@@ -61,7 +61,7 @@ struct CookieSuiteTests {
         }
     }
 
-    @Test("Public suffixes get no cookies, and their registrable domains do")
+    @Test("Registrable domains can have cookies, but public suffixes cannot")
     func publicSuffixes() throws {
         let pairs = try CookieSuite.publicSuffixes()
         #expect(pairs.count == 78)

@@ -21,12 +21,12 @@ import Testing
         Cookie(name: "e", value: "x", domain: "xn--bcher-kva.example", isHostOnly: false, isHTTPOnly: true),
     ]
 
-    /// What the format has a place for.
+    /// Everything that the format can represent.
     private func kept(_ store: CookieStore) -> Set<String> {
         Set(store.cookies.map { "\($0) \($0.value)" })
     }
 
-    @Test("What was written is read again, with all that the format can hold, and only its owner can read it")
+    @Test("A written file is read again with everything that the format can represent, and is readable only by its owner")
     func roundTrip() throws {
         let store = CookieStore()
         for cookie in cookies { #expect(store.setCookie(cookie)) }
@@ -41,7 +41,7 @@ import Testing
         #expect(try kept(CookieStore(netscapeFile: file)) == kept(store))
     }
 
-    @Test("Cookies that the format cannot hold are named")
+    @Test("Cookies that the format cannot represent are returned")
     func leftOut() throws {
         let store = CookieStore()
         let tab = Cookie(name: "tab", value: "a\tb", domain: "example.org")
@@ -51,7 +51,7 @@ import Testing
         #expect(try CookieStore(netscapeFile: file).cookies.map(\.name) == ["a"])
     }
 
-    @Test("Bad lines are counted and skipped")
+    @Test("Invalid lines are reported and skipped")
     func badLines() throws {
         let text = [
             "# Netscape HTTP Cookie File", "", "example.org\tFALSE\t/\tFALSE\t0\ta\t1\r", "no tabs at all",
@@ -71,13 +71,13 @@ import Testing
         #expect(throws: CookieStoreError.self) { try store.writeNetscape(to: directory.file("none/x")) }
     }
 
-    @Test("curl reads what was written, and what it writes is read")
+    @Test("curl reads our files, and its files can be read")
     func curl() throws {
         let store = CookieStore()
         for cookie in cookies { #expect(store.setCookie(cookie)) }
         try store.writeNetscape(to: file)
         let copy = directory.file("curl.txt")
-        // Nobody listens there; curl reads the one file, and writes the other one at its end.
+        // No server is listening there. curl reads one file, and writes the other when it exits.
         let result = try ProcessRunner.run(
             "curl", ["-s", "--noproxy", "*", "-b", file.path, "-c", copy.path, "http://127.0.0.1:1/"])
         try #require(result.status == 7, "\(result.errorText)")
@@ -87,7 +87,7 @@ import Testing
         #expect(kept(other) == kept(store))
     }
 
-    @Test("Those who write a file at the same time wait for each other")
+    @Test("Concurrent writers of a file wait for each other")
     func writers() throws {
         let store = CookieStore()
         for cookie in cookies { #expect(store.setCookie(cookie)) }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCookies
 
-/// Jars, and files beside them, that another user has prepared.
+/// Cookie files, and files next to them, that another user has prepared.
 @Suite struct PreparedJarTests {
     let directory: TemporaryDirectory
     var jar: URL { directory.file("jar") }

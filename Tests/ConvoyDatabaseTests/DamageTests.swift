@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyDatabase
 
-/// What happens to the file from outside gives a typed error, and a new database when its owner wants one.
+/// External damage to the file causes a typed error, and a new database if the owner requests one.
 @Suite struct DamageTests {
     let directory: TemporaryDirectory
     var path: String { directory.file("store.db").path }
@@ -36,7 +36,7 @@ import Testing
         return count
     }
 
-    @Test("A database with a damaged header is set aside, and a new one takes its place")
+    @Test("A database with a damaged header is set aside and replaced by a new one")
     func header() throws {
         try fill()
         var bytes = try Data(contentsOf: directory.file("store.db"))
@@ -48,12 +48,12 @@ import Testing
         #expect(try Database.quarantine(file, at: path))
         #expect(try readAll() == 0)
         #expect(try Data(contentsOf: directory.file("store.db.damaged")) == bytes)
-        // A process that found the old one damaged, but is later, does not take away the new one.
+        // A process that detected the damaged file, but acts later, does not rename the new file.
         #expect(try !Database.quarantine(file, at: path))
         #expect(try readAll() == 0)
     }
 
-    @Test("A truncated database is found damaged", arguments: [2, 50, 512, 4096, 5000, 20_000])
+    @Test("A truncated database is reported as damaged", arguments: [2, 50, 512, 4096, 5000, 20_000])
     func truncated(_ size: Int) throws {
         try fill()
         let bytes = try Data(contentsOf: directory.file("store.db"))
@@ -63,7 +63,7 @@ import Testing
         #expect(error?.code == .damaged)
     }
 
-    @Test("Damage in the middle is a typed error or a value, never a crash")
+    @Test("Damage in the middle causes a typed error or a value, never a crash")
     func pages() throws {
         try fill()
         let bytes = try Data(contentsOf: directory.file("store.db"))
@@ -86,7 +86,7 @@ import Testing
         #expect(found > 0)
     }
 
-    @Test("A connection to a database that was set aside finds out, and writes nothing into the new one")
+    @Test("A connection to a database that was set aside detects this and does not write to the new one")
     func replaced() throws {
         try fill(1)
         let old = try database()
@@ -98,7 +98,7 @@ import Testing
         #expect(error?.code == .replaced)
         let new = try database()
         try new.run("INSERT INTO note (text) VALUES ('new')")
-        // Also when the old one is written without a transaction, and closed last.
+        // This also applies if the old one is written without a transaction and closed last.
         _ = try? old.run("INSERT INTO note (text) VALUES ('old')")
         _ = consume old
         #expect(FileManager.default.fileExists(atPath: "\(path)-wal"))
@@ -112,7 +112,7 @@ import Testing
         #expect(try readAll() == 0)
     }
 
-    @Test("A link, a directory and a missing directory are refused")
+    @Test("A link, a directory and a missing directory are rejected")
     func notAFile() throws {
         try fill(1)
         let link = directory.file("link.db").path
@@ -122,20 +122,20 @@ import Testing
             let error = #expect(throws: DatabaseError.self) { try Database(path: place, schema: .notes) }
             #expect(error?.code == .cannotOpen, "\(place)")
         }
-        // A link above it is none of its business.
+        // A link in the parent directories is allowed.
         let linked = directory.file("linked").path
         try #require(symlink(directory.url.path, linked) == 0)
         #expect(try Database(path: "\(linked)/store.db", schema: .notes).integer("SELECT count(*) FROM note") == 1)
     }
 
-    @Test("A directory that must not be written is a typed error")
+    @Test("A read-only directory causes a typed error")
     func readOnlyDirectory() throws {
         let place = directory.file("locked")
         try FileManager.default.createDirectory(at: place, withIntermediateDirectories: false)
         try #require(chmod(place.path, 0o500) == 0)
         guard geteuid() != 0 else {
-            // Permissions do not bind root; what cannot be created at all stands for them.
-            print("skipped in part: the permissions of a directory do not bind root")
+            // Permissions do not restrict root, so use a path at which nothing can be created.
+            print("skipped in part: the permissions of a directory do not restrict root")
             let error = #expect(throws: DatabaseError.self) { try Database(path: "/proc/store.db", schema: .notes) }
             #expect([.cannotOpen, .readOnly].contains(error?.code))
             return
@@ -146,7 +146,7 @@ import Testing
         #expect(error?.code == .readOnly)
     }
 
-    @Test("A full disk is a typed error, and what was committed before stays")
+    @Test("A full disk causes a typed error, and committed data is kept")
     func full() throws {
         let database = try database()
         try database.run("INSERT INTO note (text) VALUES ('kept')")
@@ -164,7 +164,7 @@ import Testing
         #expect(try database.integer("SELECT count(*) FROM note") == 2)
     }
 
-    @Test("What the system calls a full disk, a quota and a file that is too large are the same to its owner")
+    @Test("A full disk, an exceeded quota and an oversized file are reported as the same error")
     func codes() {
         for code in [ENOSPC, EDQUOT, EFBIG] { #expect(DatabaseError.code(10 | (3 << 8), systemCode: code) == .full) }
         #expect(DatabaseError.code(10 | (3 << 8), systemCode: EIO) == .io)

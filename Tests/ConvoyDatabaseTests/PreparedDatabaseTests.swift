@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyDatabase
 
-/// Databases, and files beside them, that another user has prepared or can change.
+/// Databases, and files next to them, that another user has prepared or can change.
 @Suite struct PreparedDatabaseTests {
     let directory: TemporaryDirectory
     var path: String { directory.file("store.db").path }
@@ -64,7 +64,7 @@ import Testing
         let one = try Database(path: path, schema: .notes)
         try one.execute("BEGIN IMMEDIATE")
         for _ in 0..<3 { _ = try Database(path: path, schema: .notes) }
-        // Another process sees whether the lock is still there.
+        // Another process checks whether the lock is still held.
         let result = try ProcessRunner.run(
             "python3",
             [

@@ -2,12 +2,12 @@ import Testing
 
 @testable import ConvoySupport
 
-/// First in, first out, without growing.
+/// Order and memory use of the queue.
 @Suite struct BacklogTests {
     @Test func `elements come out in the order in which they went in`() {
         var backlog = Backlog<Int>()
         var (next, first) = (0, 0)
-        // Fills and empties, by other amounts each time.
+        // Fill and empty the queue by varying amounts.
         for round in 0..<500 {
             for _ in 0..<(round * 37 % 101) {
                 backlog.append(next)

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoySupport
 
-/// The threads for calls that may block.
+/// Threads for calls that may block.
 @Suite struct BlockingWorkersTests {
-    /// Counts the existing objects of a kind.
+    /// Counts the live objects of a kind.
     private final class Token: Sendable {
         private let count: Counter
         init(_ count: Counter) {
@@ -42,7 +42,7 @@ import Testing
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
         let most = Locked(0)
-        // Each adds the next two, so that the list is not empty until the end.
+        // Each job adds the next two, so that the queue is not empty until the end.
         @Sendable func add(_ left: Int) {
             let token = Token(counter)
             workers.perform {
@@ -57,7 +57,7 @@ import Testing
         #expect(most.withLock { $0 } < 10)
     }
 
-    // MARK: Calls that are given up
+    // MARK: Abandoned calls
 
     @Test func `threads whose calls are given up are made up for, and end when the calls return`() {
         let workers = BlockingWorkers(limit: 2)
@@ -75,7 +75,7 @@ import Testing
                 }
             }
             for _ in calls { #expect(entered.wait(timeout: .now() + 100) == .success) }
-            // Behind them nothing runs, until they are given up.
+            // No job behind these runs until they are abandoned.
             let (other, ran) = (BlockingCall(), DispatchSemaphore(value: 0))
             workers.perform(other) { if other.finish() { ran.signal() } }
             for call in calls {
@@ -86,7 +86,7 @@ import Testing
         }
         for _ in 0..<40 { goOn.signal() }
         for _ in 0..<40 { #expect(returned.wait(timeout: .now() + 100) == .success) }
-        // The threads that are left are no more than the limit, and do the work.
+        // The remaining threads do not exceed the limit, and run the jobs.
         let both = DispatchSemaphore(value: 0)
         for _ in 0..<2 { workers.perform { both.signal() } }
         for _ in 0..<2 { #expect(both.wait(timeout: .now() + 100) == .success) }
@@ -118,9 +118,9 @@ import Testing
         }
     }
 
-    // MARK: If the system makes no thread
+    // MARK: Failing thread creation
 
-    /// Makes this many threads and then no more, until it is allowed to again.
+    /// Creates a limited number of threads, and then fails until more are allowed.
     private final class Threads: Sendable {
         let left: Locked<Int>
         init(_ count: Int) { left = Locked(count) }
@@ -162,7 +162,7 @@ import Testing
         }
         #expect(begun.wait(timeout: .now() + 100) == .success)
         threads.left.withLock { $0 = 100 }
-        // The first ends, and the thread that takes the second starts one for the third.
+        // The first job ends, and the thread that takes the second one starts a thread for the third.
         goOn.signal()
         for _ in 0..<2 { #expect(begun.wait(timeout: .now() + 100) == .success) }
         for _ in 0..<2 { goOn.signal() }
@@ -171,14 +171,14 @@ import Testing
     @Test func `a thread that the system refuses is an error`() {
         final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
         let flag = Flag()
-        // A stack larger than the address space.
+        // A stack that is larger than the address space.
         let failure = #expect(throws: SystemError.self) {
             try SystemThread.start(name: "Convoy.Test", stackSize: 1 << 50) { flag.isSet.store(true, ordering: .relaxed) }
         }
         #expect(failure != nil && !flag.isSet.load(ordering: .relaxed))
     }
 
-    // MARK: Number
+    // MARK: Number of threads
 
     @Test func `many short calls take few threads`() {
         let made = Counter()

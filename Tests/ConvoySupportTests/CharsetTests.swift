@@ -21,7 +21,7 @@ import Testing
             ("utf-16", [0x61, 0], "a"), ("utf-32", [0, 0, 0, 0x61], "a"), ("utf-16le", [0x61, 0], "a"),
             ("utf-16be", [0xD8, 0x3D, 0xDE, 0], "😀"),
             ("utf-32le", [0, 0xF6, 1, 0], "😀"), ("us-ascii", [0x61], "a"), ("utf8", [0xC3, 0xA9], "é"),
-            // A mark is no text.
+            // A byte-order mark is not part of the text.
             ("utf-8", [0xEF, 0xBB, 0xBF, 0x61], "a"), ("utf-16le", [0xFF, 0xFE, 0x61, 0], "a"),
             ("utf-16le", [0xFF, 0xFE], ""),
             ("koi8-r", [], ""), ("replacement", [], ""),
@@ -29,7 +29,7 @@ import Testing
             ("macintosh", [0xC6, 0xF0], "\u{2206}\u{F8FF}"), ("x-mac-cyrillic", [0xFF], "€"),
             ("koi8-u", [0xAE, 0xBE], "ўЎ"), ("windows-1255", [0xCA], "\u{5BA}"),
             ("gbk", [0x80, 0xC4, 0xE3, 0x80], "€你€"), ("big5", [0xA1, 0x45, 0xF9, 0xD6, 0x87, 0x40], "\u{2027}碁\u{43F0}"),
-            // NEC's row 13, the additions of IBM, half-width katakana, and JIS X 0212.
+            // NEC's row 13, the IBM extensions, half-width katakana, and JIS X 0212.
             ("euc-jp", [0xAD, 0xA1, 0xF9, 0xA1, 0x8E, 0xB1, 0x8F, 0xB0, 0xA1], "①纊ｱ丂"),
             ("iso-2022-jp", [0x1B, 0x24, 0x42, 0x2D, 0x21, 0x0A, 0x79, 0x21, 0x1B, 0x28, 0x42, 0x61], "①\n纊a"),
             ("iso-2022-jp", [0x1B, 0x28, 0x4A, 0x5C, 0x7E, 0x1B, 0x28, 0x49, 0x31], "¥‾ｱ"),
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    /// A text in each encoding of the WHATWG Encoding Standard; nil where it is never decoded.
+    /// A text in each encoding of the WHATWG Encoding Standard; nil if it is never decoded.
     private static let samples: [String: (bytes: [UInt8], text: String?)] = [
         "UTF-8": ([0xC3, 0xA9], "é"), "IBM866": ([0x80], "А"), "ISO-8859-2": ([0xB1], "ą"), "ISO-8859-3": ([0xB1], "ħ"),
         "ISO-8859-4": ([0xB1], "ą"), "ISO-8859-5": ([0xB1], "Б"), "ISO-8859-6": ([0xC7], "ا"),

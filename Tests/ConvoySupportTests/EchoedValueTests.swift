@@ -2,7 +2,7 @@ import ConvoySupport
 import Testing
 
 @Suite struct EchoedValueTests {
-    /// Bytes, and bytes again that went through a text.
+    /// The bytes after a round trip through text.
     private func roundTrip(_ bytes: [UInt8]) -> [UInt8]? {
         EchoedValue(bytes).map { EchoedValue.bytes(of: $0.text) }
     }
@@ -33,7 +33,7 @@ import Testing
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<5000 {
             let bytes = (0..<Int.random(in: 1...12, using: &generator)).map { _ in
-                // Mostly the bytes of which longer sequences are made.
+                // Prefer the bytes that occur in longer sequences.
                 [UInt8.random(in: 0x80...0xFF), 0xF4, 0x8F, 0xBA, 0xBB, 0x80, UInt8(ascii: "a")].randomElement() ?? 0x80
             }
             #expect(roundTrip(bytes) == bytes, "\(bytes)")

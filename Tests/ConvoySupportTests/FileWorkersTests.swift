@@ -5,7 +5,7 @@ import Testing
 @testable import ConvoySupport
 
 struct FileWorkersTests {
-    /// What some jobs have in common.
+    /// The state shared by several jobs.
     private final class Tally: Sendable {
         let count = Atomic<Int>(0)
         let order = Locked<[Int]>([])
@@ -59,14 +59,14 @@ struct FileWorkersTests {
         }
         #expect(tally.group.wait(timeout: .now() + 60) == .success)
         #expect(Set(tally.order.withLock { $0 }) == Set(0..<1000))
-        // Never one for each.
+        // There is never one thread per job.
         #expect(tally.threads.withLock { $0.count } < 50)
     }
 
     @Test func aJobThatIsStuckKeepsNoOtherFromRunning() {
         let workers = FileWorkers()
         let (stuck, isStuck) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        // Several, so that the one who comes to help gets stuck too.
+        // Add several jobs, so that the helping thread gets stuck as well.
         for _ in 0..<5 {
             workers.perform {
                 isStuck.signal()

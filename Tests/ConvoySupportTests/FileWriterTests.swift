@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySupport
 
-/// Partial files, with failing system calls.
+/// Partial files if system calls fail.
 @Suite struct FileWriterTests {
     let directory: TemporaryDirectory
 
@@ -35,7 +35,7 @@ import Testing
         (try? FileManager.default.contentsOfDirectory(atPath: directory.url.path).sorted()) ?? []
     }
 
-    /// Calls that fail with an error of the system.
+    /// Fails a call with a system error.
     private static func failing(_ code: Int32) -> Int32 {
         errno = code
         return -1

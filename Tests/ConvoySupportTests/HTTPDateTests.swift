@@ -27,7 +27,7 @@ struct HTTPDateTests {
     }
 
     static let refused = [
-        // Fields out of their range, and days that their month does not have.
+        // Fields that are out of range, and days that do not exist in their month.
         "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 32 Nov 1994 08:49:37 GMT", "Sun, 31 Nov 1994 08:49:37 GMT",
         "Sun, 30 Feb 1996 08:49:37 GMT", "Sun, 29 Feb 1994 08:49:37 GMT", "Sun, 29 Feb 1900 08:49:37 GMT",
         "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 25:00:00 GMT", "Sun, 06 Nov 1994 08:60:37 GMT",
@@ -41,7 +41,7 @@ struct HTTPDateTests {
         "Sun, 06 Nov 1994 9223372036854775807:49:37 GMT", "Sun, 06 Nov 1994 08:49:9223372036854775807 GMT",
         "Sunday, 06-Nov-4 08:49:37 GMT", "Sunday, 06-Nov-994 08:49:37 GMT", "Sun Nov  6 08:49:37 94",
         "Sun Nov  6 08:49:37 -9223372036854775808", "Sun, 06 Nov ١٩٩٤ 08:49:37 GMT",
-        // Another shape, or another zone.
+        // Other formats and time zones.
         "", " ", "Sun", "Sun, 06 Nov 1994", "06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
         "Sun, 06 Nov 1994 08:49:37:00 GMT", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 CET",
         "Sun, 06 Nov 1994 08:49:37 +0100", "Sun, 06 Nov 1994 8:49:37 GMT", "Sun 06 Nov 1994 08:49:37 GMT",
@@ -66,7 +66,7 @@ struct HTTPDateTests {
     }
 
     @Test(arguments: [
-        // Today, the two digits, and the expected year. In 2026 the limit is the same day of 2076.
+        // The current year, the two digits, and the expected year. In 2026 the limit is the same day in 2076.
         (2026, "94", 1994), (2026, "26", 2026), (2026, "75", 2075), (2026, "76", 1976), (2026, "77", 1977),
         (2060, "05", 2105), (2060, "11", 2011), (1999, "48", 2048), (1999, "49", 1949), (2000, "00", 2000),
     ])

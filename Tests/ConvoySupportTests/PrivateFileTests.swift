@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Files and directories that another user has prepared, or can change.
+/// Files and directories that another user has prepared or can change.
 @Suite struct PrivateFileTests {
     /// `nobody`.
     private static let other: uid_t = 65534
@@ -31,7 +31,7 @@ import Testing
         ((try? FileManager.default.contentsOfDirectory(atPath: directory.url.path)) ?? []).sorted()
     }
 
-    /// Gives a file to another user; false where only root can.
+    /// Gives a file to another user. Returns false if this requires root.
     private func give(_ path: String) throws -> Bool {
         guard geteuid() == 0 else {
             print("skipped: only root can give a file to another user")
@@ -64,8 +64,8 @@ import Testing
         for lost in [0, 0o022, 0o077, 0o277, 0o777] as [mode_t] {
             var calls = FileCalls()
             calls.open = { path, flags, mode in
-                // Directories are opened, too, to be synced.
-                if flags & O_CREAT != 0 { #expect(mode == 0o600, "never more, not even for a moment") }
+                // Directories are opened as well, to be synchronized.
+                if flags & O_CREAT != 0 { #expect(mode == 0o600, "the mode is never wider") }
                 return Glibc.open(path, flags, mode & ~lost)
             }
             close(try PrivateFile.create(path, calls: calls))
@@ -110,7 +110,7 @@ import Testing
         try #require(symlink("file.target", path) == 0)
         #expect(opening() == .link)
         try #require(unlink(path) == 0 && mkfifo(path, 0o600) == 0)
-        // It does not wait.
+        // Opening does not wait.
         #expect(opening(O_RDWR) == .notRegularFile)
         #expect(opening() == .notRegularFile)
         try #require(unlink(path) == 0 && mkdir(path, 0o700) == 0)

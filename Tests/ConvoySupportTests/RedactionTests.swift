@@ -93,7 +93,7 @@ import Testing
                 let start = ContinuousClock.now
                 _ = Redaction.url(text)
                 _ = Redaction.text(text)
-                // Real time: where it grew with the square of the length, it took minutes, and it takes milliseconds.
+                // Measures real time: with quadratic growth this took minutes; it should take milliseconds.
                 #expect(ContinuousClock.now - start < .seconds(20), "\(unit)")
             }
         }

@@ -2,13 +2,13 @@ import Testing
 
 @testable import ConvoySupport
 
-/// Which names are those of secrets: one table, for header fields as for items.
+/// Classification of names as secrets, with one table for both header fields and items.
 @Suite struct SecretClassifierTests {
-    /// With a value that could be one.
+    /// Secret names, for values that could be secret.
     private static let secrets = [
-        // Fields of HTTP.
+        // HTTP fields.
         "Authorization", "Proxy-Authorization", "Cookie", "Cookie2", "Set-Cookie", "Set-Cookie2", "Signature",
-        // Fields of services.
+        // Fields of web services.
         "X-Api-Key", "X-API-KEY", "apikey", "X-Auth-Token", "X-AUTH-TOKEN", "Private-Token", "Job-Token", "X-Vault-Token",
         "Ocp-Apim-Subscription-Key", "X-Access-Key", "X-Functions-Key", "X-Master-Key", "X-ClickHouse-Key", "Fastly-Key",
         "X-Amz-Security-Token", "X-Shopify-Access-Token", "X-Figma-Token", "X-CSRFToken", "X-XSRF-TOKEN", "X-Session-Id",
@@ -22,7 +22,7 @@ import Testing
         // Signed URLs.
         "X-Amz-Signature", "X-Amz-Credential", "AWSAccessKeyId", "X-Goog-Signature", "X-Goog-Credential", "GoogleAccessId",
         "Policy", "Signature", "Key-Pair-Id", "sig", "OSSAccessKeyId", "q-signature", "hmac",
-        // Forms and members.
+        // Form items and JSON members.
         "password", "Password", "newPassword", "password_confirmation", "passwordHash", "user[password]", "user.passwd",
         "pwd", "dbpwd", "pass", "user_pass", "passphrase", "pin", "otp", "totp", "key", "secretKey", "private_key",
         "accessToken", "accesstoken", "ACCESS_TOKEN", "ToKeN", "sessionToken", "session", "sessionid", "sessionID",

@@ -21,7 +21,7 @@ struct TargetTests {
                 let address = try #require(HTTPAddress(text), "\(text)")
                 #expect(address.target == target, "\(text)")
                 #expect(address.text == "\(target)/a?b#c" && !address.hasUserInfo, "\(text)")
-                // As a program has it, which Foundation has read.
+                // The form that a program has after Foundation has parsed the text.
                 if let url = URL(string: text) { #expect(Target(url) == target, "\(text): \(url)") }
                 if let url = URLReference.url(text) { #expect(Target(url) == target, "\(text): \(url)") }
             }
@@ -125,14 +125,14 @@ struct TargetTests {
             for scheme in ["http", "https"] {
                 var text = "\(scheme)://\(rest)"
                 let isPlain = text.withUTF8 { PlainAuthority($0) != nil }
-                // Never the quick way.
+                // This never uses the fast path.
                 let thorough = HTTPAddress(scheme.uppercased() + "://\(rest)")
                 let address = HTTPAddress(text)
                 #expect(address?.target == thorough?.target, "\(text)")
                 if isPlain { plain += 1 }
                 guard let address else { continue }
                 #expect(Target(text) == address.target)
-                // The same again, whatever parser reads it.
+                // The result is the same regardless of the parser.
                 #expect(HTTPAddress(address.text) == HTTPAddress(target: address.target, text: address.text), "\(text)")
                 let url = try #require(URL(string: thorough?.text ?? ""))
                 #expect(url.scheme == scheme && (url.port ?? (scheme == "https" ? 443 : 80)) == address.target.port)

@@ -1,17 +1,17 @@
 import Foundation
 import Testing
 
-/// What is decided about a URL is decided by its `Target`: no source but those that read URLs looks at their text.
+/// All decisions about a URL are based on its `Target`. Only the sources that parse URLs look at their text.
 struct TargetUseTests {
-    /// What reads schemes and hosts, and what it needs to.
+    /// The sources that read schemes and hosts, and the expressions they need.
     private static let readers: [String: Set<String>] = [
         "ConvoySupport/URLs/Target.swift": ["\"http\"", "\"https\".utf8", "\"http\".utf8", "\"https://\".utf8.count"],
         "ConvoySupport/URLs/URLReference.swift": ["\"https\".utf8", "\"http\".utf8"],
-        // A proxy has schemes of its own.
+        // A proxy has its own schemes.
         "ConvoyTransport/Routes/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
-        // What a user types, perhaps without a scheme.
+        // URLs typed by a user, possibly without a scheme.
         "ConvoyTool/Requests/Headers.swift": ["[\"http\", \"https\"]"],
-        // The type of a link in Metalink 3, which is no URL.
+        // The type of a link in Metalink 3, which is not a URL.
         "ConvoyDownloads/Mirrors/MetalinkBuilder.swift": ["[\"http\", \"https\"]"],
     ]
 
@@ -43,7 +43,7 @@ struct TargetUseTests {
                 if isReader { readers.insert(file) }
             }
         }
-        // So that the list is no longer than it must be.
+        // The list must not contain unused entries.
         #expect(readers == Set(Self.readers.keys))
     }
 }

@@ -5,8 +5,8 @@ import Testing
 @testable import ConvoySupport
 
 struct URLReferenceTests {
-    /// RFC 3986, sections 5.4.1 and 5.4.2, under `http://a/b/c/d;p?q`. Foundation on Linux differs for the empty one,
-    /// which it does not accept, and removes dot segments only from relative references.
+    /// RFC 3986, sections 5.4.1 and 5.4.2, relative to `http://a/b/c/d;p?q`. Foundation on Linux rejects the empty
+    /// reference, and removes dot segments only from relative references.
     static let examples = [
         ("g:h", "g:h"), ("g", "http://a/b/c/g"), ("./g", "http://a/b/c/g"), ("g/", "http://a/b/c/g/"),
         ("/g", "http://a/g"), ("//g", "http://g"), ("?y", "http://a/b/c/d;p?y"), ("g?y", "http://a/b/c/g?y"),
@@ -15,7 +15,7 @@ struct URLReferenceTests {
         ("", "http://a/b/c/d;p?q"), (".", "http://a/b/c/"), ("./", "http://a/b/c/"), ("..", "http://a/b/"),
         ("../", "http://a/b/"), ("../g", "http://a/b/g"), ("../..", "http://a/"), ("../../", "http://a/"),
         ("../../g", "http://a/g"),
-        // Abnormal ones.
+        // Abnormal references.
         ("../../../g", "http://a/g"), ("../../../../g", "http://a/g"), ("/./g", "http://a/g"), ("/../g", "http://a/g"),
         ("g.", "http://a/b/c/g."), (".g", "http://a/b/c/.g"), ("g..", "http://a/b/c/g.."), ("..g", "http://a/b/c/..g"),
         ("./../g", "http://a/b/g"), ("./g/.", "http://a/b/c/g/"), ("g/./h", "http://a/b/c/g/h"),
@@ -28,7 +28,7 @@ struct URLReferenceTests {
     func `the examples of RFC 3986 are resolved as written there`(reference: String, target: String) {
         #expect(URLReference.text(reference, relativeTo: "http://a/b/c/d;p?q") == target)
         guard target != "http:g" else {
-            // Strictly, it has no host to send a request to.
+            // In strict mode, the result has no host to send a request to.
             #expect(URLReference.url(reference, relativeTo: URL(string: "http://a/b/c/d;p?q")) == nil)
             return
         }
@@ -105,7 +105,7 @@ struct URLReferenceTests {
         #expect(URLReference.url(Array("http://b".utf8) + [0xFC] + Array("cher/".utf8)) == nil)
     }
 
-    /// Random text that is likely to be a reference, and a strange one.
+    /// Random text that resembles a reference, and an unusual one.
     private static func randomReference(_ generator: inout some RandomNumberGenerator) -> String {
         let pieces = [
             "http:", "https:", "HTTP:", "x:", "//", "/", "/", "\\", "..", ".", "a", "B", "é", "日", "%", "%41", "%2e", "%2F",
@@ -129,7 +129,7 @@ struct URLReferenceTests {
             if !reference.hasPrefix("//"), !reference.contains("://") {
                 #expect(url.scheme != "http" || url.host == "base.example" && url.port == 81, "\(name): \(text)")
             }
-            // Foundation parses exactly the resolved text.
+            // Foundation parses the resolved text unchanged.
             let parts = URLParts(Array(text.utf8)[...])
             #expect(
                 Array((url.host(percentEncoded: true) ?? "").utf8)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// What a link is made of, as its files say.
+/// The kind of a link, according to its files.
 @Suite struct LinkKindTests {
     private func kind(_ name: String, _ build: (LinkTree) throws -> Void) throws -> LinkKind {
         let tree = try LinkTree()

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A folder as `/sys/class/net`, with the files that matter as Linux makes them.
+/// A folder like `/sys/class/net`, with the relevant files in Linux's format.
 struct LinkTree {
     private let directory: TemporaryDirectory
     var folder: String { directory.url.path + "/net" }
@@ -11,7 +11,8 @@ struct LinkTree {
         try add("lo", type: 772)
     }
 
-    /// Adds a link: its files by name, folders with a slash at the end, and symbolic links with what they lead to.
+    /// Adds a link, given its files by name, its folders with a trailing slash, and its symbolic links with their
+    /// targets.
     func add(_ name: String, type: Int = 1, _ files: [String: String] = [:], links: [String: String] = [:]) throws {
         let all = files.merging(["type": "\(type)\n", "uevent": "INTERFACE=\(name)\nIFINDEX=7\n"]) { own, _ in own }
         for (file, text) in all {
@@ -28,7 +29,7 @@ struct LinkTree {
         }
     }
 
-    /// Adds what the kernel describes beside the links when it knows of a modem.
+    /// Adds the entry that the kernel creates next to the links for a modem.
     func addModem(_ name: String) throws {
         try FileManager.default.createDirectory(
             atPath: directory.url.path + "/wwan/\(name)", withIntermediateDirectories: true)

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// A host by its name, with a resolver that a test speaks for.
+/// A host given by name, with a scripted resolver.
 @Suite struct DomainSourceTests {
-    /// Answers in turn, the last one for ever, and counts.
+    /// Returns the answers in order, repeats the last one, and counts the lookups.
     private final class Resolver: Sendable {
         private let answers: Locked<[NameLookup]>
         private let count = Locked(0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// The manager, over a source that a test speaks for.
+/// The manager with a scripted source.
 @Suite struct ManagerTests {
     private let source = ScriptedSource()
     private let queue = DispatchQueue(label: "handlers")
@@ -84,7 +84,7 @@ import Testing
         let manager = makeManager()
         let heard = Record<Int?>()
         let observer = NotificationCenter.default.addObserver(
-            // With Foundation of Swift 6.2 nothing comes from an object that is no NSObject, if it is asked for.
+            // In Swift 6.2, Foundation delivers nothing for an `object` that is not an NSObject.
             forName: .networkingReachabilityDidChange, object: nil, queue: nil
         ) { note in
             guard note.object as? NetworkReachabilityManager === manager else { return }
@@ -123,7 +123,7 @@ import Testing
         try manager.startMonitoring()
         queue.sync {
             source.report(.reachableViaWire)
-            // The handler is on its way now, at the latest when the manager's own queue has run.
+            // The handler call has been scheduled, at the latest when the manager's own queue has run.
             let observed = DispatchSemaphore(value: 0)
             let observation = manager.observe(.status) { _, _ in observed.signal() }
             source.report(.notReachable)

@@ -3,7 +3,7 @@ import Foundation
 
 @testable import ConvoyReachability
 
-/// A source that reports what a test says, and counts who has begun and ended.
+/// A source that reports scripted statuses, and counts its starts and ends.
 final class ScriptedSource: ReachabilitySource {
     struct Refusal: Error {}
     typealias Report = @Sendable (NetworkReachabilityStatus) -> Void
@@ -23,7 +23,7 @@ final class ScriptedSource: ReachabilitySource {
         return { [weak self] in self?.state.withLock { $0.ends += 1 } }
     }
 
-    /// Reports a status to the manager with this number; by default to the last.
+    /// Reports a status to the manager with this number; by default to the last one.
     func report(_ status: NetworkReachabilityStatus, to number: Int? = nil) {
         let report = state.withLock { $0.reports[number ?? $0.reports.count - 1] }
         report(status)
@@ -34,7 +34,7 @@ final class ScriptedSource: ReachabilitySource {
     var ends: Int { state.withLock { $0.ends } }
 }
 
-/// Keeps what is put in, in order.
+/// Collects values in order.
 final class Record<Value: Sendable>: Sendable {
     private let values = Locked<[Value]>([])
 

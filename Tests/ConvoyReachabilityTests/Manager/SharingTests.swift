@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// What many managers cost.
+/// The cost of many managers.
 @Suite(.serialized) struct SharingTests {
     @Test func `a hundred managers share one descriptor and one thread, which go with the last of them`() throws {
         let queue = DispatchQueue(label: "handlers")
@@ -18,7 +18,7 @@ import Testing
         try #require(managers.count == 100)
         for manager in managers { try manager.startMonitoring() }
         try eventually { managers.allSatisfy { $0.networkReachabilityStatus != .unknown } }
-        // While they look, there is a second one.
+        // During an evaluation, there is a second socket.
         try eventually("one socket, not \(netlinkSockets)") { netlinkSockets == sockets + 1 }
         #expect(watchingThreads == 1)
         for manager in managers.dropLast() { manager.stopMonitoring() }
@@ -47,7 +47,7 @@ import Testing
         try eventually { watchingThreads == 0 && ProcessMeters.openDescriptors <= descriptors }
     }
 
-    /// The descriptors of this process that are sockets of netlink.
+    /// The netlink sockets of this process.
     private var netlinkSockets: Int {
         let table = (try? String(contentsOfFile: "/proc/self/net/netlink", encoding: .utf8)) ?? ""
         let inodes = Set(table.split(separator: "\n").compactMap { $0.split(separator: " ").last })

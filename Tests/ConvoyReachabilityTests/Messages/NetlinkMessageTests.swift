@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyReachability
 
-/// Netlink's messages, from bytes.
+/// Parsing of netlink messages.
 @Suite struct NetlinkMessageTests {
     private func route(kind: Int, source: String?, link: UInt32 = 2) throws -> NetlinkMessage {
         var structure = [UInt8](repeating: 0, count: MemoryLayout<rtmsg>.size)

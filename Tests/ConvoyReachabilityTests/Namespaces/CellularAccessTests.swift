@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// Sessions that must not go over a mobile network.
+/// Sessions that must not use a mobile network.
 final class CellularAccessTests: NetworkTestCase {
     private func error(_ url: URL, _ change: (inout SessionConfiguration, inout URLRequest) -> Void) throws -> URLError? {
         var configuration = SessionConfiguration.ephemeral
@@ -29,7 +29,7 @@ final class CellularAccessTests: NetworkTestCase {
             try eventually("the link") { try error(outside) { $1.allowsCellularAccess = false }?.code == .dataNotAllowed }
             XCTAssertEqual(
                 try error(outside) { configuration, _ in configuration.allowsCellularAccess = false }?.code, .dataNotAllowed)
-            // No server is there, and nothing else keeps the request.
+            // No server exists there, and nothing else prevents the request.
             XCTAssertNotEqual(try error(outside) { _, _ in }?.code, .dataNotAllowed)
             let server = try TestServer()
             server.route("/", .json(text: "{}"))

@@ -4,7 +4,7 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// Changes of a real network: each is reported once, and within a second.
+/// Changes of a real network. Each is reported once, within a second.
 final class ChangeTests: NetworkTestCase {
     private let queue = DispatchQueue(label: "handlers")
 
@@ -53,7 +53,7 @@ final class ChangeTests: NetworkTestCase {
             try all.hears(.notReachable)
             try ip("addr del 192.0.2.2/24 dev v0")
             for listener in [near, own] { try listener.hears(.notReachable) }
-            // A route without an address to send from is no way.
+            // A route without a source address is not usable.
             try ip("route add default dev v0")
             try ip("addr add 192.0.2.2/24 dev v0")
             for listener in [all, near, own] { try listener.hears(.reachableViaWire) }
@@ -86,7 +86,7 @@ final class ChangeTests: NetworkTestCase {
             try ip("link set v0 up", "link set v1 up")
             let all = try Listener(NetworkReachabilityManager(queue: queue))
             XCTAssertEqual(all.heard.all, [.notReachable])
-            // The link's own address, which it has by now or gets, is of no use outside.
+            // The link's own address, which it already has or will get, cannot be used outside.
             try ip("route add default via fe80::1 dev v0", "addr add 2001:db8::2/64 dev v0 nodad")
             try all.hears(.reachableViaWire)
             let neighbour = try Listener(NetworkReachabilityManager(address: "fe80::9%v0", queue: queue))

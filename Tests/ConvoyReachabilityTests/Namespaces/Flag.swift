@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// What a test turns on for others.
+/// A flag that a test sets for other threads.
 final class Flag: Sendable {
     private let value = Locked(false)
 

@@ -5,7 +5,7 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// Hosts by their names, with a name server in the namespace.
+/// Hosts given by name, with a name server in the namespace.
 final class HostNameTests: NetworkTestCase {
     private let queue = DispatchQueue(label: "handlers")
 
@@ -21,7 +21,7 @@ final class HostNameTests: NetworkTestCase {
             try ip("link set v1 up")
             try host.hears(.reachableViaWire)
             XCTAssertEqual(host.heard.all, [.reachableViaWire, .notReachable, .reachableViaWire])
-            // Both kinds of addresses, at the start and after each change.
+            // Both kinds of addresses are looked up, at the start and after each change.
             try eventually { names.queries(for: "host.example") >= 8 }
         }
     }

@@ -9,12 +9,12 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// Transfers over a network that loses packets, goes away, or changes. `CONVOY_NETWORK=all` (`Tests/long network`) takes longer
-/// files, and 3 s without a link in place of one.
+/// Transfers over a network that loses packets, disappears or changes. With `CONVOY_NETWORK=all` (`Tests/long
+/// network`), the files are larger, and the link is down for 3 s instead of 1 s.
 final class LinkFaultTests: NetworkTestCase {
     private let manager = HTTPRequestOperationManager(baseURL: nil)
     private let isWhole = ProcessInfo.processInfo.environment["CONVOY_NETWORK"] == "all"
-    /// Seconds without a byte after which a request gives up.
+    /// The time without data after which a request fails, in seconds.
     private let timeout = 1.0
 
     private func url(_ path: String) throws -> URL { try XCTUnwrap(URL(string: "http://\(PeerHost.address)\(path)")) }
@@ -33,7 +33,7 @@ final class LinkFaultTests: NetworkTestCase {
         return manager.enqueue(prepare(HTTPRequestOperation(request: request)))
     }
 
-    /// A download that has not begun.
+    /// Returns a download that has not started.
     private func download(
         _ path: String = "/file", to directory: TemporaryDirectory, timeout: TimeInterval? = nil, retries: Bool = false
     ) throws -> DownloadOperation {
@@ -48,7 +48,7 @@ final class LinkFaultTests: NetworkTestCase {
         return download
     }
 
-    /// Runs a body in a namespace with another host.
+    /// Runs a body in a namespace that is connected to another host.
     private func withPeer(
         size: Int, needs lack: String? = PeerHost.lack, name: String = #function,
         _ body: (PeerHost, TemporaryDirectory) throws -> Void
@@ -70,7 +70,7 @@ final class LinkFaultTests: NetworkTestCase {
         XCTAssertTrue(got == peer.bytes, "\(got.count) bytes of \(peer.bytes.count)", line: line)
     }
 
-    /// Waits until some of a download has come, and no more than half.
+    /// Waits until some of the bytes have been received, but at most half of them.
     private func awaitSome(of download: DownloadOperation, _ peer: PeerHost) throws {
         try eventually("some bytes") { download.transferProgress.bytesReceived > 50_000 }
         XCTAssertLessThan(download.transferProgress.bytesReceived, Int64(peer.bytes.count / 2))
@@ -104,7 +104,7 @@ final class LinkFaultTests: NetworkTestCase {
             try awaitSome(of: download, peer)
             try ip("link set v0 down")
             try near.hears(.notReachable)
-            // For so long nothing can come; it is not waited for.
+            // Nothing is received while the link is down, so there is no event to wait for.
             Thread.sleep(forTimeInterval: isWhole ? 3 : 1)
             XCTAssertFalse(download.isFinished)
             try ip("link set v0 up")
@@ -126,7 +126,7 @@ final class LinkFaultTests: NetworkTestCase {
             let first = manager.enqueue(try download(to: directory))
             try awaitSome(of: first, peer)
             try peer.run("ip", "route", "add", "blackhole", "192.0.2.2/32")
-            // Over the connection that is there, and over a new one.
+            // Over the existing connection, and over a new one.
             let lost = try (0..<2).map { _ in try request() }
             try eventually { first.isFinished && lost.allSatisfy(\.isFinished) }
             for operation in [first] + lost { XCTAssertEqual((operation.error as? URLError)?.code, .timedOut) }

@@ -4,17 +4,17 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// Tests that run in a network namespace of their own, in which they may change everything. They are in XCTest, whose tests
-/// can be run one by one: each test runs itself again in a child process there.
+/// Tests that run in their own network namespace, in which they can change everything. They use XCTest, whose tests can
+/// be run individually: each test runs itself again in a child process in the namespace.
 class NetworkTestCase: XCTestCase {
     /// Set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
 
-    /// Runs the body in a child process that runs only this test. There are the loopback interface, which is up, and two
-    /// others, `v0` and `v1`, which are the ends of one cable and down.
+    /// Runs the body in a child process that runs only this test. Its interfaces are the loopback interface, which is
+    /// up, and `v0` and `v1`, which are the two ends of a cable and are down.
     func inNamespace(_ body: () throws -> Void, name: String = #function) throws {
         if ProcessInfo.processInfo.environment[Self.mark] != nil {
-            // What the links are made of is known for those of the namespace, where that may be mounted.
+            // The links in the namespace are described only if sysfs can be mounted.
             _ = try? ProcessRunner.run("mount", ["-t", "sysfs", "sysfs", "/sys"])
             try ip("link set lo up", "link add v0 type veth peer name v1")
             return try body()
@@ -29,26 +29,26 @@ class NetworkTestCase: XCTestCase {
         XCTAssertTrue(result.text.contains("Executed 1 test"), "it ran something else: \(result.text)")
     }
 
-    /// Runs commands of `ip`, one after the other.
+    /// Runs several `ip` commands in order.
     func ip(_ commands: String..., file: StaticString = #filePath, line: UInt = #line) throws {
         let result = try ProcessRunner.run(
             "ip", ["-batch", "-"], input: Data((commands.joined(separator: "\n") + "\n").utf8))
         XCTAssertEqual(result.status, 0, "\(commands): \(result.errorText)", file: file, line: line)
     }
 
-    /// Brings the cable up, with an address, and with a default route over it.
+    /// Brings up the cable, with an address and a default route.
     func connect() throws {
         try ip(
             "link set v0 up", "link set v1 up", "addr add 192.0.2.2/24 dev v0", "route add default via 192.0.2.1 dev v0")
     }
 }
 
-/// Keeps what a manager reports.
+/// Collects the reports of a manager.
 final class Listener: Sendable {
     let manager: NetworkReachabilityManager
     let heard = Record<NetworkReachabilityStatus>()
 
-    /// Begins to monitor, and waits for the first report.
+    /// Starts monitoring, and waits for the first report.
     init(_ manager: NetworkReachabilityManager?) throws {
         self.manager = try XCTUnwrap(manager)
         self.manager.reachabilityStatusChangeHandler = { [heard] in heard.add($0) }
@@ -56,7 +56,7 @@ final class Listener: Sendable {
         try eventually("a first report") { !heard.all.isEmpty }
     }
 
-    /// Waits until the last report is this one, for at most a second.
+    /// Waits at most a second until the last report is the given status.
     func hears(_ status: NetworkReachabilityStatus, file: StaticString = #fileID, line: UInt = #line) throws {
         try eventually(timeout: 1, "\(status) after \(heard.all)", file: file, line: line) { heard.all.last == status }
     }

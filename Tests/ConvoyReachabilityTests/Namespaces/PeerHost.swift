@@ -2,10 +2,10 @@ import ConvoyTestSupport
 import Foundation
 import XCTest
 
-/// Another host: a network namespace of its own with nginx, at the other end of a cable or behind a relay of packets.
+/// Another host: a network namespace with nginx, at the other end of a cable or behind a packet relay.
 final class PeerHost {
     static let address = "192.0.2.1"
-    /// What it serves, by 400 KB a second to a connection, and at once under `/fast/`.
+    /// The bytes it serves, at 400 KB per second and connection, and without a limit under `/fast/`.
     let bytes: Data
     private let directory: TemporaryDirectory
     private let nginx: ChildProcess
@@ -22,7 +22,7 @@ final class PeerHost {
         }
     }
 
-    /// Starts nginx in a namespace of its own, in which nothing is connected yet.
+    /// Starts nginx in a new namespace that is not connected to anything.
     init(size: Int) throws {
         var random = SplitMix64(seed: 20_260_301)
         bytes = random.data(count: size)
@@ -63,15 +63,15 @@ final class PeerHost {
         XCTAssertEqual(result.status, 0, "\(command): \(result.errorText)", file: file, line: line)
     }
 
-    /// Puts the other end of the cable into the host, and gives both ends their addresses.
+    /// Moves the other end of the cable to the host, and assigns addresses to both ends.
     func connect(_ test: NetworkTestCase) throws {
         try test.ip("link set v1 netns \(nginx.id)", "addr add 192.0.2.2/24 dev v0", "link set v0 up")
         try run("ip", "addr", "add", "\(Self.address)/24", "dev", "v1")
         try run("ip", "link", "set", "v1", "up")
     }
 
-    /// Connects the two namespaces by a relay that passes packets on with a delay in each direction, loses some, and lets some
-    /// overtake others.
+    /// Connects the two namespaces through a relay that delays packets in each direction, drops some, and reorders
+    /// some.
     func connect(_ test: NetworkTestCase, delay: Double, loss: Double, reordering: Double, seed: UInt64) throws {
         let script = try directory.write(Data(PacketRelay.script.utf8), to: "relay.py")
         let relay = try ChildProcess(
@@ -84,13 +84,13 @@ final class PeerHost {
         try run("ip", "link", "set", "r0", "up")
     }
 
-    /// What the relay says of the packets.
+    /// The relay's report about the packets.
     var relayOutput: String {
         relay?.stop(grace: 2)
         return relay?.output ?? ""
     }
 
-    /// The requests that have ended: the status, the bytes of the body, and the range.
+    /// The completed requests: the status, the size of the body, and the range.
     var requests: [(status: String, count: Int, range: String)] {
         let text = (try? String(contentsOf: directory.file("access.log"), encoding: .utf8)) ?? ""
         return text.split(separator: "\n").map { line in
@@ -106,15 +106,16 @@ final class PeerHost {
     }
 }
 
-/// A relay of IP packets between two network namespaces, for kernels without `netem`: in Python, on a TUN device in each.
+/// A relay for IP packets between two network namespaces, for kernels without `netem`. It is written in Python and uses
+/// a TUN device in each namespace.
 enum PacketRelay {
     static var lack: String? {
         guard FileManager.default.fileExists(atPath: "/dev/net/tun") else { return "/dev/net/tun" }
         return (try? ProcessRunner.run("python3", ["-c", "import fcntl, ctypes"]))?.status == 0 ? nil : "python3"
     }
 
-    /// Its arguments are the other namespace, the delay in seconds, how many packets of one are lost and how many wait twice as
-    /// long, and the seed. Ended by SIGTERM, it prints what it did.
+    /// Its arguments are the other namespace, the delay in seconds, the fraction of packets that are dropped, the
+    /// fraction that are delayed twice as long, and the seed. After SIGTERM, it prints its statistics.
     static let script = #"""
         import ctypes, fcntl, heapq, os, random, select, signal, struct, sys, time
 

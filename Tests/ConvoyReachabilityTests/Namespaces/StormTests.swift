@@ -5,7 +5,7 @@ import XCTest
 
 @testable import ConvoyReachability
 
-/// A network that changes all the time, or never.
+/// A network that changes constantly, or never.
 final class StormTests: NetworkTestCase {
     private let queue = DispatchQueue(label: "handlers")
 
@@ -15,7 +15,7 @@ final class StormTests: NetworkTestCase {
                 source: AddressSource(addresses: AddressSource.outside, watch: watch), queue: queue))
     }
 
-    /// Removes and adds the default route so often, in one go.
+    /// Removes and adds the default route the given number of times, in a single command.
     private func flap(_ count: Int, lastly: String...) throws {
         let once = ["route del default", "route add default via 192.0.2.1"]
         let commands = Array(repeating: once, count: count).flatMap { $0 } + lastly
@@ -35,7 +35,7 @@ final class StormTests: NetworkTestCase {
             print("1001 changes in \(duration) s")
             try all.hears(.notReachable)
             XCTAssertGreaterThanOrEqual(watch.counts.changes + 1000 * watch.counts.overruns - before.changes, 1000)
-            // Without a pause it is asked once in 0.7 seconds what there is.
+            // Without a pause, the network is evaluated once per 0.7 seconds.
             let most = 2 + Int(duration / 0.7)
             XCTAssertLessThanOrEqual(all.heard.all.count, 1 + most, "\(all.heard.all)")
             try flap(0, lastly: "route add default via 192.0.2.1")
@@ -48,11 +48,11 @@ final class StormTests: NetworkTestCase {
         try inNamespace {
             try connect()
             let gate = Gate()
-            // As much as the system allows at least: a few messages.
+            // The minimum buffer that the system allows holds a few messages.
             let watch = NetworkWatch(settings: WatchSettings(receiveBufferSize: 1, willRead: { gate.pass() }))
             let all = try listener(watch)
             gate.close()
-            // The last change is not among those that fit.
+            // The last change does not fit into the buffer.
             try flap(500, lastly: "route del default")
             gate.open()
             try all.hears(.notReachable)
@@ -69,21 +69,21 @@ final class StormTests: NetworkTestCase {
             try connect()
             let watch = NetworkWatch()
             let listeners = try (0..<3).map { _ in try listener(watch) }
-            // New links have something to say for a few seconds.
+            // New links send messages for a few seconds.
             let quiet: TimeInterval = 4
             var (before, since) = (watch.counts, MonotonicClock.now)
             try eventually(timeout: 60, "\(quiet) quiet seconds") {
                 if watch.counts != before { (before, since) = (watch.counts, MonotonicClock.now) }
                 return Nanoseconds.seconds(from: since, to: MonotonicClock.now) >= quiet
             }
-            // It was not asleep for good.
+            // The thread still wakes up.
             try ip("link set v1 down")
             for listener in listeners { try listener.hears(.notReachable) }
         }
     }
 }
 
-/// Holds a thread up while it is closed.
+/// Blocks a thread while it is closed.
 private final class Gate: Sendable {
     private let condition = NSCondition()
     private nonisolated(unsafe) var isClosed = false

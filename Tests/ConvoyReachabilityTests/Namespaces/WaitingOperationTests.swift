@@ -15,7 +15,7 @@ import XCTest
 final class WaitingOperationTests: NetworkTestCase {
     private let queue = RequestOperationQueue()
 
-    /// An operation for the test's server, under that name or address.
+    /// Returns an operation for the test server, using the given name or address.
     private func operation(
         _ host: String, port: UInt16, method: String = "GET", waits: Bool = true
     ) throws -> (HTTPRequestOperation, Record<RetryEvent.Decision>) {
@@ -39,7 +39,7 @@ final class WaitingOperationTests: NetworkTestCase {
         return server
     }
 
-    /// The name server knows no name before the test adds it.
+    /// The name server knows no names until the test adds them.
     private func names(_ areKnown: Flag) throws -> ScriptedNameServer {
         try ScriptedNameServer { _, isIPv6, _ in areKnown.isSet && !isIPv6 ? ["127.0.0.1"] : [] }
     }
@@ -78,14 +78,14 @@ final class WaitingOperationTests: NetworkTestCase {
             let (operation, decisions) = try operation("192.0.2.2", port: listener.port)
             queue.addOperation(operation)
             try eventually { NetworkReturn.shared.count == 1 }
-            // The network comes, but not to that host.
+            // The network becomes available, but without a route to that host.
             try ip("link set v0 up", "link set v1 up", "addr add 203.0.113.2/24 dev v0")
             let other = try Listener(
                 NetworkReachabilityManager(address: "203.0.113.7", queue: DispatchQueue(label: "other")))
             try other.hears(.reachableViaWire)
             XCTAssertEqual(NetworkReturn.shared.count, 1)
             try ip("addr add 192.0.2.2/24 dev v0")
-            // It is this machine's own address now, where the connection is refused.
+            // The address now belongs to this machine, which refuses the connection.
             try eventually { listener.takeCount() == 1 }
             try eventually { operation.isFinished }
             XCTAssertEqual((operation.error as? URLError)?.code, .networkConnectionLost)
@@ -100,14 +100,14 @@ final class WaitingOperationTests: NetworkTestCase {
             let (operation, decisions) = try operation("host.example", port: listener.port)
             queue.addOperation(operation)
             try eventually { NetworkReturn.shared.count == 1 }
-            // The network comes, but not to that host.
+            // The network becomes available, but without a route to that host.
             try ip("link set v0 up", "link set v1 up", "addr add 203.0.113.2/24 dev v0")
             let other = try Listener(
                 NetworkReachabilityManager(address: "203.0.113.7", queue: DispatchQueue(label: "other")))
             try other.hears(.reachableViaWire)
             XCTAssertEqual(NetworkReturn.shared.count, 1)
             try ip("addr add 192.0.2.2/24 dev v0")
-            // It is this machine's own address now, where the connection is refused.
+            // The address now belongs to this machine, which refuses the connection.
             try eventually { listener.takeCount() == 1 }
             try eventually { operation.isFinished }
             XCTAssertEqual((operation.error as? URLError)?.code, .networkConnectionLost)
@@ -143,7 +143,7 @@ final class WaitingOperationTests: NetworkTestCase {
             try eventually { plain.isFinished && local.isFinished }
             XCTAssertEqual((plain.error as? URLError)?.code, .cannotFindHost)
             XCTAssertEqual((local.error as? URLError)?.code, .cannotConnectToHost)
-            // With a network a name that does not exist is an error.
+            // With a network, a name that does not exist causes an error.
             try connect()
             let (unknown, decisions) = try operation("nobody.example", port: server.port)
             queue.addOperation(unknown)
@@ -163,7 +163,7 @@ final class WaitingOperationTests: NetworkTestCase {
             waiting[2].totalTimeout = 0.5
             let (local, _) = try operation("127.0.0.1", port: server.port)
             for operation in waiting + [local] { queue.addOperation(operation) }
-            // It comes after the others, which wait for ever.
+            // It ends even though the operations before it wait forever.
             try eventually { local.isFinished }
             XCTAssertEqual(local.responseString, "hello")
             waiting[0].cancel()

@@ -1,13 +1,13 @@
 import ConvoySecurity
 import Testing
 
-/// A guard lets through what it should, however the address is written, and says by which network it refused.
+/// Decisions of address guards, regardless of how the address is written, and the network reported for a refusal.
 @Suite struct AddressGuardTests {
     private func refusal(_ text: String, by addressGuard: AddressGuard) throws -> AddressRefusal? {
         addressGuard.refusal(of: try #require(IPAddress(text), "\(text)"))
     }
 
-    /// Each with the network of IANA's registries in which it is.
+    /// Addresses, each with the network in IANA's registries that contains it.
     @Test(arguments: [
         ("0.0.0.0", "0.0.0.0/8"), ("0.1.2.3", "0.0.0.0/8"), ("10.0.0.1", "10.0.0.0/8"),
         ("10.255.255.255", "10.0.0.0/8"), ("100.64.0.1", "100.64.0.0/10"), ("100.127.255.255", "100.64.0.0/10"),
@@ -23,7 +23,7 @@ import Testing
         ("::8.8.8.8", "::/0"), ("::ffff:0:8.8.8.8", "::/0"), ("64:ff9b::127.0.0.1", "127.0.0.0/8"),
         ("64:ff9b::10.0.0.1", "10.0.0.0/8"), ("64:ff9b:1::8.8.8.8", "64:ff9b:1::/48"), ("100::1", "100::/64"),
         ("100:0:0:1::1", "100:0:0:1::/64"), ("2001::1", "0.0.0.0/8"),
-        // The client's address is sent with its bits turned round: this is 10.0.0.1.
+        // The client's address is sent with inverted bits: this is 10.0.0.1.
         ("2001:0:808:808:0:0:f5ff:fffe", "10.0.0.0/8"), ("2001:0:7f00:1:0:0:f7f7:f7f7", "127.0.0.0/8"),
         ("2001:2::1", "2001:2::/48"), ("2001:10::1", "2001:10::/28"), ("2001:1::4", "2001::/23"),
         ("2001:100::1", "2001::/23"), ("2001:db8::1", "2001:db8::/32"), ("2002:7f00:1::1", "127.0.0.0/8"),
@@ -63,12 +63,12 @@ import Testing
         #expect(try refusal("10.2.0.1", by: own) == nil)
         #expect(try refusal("10.1.0.1", by: own)?.network == IPNetwork("10.1.0.0/16"))
         #expect(try refusal("::ffff:10.1.0.1", by: own)?.network == IPNetwork("10.1.0.0/16"))
-        // Everything else is not in the list.
+        // No other address is in the list.
         #expect(try refusal("8.8.8.8", by: own) != nil)
         let denying = AddressGuard(deny: [try IPNetwork("10.1.0.0/16")])
         #expect(try refusal("8.8.8.8", by: denying) == nil)
         #expect(try refusal("10.1.0.1", by: denying) != nil)
-        // Where a gateway would send it on to, too.
+        // The address to which a gateway would forward the connection is checked as well.
         #expect(try refusal("64:ff9b::10.1.0.1", by: denying) != nil)
         #expect(try refusal("::10.1.0.1", by: denying) != nil)
     }

@@ -1,14 +1,14 @@
 import ConvoySecurity
 import Testing
 
-/// However an address is spelled, and however a network: the decision is that about where the system connects to.
+/// Decisions depend on the address to which the system connects, regardless of how addresses and networks are spelled.
 @Suite struct AddressSpellingTests {
     private func isLetThrough(_ address: String, allow: [String] = [], deny: [String] = []) throws -> Bool {
         let own = AddressGuard(allow: try allow.map { try IPNetwork($0) }, deny: try deny.map { try IPNetwork($0) })
         return own.refusal(of: try #require(IPAddress(address), "\(address)")) == nil
     }
 
-    /// Spellings of addresses, and which of the lists let them through: written by hand.
+    /// Spellings of addresses, and which of the lists allow them. The expected results were determined manually.
     ///
     /// The lists deny 127.0.0.0/8, ::ffff:127.0.0.0/104, 127.0.0.1 and ::ffff:7f00:1 alone, ::1, all of IPv6, all
     /// mapped addresses, and 10.0.0.0/8 as a mapped network.
@@ -21,7 +21,7 @@ import Testing
         ("127.9.9.9", [true, true, false, false, false, false, true, false]),
         ("::ffff:127.0.0.1", [true, true, true, true, false, true, true, false]),
         ("::ffff:7f09:909", [true, true, false, false, false, true, true, false]),
-        // The system connects to itself for the address that is none.
+        // The system connects to itself for the unspecified address.
         ("0.0.0.0", [true, true, true, true, false, false, true, false]),
         ("::ffff:0.0.0.0", [true, true, true, true, false, true, true, false]),
         ("::", [false, false, false, false, true, true, false, false]),
@@ -31,7 +31,7 @@ import Testing
         ("::ffff:8.8.8.8", [false, false, false, false, false, true, true, false]),
         ("10.1.2.3", [false, false, false, false, false, false, true, true]),
         ("2001:db8::1", [false, false, false, false, false, true, false, false]),
-        // Gateways send on to the address inside.
+        // Gateways forward connections to the embedded address.
         ("64:ff9b::127.0.0.1", [true, true, true, true, false, true, true, false]),
         ("64:ff9b::0.0.0.0", [true, true, true, true, false, true, true, false]),
         ("64:ff9b::10.0.0.1", [false, false, false, false, false, true, true, true]),
@@ -48,16 +48,16 @@ import Testing
         }
     }
 
-    /// The same lists, of what is let through and nothing else.
+    /// The same lists, as the only allowed networks.
     @Test(arguments: [
         ("127.0.0.1", ["127.0.0.0/8"], true), ("127.0.0.1", ["::ffff:127.0.0.0/104"], true),
         ("::ffff:127.0.0.1", ["127.0.0.0/8"], true), ("::ffff:127.0.0.1", ["::ffff:127.0.0.0/104"], true),
         ("127.0.0.1", ["::ffff:0:0/96"], true), ("8.8.8.8", ["::ffff:0:0/96"], true), ("::1", ["::ffff:0:0/96"], false),
         ("10.0.0.1", ["::ffff:127.0.0.0/104"], false),
-        // All of IPv6 are not the addresses of IPv4, however they are spelled: IPv4 is what is connected to.
+        // All of IPv6 does not include IPv4 addresses, however they are spelled, because the system connects over IPv4.
         ("127.0.0.1", ["::/0"], false), ("::ffff:127.0.0.1", ["::/0"], false), ("::ffff:127.0.0.1", ["::/80"], false),
         ("2001:db8::1", ["::/0"], true), ("::1", ["::/0"], true),
-        // Both what it is and where it leads have to be let through.
+        // Both the address itself and the address it leads to must be allowed.
         ("0.0.0.0", ["127.0.0.0/8"], false), ("0.0.0.0", ["0.0.0.0/8"], false), ("0.0.0.0", ["0.0.0.0"], false),
         ("0.0.0.0", ["0.0.0.0", "127.0.0.1"], true), ("0.0.0.0", ["0.0.0.0/0"], true),
         ("::ffff:0.0.0.0", ["0.0.0.0", "127.0.0.1"], true), ("::ffff:0.0.0.0", ["::ffff:0:0/96"], true),
@@ -92,7 +92,7 @@ import Testing
             #expect((own.refusal(of: address) == nil) == first, "\(text)")
             #expect((narrower.refusal(of: address) == nil) == second, "\(text)")
         }
-        // What is not an address of anybody's leads to this machine, and that is not public.
+        // The unspecified address leads to this machine, which is not public.
         let unspecified = AddressGuard.publicAddresses.allowing(try IPNetwork("0.0.0.0/8"), try IPNetwork("::/128"))
         for text in ["0.0.0.0", "::", "::ffff:0:0"] {
             #expect(unspecified.refusal(of: try #require(IPAddress(text))) != nil, "\(text)")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// A network is read strictly, and contains the addresses that begin with its bits.
+/// Strict parsing of networks, and the addresses they contain.
 @Suite struct IPNetworkTests {
     @Test(arguments: [
         ("10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0", "::ffff:10.0.0.1", "::a00:1"]),
@@ -49,7 +49,7 @@ import Testing
         #expect(expected.description.hasSuffix("."))
     }
 
-    /// Only addresses of these forms hold others.
+    /// Only addresses of these forms embed others.
     @Test(arguments: [
         ("64:ff9b::7f00:1", ["127.0.0.1"]), ("64:ff9b::1:7f00:1", []), ("2002:7f00:1::", ["127.0.0.1"]),
         ("3002:7f00:1::", []), ("2003:7f00:1::", []),

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// An operation whose address is refused fails at once, whatever its policy for retries says.
+/// An operation fails immediately if its address is refused, regardless of its retry policy.
 @Suite struct RefusedOperationTests {
     @Test func aRefusedAddressIsNotTriedAgain() throws {
         let server = try TestServer()
@@ -18,7 +18,7 @@ import Testing
         operation.connectionConfiguration = configuration
         var policy = RetryPolicy()
         policy.errorCodes.insert(.dataNotAllowed)
-        // It would take an hour.
+        // A retry would take an hour.
         policy.initialDelay = 3600
         policy.maximumDelay = 3600
         operation.retryPolicy = policy

@@ -4,9 +4,9 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// Challenges as servers send them, and as they should not.
+/// Well-formed and malformed challenges from servers.
 @Suite struct ChallengeTests {
-    /// A field line, and what is to be read from it.
+    /// A field line, and the expected challenges.
     struct Line: Sendable, CustomTestStringConvertible {
         let text: String
         let challenges: [HTTPChallenge]
@@ -88,7 +88,7 @@ import Testing
     @Test(arguments: bad) func `a damaged challenge is left out whole, and the next one is read`(text: String) {
         #expect(HTTPChallenge.parse([text]).filter { $0.scheme == "digest" } == [])
         #expect(HTTPChallenge.parse([text, #"Basic realm="x""#]).last == Self.basic("x"))
-        // In the same line, where a quote is not left open.
+        // In the same line, unless a quoted string is left open.
         guard !text.hasSuffix(#"nonce="a"#), !text.hasSuffix(#"\"#) else { return }
         let challenges = HTTPChallenge.parse([#"Negotiate, \#(text), Basic realm="y""#])
         #expect(challenges.last == Self.basic("y"))
@@ -147,7 +147,7 @@ import Testing
                 #expect(challenge.token68 == nil || challenge.parameters.isEmpty)
                 _ = DigestChallenge(challenge)
             }
-            // A good one in a line of its own is always found.
+            // A valid challenge in its own line is always found.
             #expect(HTTPChallenge.parse(lines + [#"Negotiate"#]).last?.scheme == "negotiate")
         }
     }

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Which credential is used where, and above all where not.
+/// The credentials that are used for a space, and those that must not be used.
 @Suite struct CredentialStoreTests {
     private static func space(
         _ realm: String? = "r", host: String = "example.com", port: Int = 443, scheme: String = "https",

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// The rules of RFC 7616 about what a client answers.
+/// The rules of RFC 7616 for a client's answer.
 @Suite struct DigestTests {
-    /// A response computed by another program, Python's hashlib, and the proof of the server.
+    /// A response computed by another program, Python's hashlib, and the server's proof.
     struct Sample: Sendable, CustomTestStringConvertible {
         let algorithm, protection, response, proof: String
         var testDescription: String { "\(algorithm) \(protection)" }
@@ -60,7 +60,7 @@ import Testing
         return try challenge(#"realm="a \"b\" \\c", nonce="N0nce/+=", algorithm=\#(sample.algorithm)"# + protection)
     }
 
-    /// The parameters of the answer, which has the form of a challenge.
+    /// The parameters of the answer, which has the same form as a challenge.
     private static func parameters(
         _ challenge: DigestChallenge, user: String = "Mufasa", uri: String = "/x?a=1", body: Data? = Data()
     ) throws -> [String: String] {
@@ -175,7 +175,7 @@ import Testing
         let utf8 = try Self.challenge("nonce=n, qop=auth, charset=UTF-8")
         let answer = try Self.parameters(utf8, user: "Jäsøn Doe*'%!")
         #expect(answer["username*"] == "UTF-8''J%C3%A4s%C3%B8n%20Doe%2A%27%25!" && answer["username"] == nil)
-        // The letter and its accent are one character there, as RFC 7616 asks for.
+        // The letter and its accent become one character, as required by RFC 7616.
         #expect(try Self.parameters(utf8, user: "Ja\u{308}søn Doe*'%!") == answer)
         #expect(try Self.parameters(utf8, user: "Doe")["username"] == "Doe")
         let unknown = try Self.parameters(Self.challenge("nonce=n, qop=auth"), user: "Jäsøn")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// The format of .netrc, as curl reads it.
+/// The .netrc format, as read by curl.
 @Suite struct NetrcTests {
     /// The user and password of a host as "user:password".
     private static func found(_ netrc: Netrc, _ host: String, user: String? = nil) -> String? {
@@ -62,7 +62,7 @@ import Testing
     ])
     func `a password is read as curl reads it`(written: String, password: String) throws {
         let netrc = try Netrc(text: "machine h login a password \(written)\nmachine i login b password c")
-        // A comment takes the rest of the line, and the next word is the password.
+        // A comment extends to the end of the line, and the next word is the password.
         guard !written.hasPrefix("#") else {
             #expect(Self.found(netrc, "h") == "a:machine")
             return
@@ -84,7 +84,7 @@ import Testing
             "machine 127.0.0.1 password b login a",
             "machine 127.0.0.1 login a password b machine 127.0.0.1 login c password d", "machine other login x password y",
         ]
-        // Later ones know no comment behind a word, and end a word at a letter that is not ASCII.
+        // Later versions do not recognize a comment after a word, and end a word at a non-ASCII letter.
         if try ProcessRunner.run("curl", ["--version"]).text.contains("libcurl/7.") {
             texts += ["machine 127.0.0.1 login a # password x\npassword b#c", "machine 127.0.0.1 login ä password ü"]
         }
@@ -163,7 +163,8 @@ import Testing
             }.joined()
             guard let netrc = try? Netrc(text: text) else { continue }
             _ = netrc.credential(forHost: "h")
-            // An empty line ends a macro, and a word or two what waits for them: the entry behind is always found.
+            // An empty line ends a macro, and one or two words complete a pending entry, so the entry after it is
+            // always found.
             let whole = try Netrc(text: text + "\n\nx y\n\nmachine last login a password b")
             #expect(Self.found(whole, "last") == "a:b")
         }

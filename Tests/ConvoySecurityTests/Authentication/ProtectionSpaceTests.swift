@@ -2,7 +2,7 @@ import ConvoySecurity
 import Foundation
 import Testing
 
-/// What is the same protection space, and what is another.
+/// Equality of protection spaces.
 @Suite struct ProtectionSpaceTests {
     private static let space = ProtectionSpace(
         host: "example.com", port: 443, scheme: "https", realm: "r", method: .basic)

@@ -3,12 +3,12 @@ import ConvoyTestServer
 import Foundation
 
 extension Certificate {
-    /// What a test has made, as the library reads it.
+    /// Parses a certificate made by a test.
     init(_ made: TestCertificate) throws(CertificateError) { try self.init(derData: made.derData) }
 }
 
 extension ServerTrust {
-    /// What a server presents that sends these.
+    /// The trust of a server that sends these certificates.
     init(_ made: TestCertificate...) throws(CertificateError) {
         var certificates: [Certificate] = []
         for one in made { certificates.append(try Certificate(one)) }

@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Certificates in files: PEM with all that it may hold, DER, and folders.
+/// Certificates in files: PEM with additional content, DER, and folders.
 @Suite struct CertificateFileTests {
     let first: TestCertificate
     let second: TestCertificate
@@ -45,7 +45,7 @@ import Testing
 
     @Test(
         arguments: [
-            // Rejected for servers, and trusted for mail only.
+            // Rejected for servers, and trusted only for mail.
             [0x30, 0x0C, 0xA0, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 1],
             [0x30, 0x0C, 0x30, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 4],
         ] as [[UInt8]])
@@ -72,7 +72,7 @@ import Testing
         let halves = second.pem.dropLast(200) + "-----END CERTIFICATE-----\n"
         #expect(throws: CertificateError.damaged(file: "", number: 2)) { try read(first.pem + halves) }
         #expect(throws: CertificateError.damaged(file: "", number: 1)) { try read(halves + first.pem) }
-        // Its last line is missing, with or without another after it.
+        // The END line is missing, with or without another block after it.
         let open = first.pem.replacing("-----END CERTIFICATE-----\n", with: "")
         #expect(throws: CertificateError.damaged(file: "", number: 1)) { try read(open + second.pem) }
         #expect(throws: CertificateError.damaged(file: "", number: 2)) { try read(second.pem + open) }
@@ -118,7 +118,7 @@ import Testing
         try directory.write(Data(), to: "certs/pem")
         let certs = directory.file("certs")
         #expect(try Certificate.certificates(inDirectory: certs) == both)
-        // A folder is not read, whatever its name.
+        // A folder is not read, regardless of its name.
         try directory.write(Data("no certificate".utf8), to: "certs/old.pem/c.pem")
         #expect(try Certificate.certificates(inDirectory: certs) == both)
         let bad = try directory.write(Data("no certificate".utf8), to: "certs/c.crt")

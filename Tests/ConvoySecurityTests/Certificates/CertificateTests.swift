@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// A certificate as a value: what it says, and which bytes are one.
+/// Properties of certificates, and which bytes are valid certificates.
 @Suite struct CertificateTests {
     let root: TestCertificate
     let made: TestCertificate
@@ -79,7 +79,7 @@ import Testing
     @Test func `two are equal if their bytes are`() throws {
         let same = try Certificate(made)
         #expect(same == certificate && same.hashValue == certificate.hashValue)
-        // The same key and names, another serial number and signature.
+        // The same key and names, but a different serial number and signature.
         let renewed = try Certificate(made.reissued())
         #expect(renewed != certificate && renewed.publicKeyPin == certificate.publicKeyPin)
         #expect(Set([certificate, same, renewed]).count == 2)
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // A wildcard covers a name with an underscore as it covers any other, in one whole first label.
+        // A wildcard matches a name with an underscore like any other name: as one entire first label.
         ("*.example.com", "a_b.example.com", true), ("*.example.com", "A_B.Example.com.", true),
         ("*.example.com", "_.example.com", true), ("*.EXAMPLE.com", "a_b.example.com", true),
         ("*.a_b.example.com", "c.a_b.example.com", true), ("a_b.example.com", "a_b.example.com", true),
@@ -114,7 +114,7 @@ import Testing
         ("a_*.example.com", "a_b.example.com", false), ("**.example.com", "a_b.example.com", false),
         ("*.*.example.com", "a_b.c.example.com", false), ("*.0.0.1", "a_b.0.0.2", false),
         ("a-b.example.com", "a_b.example.com", false), ("*.example.com\0.evil.test", "a_b.example.com", false),
-        // The same of names without one.
+        // The same for names without an underscore.
         ("*.example.com", "a-b.example.com", true), ("*.example.com", "c.a-b.example.com", false),
         ("*.com", "a-b.com", false), ("a*.example.com", "a-b.example.com", false),
     ])

@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The certificates and hosts of OkHttp's tests for the verification of names.
+/// The certificates and hosts of OkHttp's hostname verification tests.
 @Suite(
     .enabled(
         if: ConformanceSuite.directory("hostname") != nil, Comment(rawValue: ConformanceSuite.hint("hostname"))))
@@ -34,7 +34,7 @@ struct HostConformanceTests {
                 profile.commonName = given.commonName ?? ""
                 certificate = try Certificate(TestCertificate.selfSigned(profile))
             }
-            // Whether an address of version 4 written as one of version 6 is the same is left open.
+            // These tests do not cover IPv4 addresses written as IPv6.
             for host in given.hosts where !host.host.lowercased().hasPrefix("::ffff:") && !host.host.contains(":FFFF:") {
                 #expect(certificate.matches(host: host.host) == host.match, "\(given.name): \(host.host)")
                 count += 1

@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Pins of keys: their texts, and that they are what everybody else computes.
+/// Public key pins: their text form, and agreement with other programs.
 @Suite struct PublicKeyPinTests {
     static let zeros = "sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 

@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Chains that were made to deceive.
+/// Chains created by an attacker.
 @Suite struct AttackTests {
     let made: SpecimenAuthorities
     let victim: TestCertificate
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test func `a certificate of another maker for the pinned key certifies no server`() throws {
-        // It has the key, which is public, and names of the attacker's choice.
+        // It has the key, which is public, and names chosen by the attacker.
         let stolen = try TestCertificate.root(.authority("Mine")).issue(
             .authority("Stolen"), forKeyOf: made.intermediate)
         let attacker = try TestCertificate.root(.authority("Stolen")).issue(SpecimenAuthorities.server)
@@ -59,8 +59,8 @@ import Testing
     }
 
     @Test func `many small faults do not hide a great one`() throws {
-        // Each authority below the pinned one is expired, which its pin excuses. OpenSSL tells last that the signature of the
-        // server's certificate is wrong.
+        // Each authority below the pinned one has expired, which its pin excuses. OpenSSL reports last that the
+        // signature of the server's certificate is invalid.
         var policy = try policy(.publicKey, made.unknownRoot)
         policy.maximumChainDepth = 100
         for count in [0, 2, 30, 31, 32, 33, 40, 60] {
@@ -71,7 +71,7 @@ import Testing
                 last = try last.issue(profile)
             }
             let sent = try last.issue(SpecimenAuthorities.server).chain.map { try Certificate($0) }
-            // Faults beyond the first 32 are not looked at, and none of these is excused.
+            // Problems beyond the first 32 are not examined, and are never excused.
             #expect(reason(policy, sent) == (count <= 32 ? nil : .notPinned), "\(count) between")
             var forged = sent[0].derData
             forged[forged.endIndex - 1] ^= 1
@@ -93,7 +93,7 @@ import Testing
 
     @Test func `a key that cannot be read is no way around the signatures`() throws {
         let real = try Certificate(made.intermediate.issue(SpecimenAuthorities.server)).derData
-        // The object identifiers of a key on a curve, and of the curve: unknown ones are in their place.
+        // The object identifiers of an elliptic curve key and of the curve are replaced with unknown ones.
         for known in [[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01], [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]]
             as [[UInt8]]
         {

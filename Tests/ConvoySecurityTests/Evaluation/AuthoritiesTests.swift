@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Where the authorities of a policy come from.
+/// The sources of a policy's authorities.
 @Suite struct AuthoritiesTests {
     private static let bundle = "/etc/ssl/certs/ca-certificates.crt"
     let root: TestCertificate
@@ -66,7 +66,7 @@ import Testing
         let certificates = try Certificate.certificates(contentsOf: file)
         #expect(certificates.count == text.ranges(of: "-----BEGIN CERTIFICATE-----").count)
         #expect(reason(.file(file)) == .unknownRoot)
-        // The system's authorities are trusted by the policy that trusts the system.
+        // The policy that trusts the system trusts the system's authorities.
         let now = Date()
         let valid = certificates.filter { ($0.notValidAfter ?? now) > now && ($0.notValidBefore ?? now) < now }
         var policy = SecurityPolicy()

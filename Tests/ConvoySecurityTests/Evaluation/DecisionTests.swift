@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// What a decision tells besides yes or no.
+/// The details of a decision.
 @Suite struct DecisionTests {
     let made: SpecimenAuthorities
     let server: TestCertificate

@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Every specimen under every policy: the decision is that of an independent statement about the two.
+/// Evaluates every specimen under every policy, and compares the decision with an independent expectation.
 @Suite struct EvaluationTableTests {
     @Test func `the decision is right in every cell`() throws {
         let made = try SpecimenAuthorities()

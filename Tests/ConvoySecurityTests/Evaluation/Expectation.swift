@@ -1,13 +1,14 @@
 import ConvoySecurity
 import Foundation
 
-/// A policy of the table, with the pins as parts of a specimen.
+/// A policy in the table, with the pins expressed as parts of a specimen.
 struct PolicyCell: Sendable, CustomStringConvertible {
     enum Pins: Hashable { case parts(Set<Specimen.Part>), another }
 
     var mode = SecurityPolicy.PinningMode.none
     var pins = Pins.parts([])
-    /// In the modes for keys and for nothing: whether the pins are given as certificates, and whether they are backups.
+    /// In the modes for keys and for nothing: whether the pins are given as certificates, and whether they are backup
+    /// pins.
     var asCertificates = false
     var asBackup = false
     var areExpired = false
@@ -21,13 +22,13 @@ struct PolicyCell: Sendable, CustomStringConvertible {
             + "\(validatesName ? "" : ", without names")\(validatesChain ? ", whole chain" : "")"
     }
 
-    /// What is pinned in fact: pins count, also where the mode names none.
+    /// The effective mode: pins also apply if the mode is `none`.
     var pinned: SecurityPolicy.PinningMode {
         if mode != .none || pins == .parts([]) { return mode }
         return asCertificates ? .certificate : .publicKey
     }
 
-    /// All of the table.
+    /// The complete table.
     static let all: [PolicyCell] = {
         var cells = [PolicyCell()]
         let sets: [Pins] = [
@@ -57,16 +58,16 @@ struct PolicyCell: Sendable, CustomStringConvertible {
         }
     }()
 
-    /// Whether the servers' tests run with the whole table in place of a part of it: `CONVOY_TRUST_TABLE=whole`.
+    /// Whether the server tests use the complete table instead of a part of it: `CONVOY_TRUST_TABLE=whole`.
     static let isWholeAsked = ProcessInfo.processInfo.environment["CONVOY_TRUST_TABLE"] == "whole"
 
-    /// Whether the specimen has any of what is to be pinned.
+    /// Whether the specimen contains any of the parts to pin.
     func isFor(_ specimen: Specimen) -> Bool {
         guard case .parts(let parts) = pins, !parts.isEmpty else { return true }
         return !parts.isDisjoint(with: specimen.parts.keys)
     }
 
-    /// The policy for a specimen.
+    /// Returns the policy for a specimen.
     func policy(
         for specimen: Specimen, another: Certificate, _ authorities: CertificateAuthorities
     ) throws -> SecurityPolicy {
@@ -93,14 +94,14 @@ struct PolicyCell: Sendable, CustomStringConvertible {
     }
 }
 
-/// What has to come of a cell, from what the specimen says of itself and the rules of AFNetworking, with what counts
-/// being the chain and not what was sent.
+/// The expected decision for a cell, derived from the specimen's description and AFNetworking's rules. The chain
+/// matters, and not the certificates that were sent.
 struct Expectation {
     typealias Reason = ServerTrustFailure.Reason
     let specimen: Specimen
     let cell: PolicyCell
 
-    /// Which fault is reported if there are several: what makes everything else meaningless.
+    /// The problem that is reported if there are several: the one that makes all others meaningless.
     private static let worstFirst: [Reason] = [
         .badSignature, .unknownRoot, .invalidChain, .wrongUsage, .nameConstraints, .weakSignature, .weakKey, .wrongHost,
         .expired, .notYetValid,
@@ -111,7 +112,7 @@ struct Expectation {
         return parts.contains(part)
     }
 
-    /// How much of the path there is. The trusted root need not be sent, nor a certificate that is itself pinned.
+    /// The length of the path. The trusted root and a pinned server certificate need not be sent.
     private func reach(withPins: Bool) -> Int {
         let path = specimen.path
         var count = 1
@@ -125,7 +126,7 @@ struct Expectation {
         return count
     }
 
-    /// What is wrong with the chain of the first links.
+    /// The problems of a chain with the first links.
     private func faults(ofFirst count: Int) -> Set<Reason> {
         let links = specimen.path.prefix(count)
         return links.reduce(into: Set(links.dropLast().flatMap(\.faultsOfSignature))) { $0.formUnion($1.faults) }
@@ -133,7 +134,7 @@ struct Expectation {
 
     private func worst(_ faults: Set<Reason>) -> Reason? { Self.worstFirst.first(where: faults.contains) }
 
-    /// The reason of the refusal; nil if the server has to be trusted.
+    /// The reason for a refusal; nil if the server must be trusted.
     var reason: Reason? {
         let inForce = cell.pinned != .none && !cell.areExpired
         let allows = cell.allowsInvalid && (inForce || cell.pinned == .none)
@@ -152,7 +153,7 @@ struct Expectation {
         return specimen.sendsOnlyParts && sent.allSatisfy(isPinned) ? nil : .chainNotPinned
     }
 
-    /// A pinned certificate is the only authority: the chain ends at the first of them.
+    /// A pinned certificate is the only authority, so the chain ends at the first one.
     private var certificateReason: Reason? {
         guard let end = specimen.path.prefix(reach(withPins: true)).firstIndex(where: isPinned) else {
             return .notPinned
@@ -162,8 +163,9 @@ struct Expectation {
         return worst(faults)
     }
 
-    /// A pinned key is one of the valid chain's. In an invalid one it is the server's, or has certified it, and nothing
-    /// but dates and the server's own use of its certificate is wrong; the name counts where it is asked for.
+    /// A pinned key must be in the valid chain. If the chain is invalid, the key must be the server's or have certified
+    /// it, and only dates and the usage of the server's own certificate may be wrong. The name must match if it is
+    /// validated.
     private func keyReason(_ isValid: Bool) -> Reason? {
         if let reason = pathReason(isValid) { return reason }
         return cell.validatesName && !specimen.namesHost ? .wrongHost : nil

@@ -1,6 +1,6 @@
 import ConvoyTestServer
 
-/// A certificate's names, a host, and whether they fit (RFC 9525, section 6).
+/// A certificate's names, a host, and whether they match (RFC 9525, section 6).
 struct NameCase: Sendable, CustomStringConvertible {
     var names: [String]
     var host: String

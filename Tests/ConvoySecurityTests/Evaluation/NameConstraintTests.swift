@@ -3,8 +3,8 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// What an authority may certify is judged for the host that is asked for: a wildcard may name more than its authority
-/// may.
+/// Name constraints are checked for the requested host, because a wildcard may match more hosts than its authority may
+/// certify.
 @Suite struct NameConstraintTests {
     typealias Constraints = TestCertificate.NameConstraints
 
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // The excluded subtree, the name of the certificate, the host, and whether it may be asked for.
+        // The excluded subtree, the name in the certificate, the host, and whether the host is accepted.
         ("evil.example.com", "*.example.com", "evil.example.com", false),
         ("evil.example.com", "*.example.com", "EVIL.Example.COM", false),
         ("evil.example.com", "*.example.com", "evil.example.com.", false),
@@ -35,14 +35,14 @@ import Testing
         ("evil.example.com", "*.example.com", "good.example.com", true),
         ("evil.example.com", "*.example.com", "notevil.example.com", true),
         ("evil.example.com", "*.evil.example.com", "a.evil.example.com", false),
-        // By RFC 5280 a subtree has its own name; OpenSSL reads a dot at its beginning as the names below it only.
+        // According to RFC 5280 a subtree includes its own name. OpenSSL interprets a leading dot as subdomains only.
         (".evil.example.com", "*.example.com", "evil.example.com", true),
         (".example.com", "*.example.com", "evil.example.com", false),
         ("a.evil.example.com", "*.example.com", "evil.example.com", true),
         ("xn--bcher-kva.example.com", "*.example.com", "xn--bcher-kva.example.com", false),
         ("xn--bcher-kva.example.com", "*.example.com", "XN--BCHER-KVA.example.com", false),
         ("xn--bcher-kva.example.com", "*.example.com", "bucher.example.com", true),
-        // Names without a star, as before.
+        // Names without a wildcard behave as before.
         ("evil.example.com", "evil.example.com", "evil.example.com", false),
         ("evil.example.com", "good.example.com", "good.example.com", true),
         ("example.org", "*.example.com", "evil.example.com", true),
@@ -83,7 +83,7 @@ import Testing
         #expect(try reason(permitted, ["192.0.2.1"], "192.0.2.1") == nil)
         #expect(try reason(permitted, ["2001:db8::1"], "[2001:DB8:0::1]") == nil)
         #expect(try reason(permitted, ["198.51.100.1"], "198.51.100.1") == .nameConstraints)
-        // Of names it says nothing.
+        // The constraint does not apply to names.
         #expect(try reason(permitted, ["*.example.com"], "evil.example.com") == nil)
     }
 
@@ -110,7 +110,7 @@ import Testing
                     policy.pinningMode = mode
                     policy.pinnedCertificates = [try Certificate(#require(leaf.issuer))]
                     policy.allowInvalidCertificates = allowsInvalid
-                    // The chain leads nowhere, so that only the pin can make it trusted.
+                    // The chain does not end at a trusted authority, so only the pin can make the server trusted.
                     if allowsInvalid { policy.certificateAuthorities = .certificates([try Certificate(.root())]) }
                 }
                 #expect((reason == nil) == isRight, "\(host), \(allowsInvalid): \(reason as Any)")

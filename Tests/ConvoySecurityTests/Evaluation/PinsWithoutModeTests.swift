@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Pins are pins, whatever else a policy says, and a name that is to be validated is.
+/// Pins and name validation apply regardless of the other settings of a policy.
 @Suite struct PinsWithoutModeTests {
     let root: TestCertificate
     let server: TestCertificate
@@ -40,7 +40,7 @@ import Testing
         #expect(try policy { $0.backupPins = [other] }.isPinning)
         #expect(try policy { $0.pinnedCertificates = [another] }.isPinning)
         #expect(try !policy { _ in }.isPinning)
-        // Certificates beside pinned keys are pinned by their keys, as in that mode.
+        // Certificates that are set together with pinned keys are pinned by their keys, as in that mode.
         let both = try policy { ($0.publicKeyPins, $0.pinnedCertificates) = ([other], [try Certificate(server)]) }
         #expect(reason(both) == nil)
     }

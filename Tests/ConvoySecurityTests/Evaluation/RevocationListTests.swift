@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Revocation lists of a policy: what they say of a certificate counts, and where they say nothing, no server is trusted.
+/// Revocation lists in a policy. A server is refused if a list revokes its certificate, or if no list covers it.
 @Suite struct RevocationListTests {
     let root: TestCertificate
     let intermediate: TestCertificate
@@ -50,7 +50,7 @@ import Testing
         #expect(try failure([file(second), file(first)]) == nil)
         let der = [try directory.write(first, to: "a.crl"), try directory.write(second, to: "b.crl")]
         #expect(try failure(der) == nil)
-        // What else is in a text is skipped.
+        // Other content in the text is skipped.
         let mixed = Data((server.pem + "a comment\n" + Self.pem(first) + root.pem + Self.pem(second)).utf8)
         #expect(try failure([directory.write(mixed, to: "mixed.pem")]) == nil)
         #expect(try failure([]) == nil)
@@ -65,7 +65,7 @@ import Testing
         #expect(failure.reason == .revoked && failure.reasons == [.revoked] && failure.certificate == certificate)
         #expect(failure.revocation?.date == date && failure.revocation?.reason == .keyCompromise)
         #expect(failure.description.contains("2023-11-14") && failure.description.contains("keyCompromise"))
-        // Without a reason, and others that are revoked.
+        // An entry without a reason, along with other revoked certificates.
         let others = try (0..<50).map { _ in try intermediate.issue(.server("other.test")) }
         let silent = try self.file(
             root.revocationList(), intermediate.revocationList(revoking: others + [server] + others))
@@ -106,7 +106,7 @@ import Testing
             #expect(failure?.reason == .noValidRevocationList, "\(name): \(failure as Any)")
             #expect(failure?.description.contains("revocation lists") == true)
         }
-        // A new one beside the old one counts, and the date that is asked for.
+        // A new list next to the old one is used, according to the date of the evaluation.
         let renewed = try file(first, intermediate.revocationList(nextUpdate: past), second)
         #expect(try failure([renewed]) == nil)
         let tomorrow = Date(timeIntervalSinceNow: 90_000)
@@ -200,7 +200,7 @@ import Testing
     }
 }
 
-/// How much of what a server sends is looked at.
+/// Limits on the certificates that a server sends.
 @Suite struct ChainDepthTests {
     private func decision(authorities: Int, depth: Int?) throws -> TrustDecision {
         let root = try TestCertificate.root()
@@ -228,7 +228,7 @@ import Testing
     @Test func `a server that sends a thousand certificates is refused before any of them is verified`() throws {
         let root = try TestCertificate.root()
         let leaf = try root.issue(.server("localhost"))
-        // Each could have issued each: a web of crossed signatures.
+        // Each certificate could have issued each other: a web of cross-signatures.
         let key = try TestCertificate.root(.authority("Web"))
         let web = try (0..<80).map { _ in try key.issue(.authority("Web"), forKeyOf: key) }.map { try Certificate($0) }
         let trust = ServerTrust(
@@ -238,7 +238,7 @@ import Testing
             policy.certificateAuthorities = .certificates([try Certificate(root)])
             let failure = policy.evaluate(trust, forDomain: "localhost").failure
             #expect(failure?.reason == .invalidChain && failure?.description.contains("1001 certificates") == true)
-            // So many as a chain and some more may be are no reason.
+            // A number that is plausible for a chain and some additional certificates is accepted.
             let some = ServerTrust(certificates: Array(trust.certificates.prefix(64)))
             #expect(policy.evaluate(some, forDomain: "localhost").isTrusted)
         }

@@ -2,62 +2,62 @@ import ConvoySecurity
 import ConvoyTestServer
 import Foundation
 
-/// Something that a server presents, and what is true of it: said here by hand, and not found out by the code that is
-/// tested.
+/// The certificates presented by a server, and the true facts about them, which are stated manually and not computed by
+/// the code under test.
 struct Specimen: Sendable {
     typealias Reason = ServerTrustFailure.Reason
 
-    /// What a policy may pin of it.
+    /// The parts that a policy can pin.
     enum Part: CaseIterable { case leaf, intermediate, root }
 
-    /// A certificate of the way from the server's to the root.
+    /// A certificate on the path from the server's certificate to the root.
     struct Link {
-        /// Which pin it matches.
+        /// The part that a pin of this certificate refers to.
         var part: Part?
-        /// What is wrong with it, wherever a chain ends.
+        /// The problems of the certificate, regardless of where a chain ends.
         var faults: Set<Reason> = []
-        /// What is wrong with the signature on it, which only matters where a chain goes on.
+        /// The problems of its signature, which matter only if a chain continues beyond it.
         var faultsOfSignature: Set<Reason> = []
         /// Whether the server sends it.
         var isSent = true
     }
 
     var name: String
-    /// The server's certificate, with its key.
+    /// The server's certificate, including its key.
     var identity: TestCertificate
-    /// What is sent in place of that certificate: something that no server could have the key for.
+    /// A certificate to send instead of the server's own, for which no server could have the key.
     var forged: Certificate?
-    /// What is sent behind it.
+    /// The certificates that are sent after it.
     var rest: [TestCertificate]
     /// The host of the URL.
     var host = SpecimenAuthorities.host
     /// Whether the server's certificate names that host.
     var namesHost = true
-    /// Whom each certificate was issued by: what a chain can consist of. What is sent besides these is in no chain.
+    /// The issuers of each certificate, which can be part of a chain. Other certificates that are sent are not.
     var path: [Link]
-    /// Whether the last of the path is an authority that the policies trust.
+    /// Whether the path ends at an authority trusted by the policies.
     var leadsToTrusted = true
-    /// Whether everything that is sent is pinned, if all parts are.
+    /// Whether all certificates that are sent are pinned if all parts are pinned.
     var sendsOnlyParts = true
-    /// What the pins are made of.
+    /// The certificates for the pins.
     var parts: [Part: TestCertificate]
 
-    /// All that is sent.
+    /// All certificates that are sent.
     var sent: [Certificate] {
         get throws { try [forged ?? Certificate(identity)] + rest.map { try Certificate($0) } }
     }
 }
 
-/// The authorities of the specimens. Made once, as they are used by all.
+/// The authorities for the specimens. Created once, because all specimens use them.
 struct SpecimenAuthorities: Sendable {
     let root: TestCertificate
     let intermediate: TestCertificate
-    /// Trusted as well: that from which an attacker has a valid certificate.
+    /// Another trusted authority, from which an attacker has a valid certificate.
     let otherRoot: TestCertificate
     let otherIntermediate: TestCertificate
-    /// One that may have no authority below it, trusted.
+    /// A trusted authority that may not have authorities below it.
     let shortRoot: TestCertificate
-    /// Not trusted.
+    /// An authority that is not trusted.
     let unknownRoot: TestCertificate
 
     init() throws {
@@ -69,17 +69,17 @@ struct SpecimenAuthorities: Sendable {
         unknownRoot = try .root(.authority("Unknown Root"))
     }
 
-    /// All that the policies of the tests trust.
+    /// All authorities trusted by the policies in the tests.
     var trusted: CertificateAuthorities {
         get throws { .certificates([try Certificate(root), try Certificate(otherRoot), try Certificate(shortRoot)]) }
     }
 
-    /// The certificate of a server that has nothing wrong with it.
+    /// The certificate of a server without any problems.
     static let server = TestCertificate.Profile.server(host)
-    /// Its name is one of this machine's, as are all below "localhost".
+    /// The host of this machine. Like all names below "localhost", it resolves to this machine.
     static let host = "api.example.localhost"
 
-    /// A server's certificate that came to be in the usual way, as the specimen of its chain.
+    /// Returns the specimen for a server certificate that was issued in the usual way.
     func specimen(
         _ name: String, of leaf: TestCertificate, path: [Specimen.Link]? = nil, leadsToTrusted: Bool = true
     ) -> Specimen {

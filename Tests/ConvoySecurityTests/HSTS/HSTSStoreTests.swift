@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// What a host has said is remembered for as long as it said, for whom it said, and over the end of the process.
+/// HSTS policies are stored for the specified time and hosts, and outlive the process.
 @Suite struct HSTSStoreTests {
-    /// A clock that a test sets.
+    /// A clock that a test can set.
     private final class Clock: Sendable {
         let seconds = Locked<Int64>(1_000_000)
         func advance(by count: Int64) { seconds.withLock { $0 += count } }
@@ -58,7 +58,7 @@ import Testing
         #expect(store.requiresTLS(forHost: "a.example"))
         store.note("max-age=0", fromHost: "a.example")
         #expect(!store.requiresTLS(forHost: "a.example"))
-        // A name above it that speaks for it is not affected.
+        // A parent domain that includes it is not affected.
         store.note("max-age=100; includeSubDomains", fromHost: "example")
         store.note("max-age=100", fromHost: "a.example")
         store.note("max-age=0", fromHost: "a.example")
@@ -118,7 +118,7 @@ import Testing
     @Test func aChangeIsWrittenWithoutBeingAsked() throws {
         try withFile { file in
             try HSTSStore(file: file).note("max-age=1000", fromHost: "a.example")
-            // Even if nobody holds the store any more.
+            // The file is written even if no reference to the store remains.
             try eventually("the file") { try HSTSStore(file: file).requiresTLS(forHost: "a.example") }
         }
     }
@@ -138,7 +138,7 @@ import Testing
             #expect(two.requiresTLS(forHost: "a.example"))
             two.note("max-age=0", fromHost: "both.example")
             try two.save()
-            // What one has is older, and does not come back by its writing.
+            // The records in the first store are older, and are not restored when it is saved.
             try one.save()
             try two.save()
             for store in [one, two] {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySecurity
 
-/// Files of known hosts, and files beside them, that another user has prepared.
+/// HSTS files, and files next to them, that another user has prepared.
 @Suite struct PreparedHSTSFileTests {
     let directory: TemporaryDirectory
     var file: URL { directory.file("hosts") }

@@ -4,13 +4,13 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Damaged keys and stores: always an error that says so, and never a crash.
+/// Damaged keys and stores cause a specific error, and never a crash.
 @Suite struct ClientIdentityDamageTests {
     let made: TestCertificate
 
     init() throws { made = try TestCertificate.root().issue(.client("ada")) }
 
-    /// The error, or nil if it can be read.
+    /// The error; nil if the identity can be loaded.
     private func failure(_ identity: ClientIdentity) -> CertificateError? {
         do throws(CertificateError) {
             _ = try identity.certificates()
@@ -49,7 +49,7 @@ import Testing
     @Test func `an encrypted key cut short anywhere cannot be read`() throws {
         let certificate = Data(made.pem.utf8)
         let key = Data(try made.privateKeyPEM(passphrase: "x").utf8)
-        // Each attempt derives a key from the passphrase, which takes a while.
+        // Each attempt derives a key from the passphrase, which takes some time.
         for count in stride(from: 0, to: key.count - 1, by: 7) {
             let error = failure(ClientIdentity(certificatePEM: certificate, keyPEM: key.prefix(count)) { "x" })
             #expect([.noKey(file: ""), .damagedKey(file: ""), .wrongPassphrase(file: "")].contains(error), "\(count)")
@@ -105,7 +105,7 @@ import Testing
         }
         let noKey = try make(["-nokeys", "-in", files.certificate.path])
         #expect(failure(ClientIdentity(pkcs12Data: noKey) { "x" }) == .noKey(file: ""))
-        // With ciphers of old; the passphrase is right.
+        // Legacy ciphers, with the correct passphrase.
         let old = try make(["-legacy", "-inkey", files.key.path, "-in", files.certificate.path])
         if !old.isEmpty {
             #expect(failure(ClientIdentity(pkcs12Data: old) { "x" }) == .notPKCS12(file: ""))

@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The client's certificate and key, from all the forms in which they are kept.
+/// The client's certificate and key, in all supported forms.
 @Suite struct ClientIdentityTests {
     let made: TestCertificate
     let directory: TemporaryDirectory
@@ -112,7 +112,7 @@ import Testing
         #expect(throws: CertificateError.keyOfAnotherCertificate) {
             try ClientIdentity(certificatePEM: data(made.pem), keyPEM: data(other.privateKeyPEM)).certificates()
         }
-        // The certificate of the key has to be the first.
+        // The certificate that belongs to the key must come first.
         #expect(throws: CertificateError.keyOfAnotherCertificate) {
             try ClientIdentity(certificatePEM: data(other.pem + made.pem + made.privateKeyPEM)).certificates()
         }

@@ -2,7 +2,7 @@ import ConvoySecurity
 import Foundation
 import Testing
 
-/// Patterns of hosts: what they cover, and which texts are none.
+/// Host patterns: the hosts they match, and invalid texts.
 @Suite struct HostPatternTests {
     @Test(arguments: [
         ("api.example.com", ["api.example.com", "API.Example.COM", "api.example.com."]),
@@ -12,7 +12,7 @@ import Testing
         ("localhost", ["localhost", "LOCALHOST."]), ("xn--bcher-kva.de", ["XN--BCHER-KVA.de"]),
         ("127.0.0.1", ["127.0.0.1", "[127.0.0.1]"]),
         ("::1", ["::1", "[::1]", "0:0:0:0:0:0:0:1", "[0000::0001]"]), ("[FE80::1]", ["fe80::1", "[fe80::1%eth0]"]),
-        // Hosts that no certificate can name do not get away.
+        // Hosts that no certificate can name must not evade the pattern.
         ("**.example.com", ["a b.example.com", "A!.Example.com.", "a..example.com"]),
     ])
     func `a pattern covers`(pattern: String, hosts: [String]) throws {
@@ -26,7 +26,7 @@ import Testing
         ("**.example.com", ["anexample.com", "example.com.evil.test", "com"]),
         ("127.0.0.1", ["127.0.0.2", "127.0.0.1.example.com", "127.0.0.1\0"]), ("::1", ["::2", "0.0.0.1", "::1\0"]),
         ("*.0.0.1", ["127.0.0.1"]), ("**.1", ["127.0.0.1"]),
-        // A Kelvin sign, which is a k in lower case, and a long s.
+        // The Kelvin sign, whose lowercase form is k, and the long s.
         ("kiosk.example.com", ["\u{212A}iosk.example.com", "kio\u{17F}k.example.com"]),
     ])
     func `a pattern does not cover`(pattern: String, hosts: [String]) throws {

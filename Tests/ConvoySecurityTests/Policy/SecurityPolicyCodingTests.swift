@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Policies as files of settings: all of them come back, and faults are reported.
+/// Encoding and decoding of policies, including invalid input.
 @Suite struct SecurityPolicyCodingTests {
     private func decode(_ json: String) throws -> SecurityPolicy {
         try JSONDecoder().decode(SecurityPolicy.self, from: Data(json.utf8))
@@ -78,7 +78,7 @@ import Testing
         #"{"certificateAuthorities": "system"}"#, #"{"certificateAuthorities": {"other": {}}}"#,
         #"{"certificateAuthorities": {"certificates": {"_0": ["x"]}}}"#, #"{"hostPolicies": {"*": {}}}"#,
         #"{"hostPolicies": {"a.test": {"pinningMode": 9}}}"#, #"{"hostPolicies": []}"#,
-        // Which of the two should count?
+        // It is ambiguous which of the two policies applies.
         #"{"hostPolicies": {"a.test": {}, "A.test.": {"pinningMode": 1}}}"#,
     ])
     func `what is wrong is a typed error`(json: String) {

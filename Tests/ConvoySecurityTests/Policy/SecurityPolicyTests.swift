@@ -3,7 +3,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// The policy as a value: its defaults, and what its setters keep.
+/// The defaults and setters of a security policy.
 @Suite struct SecurityPolicyTests {
     @Test func `the defaults are those of AFNetworking`() {
         let policy = SecurityPolicy.default
@@ -24,7 +24,7 @@ import Testing
         policy.pinnedCertificates += [second, first]
         #expect(policy.pinnedCertificates == [second, first])
         #expect(policy.pinnedPublicKeys == Set([first, second].compactMap(\.publicKeyPin)))
-        // A renewed certificate is another, of the same key.
+        // A renewed certificate is different, but has the same key.
         policy.pinnedCertificates.append(try Certificate(made.reissued()))
         #expect(policy.pinnedCertificates.count == 3 && policy.pinnedPublicKeys.count == 2)
         policy.pinnedCertificates = []

@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Servers that ask who the client is.
+/// Servers that request a client certificate.
 @Suite struct ClientCertificateTests {
     private let root: TestCertificate
     private let server: TestCertificate
@@ -58,7 +58,7 @@ import Testing
         let expired = try await load(url, identity(clients.issue(profile)))
         #expect(expired.error?.code == .clientCertificateRejected, "\(expired)")
         #expect(server.requests.count == 1)
-        // The connection of one identity is not used for another, nor for none.
+        // A connection made with one identity is not used for another identity, or without one.
         #expect(try await load(url, identity(ada)).status == 200)
         #expect(server.requests.map(\.connection).count == 2 && Set(server.requests.map(\.connection)).count == 2)
     }

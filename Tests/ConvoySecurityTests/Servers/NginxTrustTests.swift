@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// nginx with all the certificates of the table, under a few policies. Its log says which requests it has seen.
+/// nginx with all certificates of the table, under several policies. Its log shows the requests that it has received.
 @Suite(.enabled(if: Nginx.isInstalled, "there is no \(Nginx.installHint)"))
 struct NginxTrustTests {
     private static let cells: [PolicyCell] = {

@@ -4,13 +4,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What came of a request.
+/// The result of a request.
 struct Outcome: CustomStringConvertible {
     let status: Int?
     let body: String
     let error: URLError?
 
-    /// Makes a GET request with an operation, and waits for it.
+    /// Sends a GET request with an operation, and waits for it.
     init(of url: URL, _ configure: (inout ConnectionConfiguration) throws -> Void = { _ in }) async rethrows {
         var request = URLRequest(url: url)
         request.timeoutInterval = 30
@@ -24,10 +24,10 @@ struct Outcome: CustomStringConvertible {
         error = operation.error as? URLError
     }
 
-    /// Why the server was not trusted.
+    /// The reason why the server was not trusted.
     var reason: ServerTrustFailure.Reason? { error?.serverTrustFailure?.reason }
 
-    /// Whether the server was trusted or refused, as it should be, and with the code that belongs to the reason.
+    /// Whether the server was trusted or refused as expected, with the error code for the reason.
     func isRight(_ expected: ServerTrustFailure.Reason?) -> Bool {
         guard let expected else { return error == nil && status == 200 }
         let code: URLError.Code =

@@ -6,8 +6,8 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Policies and connections: one that was made under a policy is used under no other, and none is made in plain text
-/// where something is pinned.
+/// Policies and connections. A connection is used only under the policy under which it was made, and no plain-text
+/// connection is made if anything is pinned.
 @Suite struct PolicyChangeTests {
     private let root: TestCertificate
     private let certificate: TestCertificate
@@ -95,7 +95,7 @@ import Testing
             #expect(outcome.error?.code == .appTransportSecurityRequiresSecureConnection, "\(outcome)")
         }
         #expect(plain.totalConnectionCount == 0)
-        // The name with a final dot is none of this machine's.
+        // The name with a trailing dot does not belong to this machine.
         guard !host.hasSuffix(".") else { return }
         #expect(try await Outcome(of: url) { try $0.securityPolicy.setPolicy(pinned, forHosts: "a.test") }.isRight(nil))
     }

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Requests that carry something: none of it is sent to a server that is not trusted.
+/// Request bodies: no part of them is sent to an untrusted server.
 @Suite struct RequestBodyTests {
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
     func `neither credentials nor a body leave before the server is trusted`(

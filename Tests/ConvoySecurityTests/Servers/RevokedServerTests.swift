@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Revocation lists, pins without a mode and name constraints, judged inside of handshakes.
+/// Revocation lists, pins without a mode, and name constraints in handshakes.
 @Suite struct RevokedServerTests {
     let root: TestCertificate
     let issuer: TestCertificate
@@ -20,7 +20,7 @@ import Testing
         directory = try TemporaryDirectory()
     }
 
-    /// Puts lists into the place of those of the file, at once.
+    /// Atomically replaces the lists in the file.
     @discardableResult private func write(_ lists: Data..., to name: String = "lists.pem") throws -> URL {
         let text = lists.map {
             "-----BEGIN X509 CRL-----\n\($0.base64EncodedString())\n-----END X509 CRL-----\n"
@@ -61,7 +61,7 @@ import Testing
         let outcome = try await load(server, [bad])
         #expect(outcome.reason == .revoked)
         #expect(outcome.error?.serverTrustFailure?.revocation?.reason == .superseded)
-        // Each policy has connections of its own.
+        // Each policy has its own connections.
         #expect(try await load(server, [good]).body == "secret")
         #expect(try await load(server, []).body == "secret")
         let missing = try write(root.revocationList(), to: "missing.pem")
@@ -112,7 +112,7 @@ import Testing
         server.route("/closing", .text("secret").header("Connection", "close"))
         var configuration = ConnectionConfiguration()
         configuration.securityPolicy = try own(root, [file])
-        // Kept, so that the lists are.
+        // Keep the configuration, so that its lists are kept.
         let kept = configuration
         #expect(await Outcome(of: server.url("/closing", host: "localhost")) { $0 = kept }.body == "secret")
         try write(root.revocationList(), issuer.revocationList(revoking: [certificate]))
@@ -138,7 +138,7 @@ import Testing
             }
             #expect(outcome.reason == reason)
         }
-        // Over plain text nothing of this can be checked.
+        // Without TLS, none of this can be checked.
         let plain = try TestServer()
         let outcome = await Outcome(of: plain.url("/")) { $0.securityPolicy.publicKeyPins = [own] }
         #expect(outcome.error?.code == .appTransportSecurityRequiresSecureConnection)

@@ -4,14 +4,14 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// `openssl s_server`, which says of every record what it is.
+/// `openssl s_server`, which reports every TLS record.
 @Suite(.enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"))
 struct SServerTrustTests {
-    /// Whether the server has received application data, by what it says of the records.
+    /// Whether the server has received application data, according to its report of the records.
     private func sawData(_ output: String) -> Bool {
         let lines = output.split(separator: "\n")
         return zip(lines, lines.dropFirst()).contains { head, bytes in
-            // In TLS 1.3 the outer type of most records is that of application data; the inner one counts.
+            // In TLS 1.3 most records have the outer type of application data, so check the inner type.
             let content = bytes.split(separator: " ")
             guard head.hasPrefix("<<<"), content.first == "17" else { return false }
             return head.contains("InnerContent")
@@ -19,12 +19,12 @@ struct SServerTrustTests {
         }
     }
 
-    /// Whether the client has broken off the handshake.
+    /// Whether the client has aborted the handshake.
     private func sawAlert(_ output: String) -> Bool {
         output.split(separator: "\n").contains { $0.hasPrefix("<<<") && $0.contains("Alert") && $0.contains("fatal") }
     }
 
-    /// What the server has written from a place of its log on.
+    /// The output of the server, starting at an offset in its log.
     private func output(of server: OpenSSLServer, from offset: UInt64) throws -> String {
         let file = try FileHandle(forReadingFrom: server.process.log)
         defer { try? file.close() }
@@ -46,7 +46,7 @@ struct SServerTrustTests {
     ]
 
     private func isServed(_ specimen: Specimen, _ version: OpenSSLServer.Version) -> Bool {
-        // With TLS 1.2 the program does not use a key that may not sign.
+        // With TLS 1.2 the server does not use a key that must not sign.
         if version == .tls12, specimen.name == "key for lists only" { return false }
         guard PolicyCell.isWholeAsked else { return Self.names.contains(specimen.name) }
         return specimen.forged == nil

@@ -68,7 +68,7 @@ import Testing
         }
         #expect(try await load(appointed) == nil)
         for signer in [plain, stranger, ofRoot, certificate] { #expect(try await load(signer) == .noValidStatus) }
-        // A responder's own certificate has an end too.
+        // A responder's certificate can expire as well.
         profile.notAfter = now(-60)
         #expect(try await load(issuer.issue(profile)) == .noValidStatus)
     }

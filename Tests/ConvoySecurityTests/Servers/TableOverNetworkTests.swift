@@ -3,9 +3,9 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// The table of the evaluation once more, with handshakes.
+/// The evaluation table, with real handshakes.
 @Suite struct TableOverNetworkTests {
-    /// All cells would take minutes: of each specimen a few, which differ from those of the next.
+    /// Evaluating all cells would take minutes. For each specimen, a few are used, which differ between specimens.
     static let stride = PolicyCell.isWholeAsked ? 1 : 13
 
     @Test func `a server that is not trusted sees no byte of a request`() async throws {
@@ -45,7 +45,7 @@ import Testing
         #expect(counts.trusted > 60 && counts.refused > 60, "\(counts)")
     }
 
-    /// Whether the host leads to a server on 127.0.0.1.
+    /// Whether the host resolves to a server on 127.0.0.1.
     private func isReachable(_ specimen: Specimen) -> Bool {
         let host = specimen.host.lowercased()
         return specimen.forged == nil && (host == "127.0.0.1" || host.hasSuffix("localhost"))

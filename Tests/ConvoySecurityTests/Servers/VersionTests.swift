@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Versions and cipher suites.
+/// TLS versions and cipher suites.
 @Suite struct VersionTests {
     private let certificate: TestCertificate
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// Numbers, strings, keys and containers, decoded as `JSONDecoder` decodes them.
+/// Numbers, strings, keys and containers are decoded like in `JSONDecoder`.
 @Suite struct DecodedValueTests {
     @Test(arguments: [
         "0", "-0", "1", "-1", "127", "128", "-128", "-129", "255", "256", "32767", "32768", "65535", "65536", "2147483647",
@@ -137,7 +137,7 @@ import Testing
         expectSame([String: Int].self, text)
     }
 
-    /// Beyond some keys they are not looked for one by one.
+    /// Above a number of keys, they are no longer looked up one by one.
     @Test func `an object with many members`() {
         let members = (0..<1000).map { #""k\#($0)":\#($0)"# }.joined(separator: ",")
         expectSame([String: Int].self, "{\(members)}")
@@ -211,7 +211,7 @@ import Testing
         expectSame([String?].self, #"[null,"a",1]"#)
     }
 
-    /// A decoder that outlives the call has the bytes still, though they were the caller's.
+    /// A decoder that outlives the call still has the bytes, although they belonged to the caller.
     @Test func `a decoder that was kept can be used later`() throws {
         struct Keeping: Decodable {
             let decoder: any Decoder

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Every decoding call of each container, by the type that it names: the common types have overloads of their own.
+/// Every decoding call of each container, by requested type. The common types have their own overloads.
 enum DecodingCalls {
     typealias Keyed = @Sendable (KeyedDecodingContainer<AnyKey>, AnyKey) throws -> Any?
     typealias Unkeyed = @Sendable (inout any UnkeyedDecodingContainer) throws -> Any?
@@ -160,7 +160,7 @@ enum DecodingCalls {
     }()
 }
 
-/// A dictionary, or that there is none. Foundation's is in no order: the first of several errors is another each time.
+/// A dictionary, or nil. Foundation's dictionary is unordered, so the first of several errors varies.
 struct DictionaryOutcome: Decodable {
     let values: [String: Int?]?
     init(from decoder: any Decoder) throws { values = try? [String: Int?](from: decoder) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// Expects the same of both decoders, and that the text was not left to Foundation's.
+/// Expects the same result from both decoders, and that the text was not passed to Foundation's decoder.
 func expectSame<Value: Decodable>(
     _ type: Value.Type, _ text: String, _ prepare: (JSONDecoder) -> Void = { _ in },
     sourceLocation: SourceLocation = #_sourceLocation

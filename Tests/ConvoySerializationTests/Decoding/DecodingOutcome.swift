@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a decoding call gave, as text that tells every difference.
+/// The result of a decoding call, as text that shows every difference.
 enum DecodingOutcome {
     static func of<Value>(_ decode: () throws -> Value) -> String {
         do {
@@ -21,12 +21,12 @@ enum DecodingOutcome {
         case DecodingError.valueNotFound(let type, let context): "valueNotFound \(type) \(text(context))"
         case DecodingError.keyNotFound(let key, let context): "keyNotFound \(key.stringValue) \(text(context))"
         case DecodingError.dataCorrupted(let context): "dataCorrupted \(text(context))"
-        // Each decoder has a type of its own for a number that does not fit, which becomes `dataCorrupted` in the end.
+        // Each decoder has its own error type for a number that does not fit. Both become `dataCorrupted` in the end.
         default: "another error"
         }
     }
 
-    /// With zeros of both signs, and NaN, distinguished.
+    /// The text of a value. Distinguishes zeros with different signs, and NaN.
     static func text(of value: Any) -> String {
         switch value {
         case let value as Double: "\(value) \(value.bitPattern)"

@@ -4,10 +4,11 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// Random calls of both decoders over random documents, valid and broken: equal values, and equal errors with equal coding
-/// paths.
+/// Random calls of both decoders with random documents, valid and invalid. The values, errors and coding paths must be
+/// equal.
 ///
-/// `CONVOY_SEED` repeats a run, `CONVOY_DECODING` one case of it. `CONVOY_DECODINGS` says how many there are (10,000).
+/// `CONVOY_SEED` repeats a run, and `CONVOY_DECODING` repeats a single case. `CONVOY_DECODINGS` is the number of cases
+/// (10,000).
 @Suite struct DecodingPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
 
@@ -27,7 +28,7 @@ import Testing
             let expected = DecodingScript.run(seed: caseSeed) { try $0.decode(type, from: text) }
             own += outcome == nil ? 0 : 1
             calls += outcome?.count ?? 0
-            // A broken text is left to Foundation, unless it is still valid.
+            // An invalid text is passed to Foundation, unless it is still valid.
             if (outcome ?? (isBroken ? expected : nil)) == expected, numbers.count > 1 { continue }
             let same = zip(outcome ?? [], expected ?? []).prefix { $0 == $1 }.count
             if (outcome ?? (isBroken ? expected : nil)) != expected { faults += 1 }

@@ -3,8 +3,8 @@ import Foundation
 
 @testable import ConvoySerialization
 
-/// Random calls of a decoder, and what each of them gave. The calls follow from a seed, and from what the calls before
-/// them gave, so that two decoders with the same results get the same calls.
+/// Random calls of a decoder and their results. The calls depend on a seed and on the results of previous calls, so
+/// that two decoders with the same results receive the same calls.
 final class DecodingScript: @unchecked Sendable {
     private(set) var log: [String] = []
     private var random: SplitMix64
@@ -16,7 +16,7 @@ final class DecodingScript: @unchecked Sendable {
 
     private init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
-    /// The log of a script over a document.
+    /// Returns the log of a script for a document.
     static func run(seed: UInt64, _ decode: (JSONDecoder) throws -> Scripted?) -> [String]? {
         let script = DecodingScript(seed: seed)
         do {
@@ -28,7 +28,7 @@ final class DecodingScript: @unchecked Sendable {
         return script.log
     }
 
-    /// A value that decodes itself by the script.
+    /// A value that decodes itself according to the script.
     struct Scripted: Decodable {
         init(from decoder: any Decoder) throws {
             guard let script = decoder.userInfo[DecodingScript.key] as? DecodingScript else { return }
@@ -92,7 +92,7 @@ final class DecodingScript: @unchecked Sendable {
 
     private func use(_ container: KeyedDecodingContainer<AnyKey>) throws {
         log.append("keyed \(container.codingPath.map(\.stringValue))")
-        // Keys are looked for in another way once they have been listed.
+        // After keys have been listed, they are looked up differently.
         var keys = RandomDocument.keys
         if pick(2) == 0 {
             keys = container.allKeys.map(\.stringValue).sorted() + keys.prefix(6)
@@ -137,7 +137,7 @@ final class DecodingScript: @unchecked Sendable {
 
     private func record(_ value: Any?) throws { log.append(value.map(DecodingOutcome.text(of:)) ?? "nothing") }
 
-    /// Goes on after most errors.
+    /// Continues after most errors.
     private func attempt(_ step: () throws -> Void) throws {
         rest -= 1
         do {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// Each strategy of a `JSONDecoder`, and each type that one is about, with values that it has and errors that it gives.
+/// Each strategy of a `JSONDecoder` and each type it applies to, with valid and invalid values.
 @Suite struct DecodingStrategyTests {
     private struct Event: Decodable {
         var name: String
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    /// Keys are compared with the conversion of Foundation itself: a container lists what it made of them.
+    /// Compares keys with Foundation's own conversion, using the keys that a container lists.
     @Test(arguments: [
         "a_b", "_a_b_", "__", "_", "", "a__b", "aB_cD", "URL_path", "x_2nd", "a_b2c", "line_1a", "don't_stop", "a_b-c",
         "é_é",
@@ -152,7 +152,7 @@ import Testing
             init(from decoder: any Decoder) throws {
                 let container = try decoder.container(keyedBy: AnyKey.self)
                 names = container.allKeys.map(\.stringValue)
-                // Found by its name, too, without the list.
+                // The key is also found by its name, without the list.
                 for name in names where !(try decoder.container(keyedBy: AnyKey.self).contains(AnyKey(name))) {
                     names.append("not found")
                 }
@@ -170,7 +170,7 @@ import Testing
                     SnakeCase.matches(key.bindMemory(to: UInt8.self), $0.bindMemory(to: UInt8.self))
                 }
             }
-            // Without an opinion the strings themselves are compared.
+            // Without a result, the strings themselves are compared.
             if key.utf8.allSatisfy({ $0 < 0x80 }), let matches { #expect(matches == isName, "\(candidate)") }
         }
     }

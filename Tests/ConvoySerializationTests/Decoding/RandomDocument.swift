@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Random JSON, with everything that a decoder can stumble over.
+/// Random JSON with constructs that are difficult for decoders.
 struct RandomDocument {
     static let keys = [
         "a", "b", "first_name", "firstName", "firstNam", "_x_", "é", "e\u{301}", "K", "\u{212A}", "super", "", "URL_path",
@@ -22,7 +22,7 @@ struct RandomDocument {
         return text
     }
 
-    /// A text with some bytes changed, cut or doubled.
+    /// Returns a text with some bytes changed, removed or duplicated.
     mutating func mutated(_ text: [UInt8]) -> [UInt8] {
         var text = text
         for _ in 0...pick(2) where !text.isEmpty {
@@ -47,7 +47,7 @@ struct RandomDocument {
     private mutating func appendValue(to text: inout [UInt8], depth: Int) {
         appendSpace(to: &text)
         defer { appendSpace(to: &text) }
-        // The outermost value is a container, mostly.
+        // Usually, the outermost value is a container.
         switch depth == 0 ? 4 + pick(2) : pick(depth < 5 ? 6 : 4) {
         case 0: text += pick(of: ["null", "true", "false"]).utf8
         case 1, 2: text += number().utf8
@@ -62,7 +62,7 @@ struct RandomDocument {
             text.append(UInt8(ascii: "]"))
         default:
             text.append(UInt8(ascii: "{"))
-            // Some are so large that their keys are not looked for one by one.
+            // Some objects are so large that their keys are not looked up one by one.
             for index in 0..<(pick(50) == 0 ? 400 : pick(7)) {
                 if index > 0 { text.append(UInt8(ascii: ",")) }
                 appendSpace(to: &text)

@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct BodyRoundTripTests {
-    /// Whether what Foundation read is what went in.
+    /// Whether the value read by Foundation is equal to the original.
     private func same(_ object: Any, _ value: ParameterValue, json: Bool) -> Bool {
         switch value {
         case .null: return object is NSNull
@@ -15,7 +15,7 @@ import Testing
         case .unsignedInteger(let value): return (object as? NSNumber)?.uint64Value == value
         case .double(let value):
             guard let read = (object as? NSNumber)?.doubleValue else { return false }
-            // JSONSerialization reads some numbers by way of Decimal, which rounds their last bit otherwise.
+            // JSONSerialization reads some numbers through Decimal, which may round their last bit differently.
             return json ? abs(read - value) <= abs(value) * 1e-14 : read == value
         case .number(let value): return (object as? NSNumber)?.doubleValue == value.double
         case .string(let value): return (object as? String)?.utf8.elementsEqual(value.utf8) ?? false
@@ -28,7 +28,7 @@ import Testing
         case .dictionary(let values):
             guard let table = object as? [String: Any], table.count == values.count else { return false }
             return values.allSatisfy { key, value in table[key].map { same($0, value, json: json) } ?? false }
-        case .object: return false  // None is made.
+        case .object: return false  // Never generated.
         }
     }
 

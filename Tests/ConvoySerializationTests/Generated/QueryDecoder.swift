@@ -12,13 +12,13 @@ struct QueryDecoder {
 
     struct Field {
         var path: [Step]
-        /// Nil if there was no `=`.
+        /// The value; nil without a `=`.
         var value: String?
     }
 
     let nesting: QueryStringStyle.Nesting
 
-    /// Nil for an invalid query.
+    /// Returns the fields; nil if the query is invalid.
     func fields(_ query: String) -> [Field]? {
         if query.isEmpty { return [] }
         var fields: [Field] = []
@@ -71,7 +71,7 @@ struct QueryDecoder {
         return steps
     }
 
-    /// Nil if a byte should have been escaped, or an escape is invalid.
+    /// Returns the unescaped text; nil if a byte should have been escaped or an escape is invalid.
     static func unescape(_ text: Substring.UTF8View) -> String? {
         var bytes: [UInt8] = []
         var rest = text[...]

@@ -4,14 +4,14 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// 100,000 trees: each query decodes to the paths and values of its tree.
+/// 100,000 trees. Each query must decode to the paths and values of its tree.
 @Suite struct QueryRoundTripTests {
     private struct Leaf {
         var path: [QueryDecoder.Step]
         var value: ParameterValue
     }
 
-    /// The scalars of a tree with their paths, as far as a style preserves them.
+    /// The scalars of a tree with their paths, as far as the style preserves them.
     private func leaves(
         _ value: ParameterValue, _ path: [QueryDecoder.Step], _ style: QueryStringStyle, _ into: inout [Leaf]
     ) {

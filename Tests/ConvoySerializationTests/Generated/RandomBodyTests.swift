@@ -6,7 +6,8 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// More than 100,000 random bodies: each gives an object, nothing, or an error of a known domain, and never a crash.
+/// More than 100,000 random bodies. Each results in an object, nil, or an error in a known domain, and never in a
+/// crash.
 @Suite struct RandomBodyTests {
     private struct Bodies {
         var generator: SplitMix64
@@ -21,7 +22,7 @@ import Testing
 
         mutating func number(_ range: Range<Int>) -> Int { Int.random(in: range, using: &generator) }
 
-        /// Noise, tokens in any order, or something valid with a few bytes changed, cut, doubled or swapped.
+        /// Returns noise, random tokens, or a valid body with a few bytes changed, removed, duplicated or swapped.
         mutating func next() -> Data {
             switch number(0..<8) {
             case 0: return Data((0..<number(0..<40)).map { _ in UInt8(truncatingIfNeeded: generator.next()) })
@@ -98,13 +99,13 @@ import Testing
         func parser(_ parser: XMLParser, foundComment comment: String) {}
     }
 
-    /// What was accepted can also be used.
+    /// Uses an accepted object, which must not crash.
     private func use(_ object: Any) -> Bool {
         switch object {
         case let parser as XMLParser:
             let reader = Reader()
             parser.delegate = reader
-            // libxml2 only warns of these: a version other than 1.0, an unknown language, a relative namespace name.
+            // libxml2 only warns about these: a version other than 1.0, an unknown language, a relative namespace name.
             let warnings = [nil, 97, 98, 100]
             return withExtendedLifetime(reader) {
                 parser.parse() && warnings.contains((parser.parserError as NSError?)?.code)

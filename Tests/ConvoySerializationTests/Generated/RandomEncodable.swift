@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A value that encodes itself by a random program: through every kind of container, and through one more than once.
+/// A value that encodes itself with a random program: through every kind of container, sometimes more than once.
 struct RandomEncodable: Encodable {
     indirect enum Program {
         case scalar(any Encodable)
@@ -34,7 +34,7 @@ struct RandomEncodable: Encodable {
             var container = encoder.singleValueContainer()
             try container.encode(value)
         case .keyed(let steps):
-            // Both are the same container.
+            // Both calls return the same container.
             var first = encoder.container(keyedBy: Key.self)
             try run(steps.prefix(steps.count / 2), &first)
             var second = encoder.container(keyedBy: Key.self)
@@ -85,7 +85,7 @@ struct RandomEncodable: Encodable {
     }
 }
 
-/// Makes random encodables, determined by the seed.
+/// Creates random encodable values from a seed.
 struct RandomEncodables {
     var generator: SplitMix64
 
@@ -116,7 +116,7 @@ struct RandomEncodables {
         (0..<number(0..<4)).map { _ in action(depth) }
     }
 
-    /// Steps for which `JSONEncoder` does not crash: a key that has a container or an encoder only gets another
+    /// Returns steps for which `JSONEncoder` does not crash: a key with a container or an encoder only receives another
     /// container of the same kind.
     private mutating func steps(_ depth: Int) -> [(key: String, action: RandomEncodable.Action)] {
         var steps: [(key: String, action: RandomEncodable.Action)] = []
@@ -131,7 +131,7 @@ struct RandomEncodables {
             let again = number(0..<3)
             switch action {
             case .nestedKeyed where again > 0:
-                // With separate keys, as they go into the same object.
+                // Use separate keys, because they are written to the same object.
                 let more = self.steps(depth + 1).map { (key: "more \($0.key)", action: $0.action) }
                 let safe = more.filter { if case .superEncoder(_, named: false) = $0.action { false } else { true } }
                 steps.append(("k\(index)", .nestedKeyed(safe)))

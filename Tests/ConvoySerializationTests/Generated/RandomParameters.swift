@@ -3,7 +3,7 @@ import Foundation
 
 @testable import ConvoySerialization
 
-/// Random trees of parameters, determined by the seed.
+/// Random trees of parameters, determined by a seed.
 struct RandomParameters {
     var generator: SplitMix64
     var allowsSets = true
@@ -44,7 +44,7 @@ struct RandomParameters {
         return value.isFinite ? value : Double(number(-1000..<1000))
     }
 
-    /// Begins with a letter, so that it is never an index, and has none of the characters that a style joins keys by.
+    /// Returns a key that begins with a letter, so that it is never an index, and contains no separators of any style.
     private mutating func key() -> String {
         let text = "k" + string()
         return String(String.UnicodeScalarView(text.unicodeScalars.filter { !"[].".unicodeScalars.contains($0) }))

@@ -28,7 +28,7 @@ import Testing
                     #expect(old == place.map { list[$0].value })
                     if let place { list.remove(at: place) }
                 default:
-                    // Out, and back to another place.
+                    // Remove the member, and insert it at another position.
                     guard let place, let position = object.position(of: key) else { continue }
                     #expect(position == place)
                     let member = object.remove(at: position)
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `keys that look alike are different members, however many there are`() {
-        // All of these are equal as `String`, and have the same hash.
+        // All of these are equal as `String` and have the same hash.
         let marks = ["\u{301}", "\u{327}", "\u{323}", "\u{31B}"]
         var keys = ["a"]
         for mark in marks { keys = keys.flatMap { key in (0...key.unicodeScalars.count - 1).map { insert(mark, key, $0) } } }

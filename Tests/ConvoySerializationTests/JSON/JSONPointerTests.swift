@@ -3,9 +3,9 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// RFC 6901.
+/// JSON Pointer (RFC 6901).
 @Suite struct JSONPointerTests {
-    /// The document of section 5.
+    /// The example document in section 5.
     private let document = bytes(
         #"{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}"#)
 

@@ -75,7 +75,7 @@ import Testing
         for (one, other) in [
             ("1", "1.0000000000000000000001"), ("1", #""1""#), ("1", "true"), ("0", "false"), ("null", "false"),
             ("[1,2]", "[2,1]"), (#"{"a":1}"#, #"{"a":1,"b":1}"#), (#"{"a":1}"#, #"{"b":1}"#), ("{}", "[]"),
-            // Equal as `String`, but with other code points.
+            // Equal as `String`, but with different code points.
             ("\"\u{E9}\"", "\"e\u{301}\""), ("{\"\u{E9}\":1}", "{\"e\u{301}\":1}"),
         ] {
             #expect(try parse(one) != parse(other), "\(one), \(other)")
@@ -88,7 +88,7 @@ import Testing
         #expect(both[JSONPointer(tokens: ["e\u{301}"])] == .number(JSONNumber(2)))
     }
 
-    /// A text of random values, and how it reads without spaces.
+    /// Returns a text of random values, and the text without whitespace.
     private func text(_ generator: inout SplitMix64, depth: Int = 0) -> String {
         func many(_ element: (inout SplitMix64) -> String) -> String {
             (0..<Int.random(in: 0...4, using: &generator)).map { _ in element(&generator) }.joined(separator: ",")
@@ -135,7 +135,7 @@ import Testing
             }
             let foundation = try? JSONSerialization.jsonObject(with: Data(broken), options: .fragmentsAllowed)
             if foundation == nil {
-                // Foundation refuses numbers that it cannot represent; they are valid.
+                // Foundation rejects numbers that it cannot represent. They are valid.
                 if let read = try? JSON(parsing: Data(broken)) {
                     let again = try JSON(parsing: bytesOf(read))
                     #expect(again == read, "seed \(seed), round \(round)")
@@ -143,7 +143,7 @@ import Testing
                     #expect(hasGreatNumber(read), "seed \(seed), round \(round): \(text)")
                 }
             } else if let error = failure({ try JSON(parsing: Data(broken)) }) {
-                // Foundation accepts these, but they are not JSON.
+                // Foundation accepts these, but they are not valid JSON.
                 let reason = (error as? JSONSyntaxError)?.reason ?? ""
                 let known = [
                     "expected a value", "expected a key in quotes", "unpaired surrogate",

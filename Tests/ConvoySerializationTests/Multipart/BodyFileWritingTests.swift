@@ -126,7 +126,7 @@ import Testing
     }
 }
 
-/// A user's stream whose `read` returns more than the size of the buffer.
+/// A custom stream whose `read` returns more than the size of the buffer.
 private final class BoastfulStream: InputStream {
     override var streamStatus: Stream.Status { .open }
     override var hasBytesAvailable: Bool { true }

@@ -151,7 +151,7 @@ import Testing
         }
         #expect(counts.dropLast().allSatisfy { $0 == 64 })
         #expect(Int64(counts.reduce(0, +)) == stream.contentLength)
-        // With a delay for each read it would take at least eight seconds.
+        // With a delay for each read, this would take at least eight seconds.
         #expect(ContinuousClock.now - start < .seconds(7), "reading never sleeps")
         #expect(try (stream.replay() as? MultipartBodyStream)?.packetSize == 64)
         #expect(MultipartFormData.suggestedPacketSize == 16_384)
@@ -162,7 +162,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(), to: "f")
         let handle = try FileHandle(forWritingTo: file)
-        // Sparse: a GiB that takes no space on the disk.
+        // A sparse file of 1 GiB that uses no disk space.
         try handle.truncate(atOffset: 1 << 30)
         try handle.close()
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -178,11 +178,11 @@ import Testing
         }
         #expect(stream.streamError == nil)
         #expect(total == stream.contentLength)
-        // The margin allows for tests that run at the same time; the file is more than ten times as large.
+        // The margin allows for concurrent tests. The file is more than ten times as large.
         #expect(residentMemory() - before < 96 << 20)
     }
 
-    /// In bytes.
+    /// The resident memory, in bytes.
     private func residentMemory() -> Int {
         let fields = ((try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? "").split(separator: " ")
         return (fields.count > 1 ? Int(fields[1]) ?? 0 : 0) * 4096

@@ -21,7 +21,7 @@ import Testing
         return String(type.dropFirst(prefix.count))
     }
 
-    /// The body with `B` for the boundary, after a check of its length.
+    /// Returns the body with the boundary replaced by `B`, after verifying its length.
     private func body(_ request: URLRequest, block: Int = 1000) throws -> String {
         let stream = try #require(request.httpBodyStream)
         let data = try #require(readAll(stream, block: block))

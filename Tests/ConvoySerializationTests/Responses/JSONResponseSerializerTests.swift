@@ -33,7 +33,7 @@ import Testing
         #expect(!typed.plainlyAccepts(statusCode: 200, contentType: "application/json", count: 10))
     }
 
-    /// The first value of `a` is 1, for each serializer.
+    /// Expects that the first value of `a` is 1, for each serializer.
     private func expectOneReading(of text: String) throws {
         let answer = try response(200, type: "application/json")
         let failing = try response(500, type: "application/json")

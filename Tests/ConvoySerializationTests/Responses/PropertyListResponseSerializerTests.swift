@@ -15,8 +15,8 @@ import Testing
         (0..<size).reversed().map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
     }
 
-    /// A binary list whose objects are given as bytes; the first is the root. More entries of the table can name the
-    /// last object.
+    /// Returns a binary list with the given object bytes. The first object is the root. Additional table entries can
+    /// refer to the last object.
     private func binary(_ objects: [[UInt8]], aliasesOfLast aliases: Int = 0, referenceSize: UInt8 = 2) -> Data {
         var bytes = Array("bplist00".utf8)
         var offsets: [UInt8] = []
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func `a long array that objects share counts for each of them`() {
-        // The root refers to 100,000 objects, which are all the same array of 100,000 references to a true.
+        // The root refers to 100,000 objects, which are all the same array of 100,000 references to true.
         let count = 100_000
         func array(_ references: [UInt8]) -> [UInt8] { [0xAF, 0x12] + big(count, 4) + references }
         let root = array((2...(count + 1)).flatMap { big($0, 3) })
@@ -98,13 +98,13 @@ import Testing
         let list = binary([root, [0x09], shared], aliasesOfLast: count - 1, referenceSize: 3)
         let start = ContinuousClock.now
         #expect(limit(failure { try parse(list) }) == .expansion)
-        // Real time: following 10,000,000,000 references takes minutes.
+        // Measures real time: following 10,000,000,000 references would take minutes.
         #expect(ContinuousClock.now - start < .seconds(30))
     }
 
     @Test(arguments: [0x4F, 0x5F] as [UInt8])
     func `repeated bytes and text count by their length`(marker: UInt8) {
-        // Foundation copies them for every reference: 100 MB of bytes take it five seconds.
+        // Foundation copies these for every reference: 100 MB take it five seconds.
         let array = [0xAF, 0x12] + big(1_000, 4) + repeatElement([0, 1], count: 1_000).joined()
         let long = [marker, 0x12] + big(100_000, 4) + [UInt8](repeating: 65, count: 100_000)
         #expect(limit(failure { try parse(binary([array, long])) }) == .expansion)

@@ -146,7 +146,7 @@ import Testing
         round(1_000)
         let before = ProcessMeters.residentKilobytes
         round(5_000)
-        // A leak of 110 bytes in one of them would be more.
+        // A leak of 110 bytes per iteration would exceed this.
         #expect(ProcessMeters.residentKilobytes - before < 512)
     }
 
@@ -160,7 +160,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let pipe = directory.file("pipe").path
         try #require(mkfifo(pipe, 0o600) == 0)
-        // Opening the pipe for reading would block until there is a writer.
+        // Opening the pipe for reading would block until it has a writer.
         for body in [
             "<!DOCTYPE a SYSTEM 'file://\(pipe)'><a/>", "<!DOCTYPE a PUBLIC 'x' '\(pipe)'><a/>",
             "<?xml-stylesheet href='file://\(pipe)'?><a xmlns:xi='http://www.w3.org/2001/XInclude'><xi:include href='\(pipe)'/></a>",
@@ -248,7 +248,7 @@ import Testing
         #expect(limit(failure { try parser.responseObject(for: nil, data: nested(100_000)) }) == .nestingDepth)
     }
 
-    /// libxml2 compares every attribute of an element with every other.
+    /// libxml2 compares every attribute of an element with all others.
     @Test func `a tag with too many attributes is an error before it is parsed`() throws {
         func element(_ count: Int, head: String = "") -> Data {
             bytes(head + "<a" + (0..<count).map { " b\($0) = '>'" }.joined() + "/>")
@@ -268,7 +268,7 @@ import Testing
         #expect(try tree(bytes(body))?.rootElement()?.stringValue == many + many + many)
     }
 
-    /// libxml2 looks each prefix up among all the namespaces that apply.
+    /// libxml2 looks up each prefix among all namespaces in scope.
     @Test func `namespaces within namespaces have a limit`() throws {
         func nested(_ depth: Int) -> Data {
             let declarations = (0..<8).map { " xmlns:n\($0)='u'" }.joined()
@@ -328,12 +328,12 @@ import Testing
         for (name, code) in [
             ("x-no-such", XMLParser.ErrorCode.unknownEncodingError), ("utf-8//IGNORE", .unknownEncodingError),
             ("../../tmp/x", .unknownEncodingError), ("", .unknownEncodingError),
-            // The declaration itself is none in these.
+            // In these encodings the declaration itself is not valid.
             ("EBCDIC-CP-US", .invalidEncodingError), ("UTF-16", .invalidEncodingError), ("UTF-32LE", .invalidEncodingError),
         ] {
             #expect(failure { try element(name, [0x41]) }?.code == code.rawValue, "\(name)")
         }
-        // Cut in the middle of a character.
+        // Truncated in the middle of a character.
         #expect(failure { try element("GBK", [0xC4]) } != nil)
         #expect(failure { try element("ISO-2022-JP", [0x1B, 0x24, 0x42, 0x24]) } != nil)
     }

@@ -21,7 +21,7 @@ func bytes(_ text: String) -> Data { Data(text.utf8) }
 
 func text(_ data: Data?) -> String? { data.map { String(decoding: $0, as: UTF8.self) } }
 
-/// The error that a body throws, as an `NSError`.
+/// Returns the error thrown by a body, as an `NSError`.
 func failure(_ body: () throws -> Any?) -> NSError? {
     do {
         _ = try body()
@@ -41,7 +41,7 @@ func limit(_ error: NSError?) -> ResponseLimitExceeded? {
 
 func underlying(_ error: NSError?) -> NSError? { error?.userInfo[NSUnderlyingErrorKey] as? NSError }
 
-/// All bytes of a stream, read in blocks of a size; nil if it fails. The stream is not closed, so that it can be
+/// Reads all bytes of a stream, in blocks of a given size; nil if it fails. The stream is not closed, so that it can be
 /// examined.
 func readAll(_ stream: InputStream, block: Int = 1000) -> Data? {
     stream.open()

@@ -2,7 +2,7 @@ import CZlib
 import Foundation
 import Testing
 
-/// The content of a gzip file, by zlib.
+/// Decompresses a gzip file with zlib.
 func inflate(_ data: Data) throws -> Data {
     var stream = z_stream()
     try #require(inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK)

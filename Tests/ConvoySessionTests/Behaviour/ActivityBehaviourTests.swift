@@ -9,13 +9,13 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// What a monitor counts of tasks and downloads.
+/// How a monitor counts tasks and downloads.
 @Suite struct ActivityBehaviourTests {
     @Test func `a task counts once, as its operation does`() async throws {
         let fixture = try SessionFixture()
         let gate = TestServer.Gate()
         fixture.server.route("/held", .text("held").held(by: gate))
-        // Other tests run meanwhile.
+        // Other tests run concurrently.
         let monitor = NetworkActivityMonitor(queue: .global()) { [manager = fixture.manager] operation in
             operation.completionQueue === manager.completionQueue
         }

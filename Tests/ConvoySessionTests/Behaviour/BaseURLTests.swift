@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What both managers have of their own: a base URL, and copies.
+/// Features shared by both managers: a base URL, and copies.
 @Suite struct BaseURLTests {
     private struct Name: Codable, Equatable, Sendable { var firstName: String }
 
@@ -111,7 +111,7 @@ import Testing
         }
         defer { NotificationCenter.default.removeObserver(observer) }
         _ = try await session.get("name")
-        // That of a manager posts them, after all of the session's.
+        // The operation manager posts these, after all notifications of the session.
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         let operation = try await manager.get("name")
         try await waitUntil("the end of the manager's operation") { posted.withLock { $0.last } === operation }

@@ -7,7 +7,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// What a caller of either manager may write: parameters and bodies of any kind, and responses as values of any kind.
+/// Calls supported by both managers: parameters and bodies of any kind, and responses as values of any kind.
 @Suite struct CallTests {
     let server: TestServer
 
@@ -248,7 +248,7 @@ import Testing
                 return (error as? URLError)?.code
             }
         }
-        // Bytes come all the time: only the whole can take too long.
+        // Bytes keep arriving, so only the total time can be exceeded.
         #expect(await code("drip", 0.3) == .timedOut)
         #expect(await code("never", .idle(0.2)) == .timedOut)
         #expect(await code("items", RequestTimeout(idle: 20, total: 20)) == nil)

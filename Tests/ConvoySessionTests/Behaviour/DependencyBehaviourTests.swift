@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Dependencies, batches and awaiting over the operations of both managers.
+/// Dependencies, batches and async calls with the operations of both managers.
 @Suite struct DependencyBehaviourTests {
     let server: TestServer
 

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Each request is sent by both managers in all forms: what the server has got, and what the caller received, is the same.
+/// Both managers send each request in all forms. The server must receive, and the caller must get, the same.
 @Suite struct DifferenceTests {
     private struct Trial: Sendable {
         let name: String
@@ -74,7 +74,7 @@ import Testing
         Trial(name: "a credential that nobody has", method: .get, url: "private"),
     ]
 
-    /// The server's routes, which are the same for each.
+    /// Sets up the server's routes, which are the same for each trial.
     private static func serve(_ server: TestServer) {
         server.echo(at: "/v1/echo")
         server.echo(at: "/v1/echo/a b")
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    /// What the caller received and what the server has got, without what is the server's own.
+    /// The response received by the caller and the request received by the server, without server-specific parts.
     private static func facts(_ trial: Trial, _ way: Way) async throws -> [String] {
         let server = try TestServer()
         defer { server.stop() }
@@ -108,7 +108,7 @@ import Testing
             way.form, trial.method, trial.url, parameters: trial.parameters, headers: trial.headers,
             timeout: trial.timeout)
         let error = outcome.error.map { $0 as NSError }
-        // Of another failure than a response's an awaited request tells the error only.
+        // For failures other than unacceptable responses, an async call reports only the error.
         let status = outcome.error == nil || outcome.error is HTTPError ? outcome.status : nil
         var facts = [
             "told: \(outcome.isTold)", "status: \(status ?? 0)",
@@ -124,8 +124,8 @@ import Testing
         }
     }
 
-    /// An object in an order of its own, but for the header fields of the request that a server has echoed: they come in
-    /// any order.
+    /// Returns the text of an object in a fixed order, because the request fields echoed by a server can be in any
+    /// order.
     private static func text(of object: Any?) -> String {
         guard var object else { return "none" }
         if var members = object as? [String: Any] {

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What an error of either manager says to those who print it, and to those who look into it.
+/// Descriptions and contents of the errors of both managers.
 @Suite struct ErrorDescriptionTests {
     let server: TestServer
 

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Downloads into files, and uploads from what is not in memory, by both managers.
+/// Downloads to files, and uploads from sources other than memory, with both managers.
 @Suite struct FileTransferTests {
     let server: TestServer
     let directory: TemporaryDirectory

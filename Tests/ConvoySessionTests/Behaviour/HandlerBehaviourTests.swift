@@ -23,7 +23,7 @@ import Testing
 
     private struct Refusal: Error {}
 
-    /// Texts in the order in which they came.
+    /// Collects texts in the order in which they arrive.
     private final class Notes: Sendable {
         private let texts = Locked<[String]>([])
         func add(_ text: String) { texts.withLock { $0.append(text) } }
@@ -74,7 +74,7 @@ import Testing
                     path, success: { _, _ in notes.add("\(number)") }, failure: { _, _ in notes.add("\(number)") })
             }
             for request in requests { await request.operation.end() }
-            // What cannot be sent ends in its turn too.
+            // Requests that cannot be sent end in order as well.
             #expect(notes.all == (0..<200).map(String.init))
         }
         try await check(kind.make(server.url))

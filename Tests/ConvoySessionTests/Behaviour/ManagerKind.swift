@@ -2,11 +2,12 @@ import ConvoyOperations
 import ConvoySession
 import Foundation
 
-/// The managers that can take each other's place: the same tests hold for all.
+/// The interchangeable managers. The same tests apply to all of them.
 enum ManagerKind: CaseIterable {
     case operations, session
 
-    /// A manager that shares no cookies and no credentials with another, and whose handlers need no main queue.
+    /// Returns a manager that shares no cookies or credentials with others, and whose handlers do not need the main
+    /// queue.
     func make(
         _ baseURL: URL? = nil, completionQueue: DispatchQueue? = DispatchQueue(label: "Convoy.Behaviour")
     ) -> any HTTPManager {
@@ -21,7 +22,7 @@ enum ManagerKind: CaseIterable {
 /// The forms in which a request can be written.
 enum RequestForm: CaseIterable { case handlers, awaited, operations }
 
-/// One of the managers, asked in one of the forms.
+/// A manager and the form in which it is called.
 struct Way: Sendable, CustomStringConvertible {
     let manager: ManagerKind
     let form: RequestForm

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Operations that either manager makes first, and enqueues later.
+/// Operations that either manager first creates and later enqueues.
 @Suite struct OperationBehaviourTests {
     let server: TestServer
 
@@ -194,7 +194,8 @@ import Testing
     func `identical requests in flight share a transfer, if that is wanted`(kind: ManagerKind) async throws {
         let gate = TestServer.Gate()
         var server = server
-        // A server that had this port before may have asked who the client is; then nothing is shared.
+        // A server that used this port earlier may have requested a client certificate, in which case nothing is
+        // shared.
         while ConnectionConfiguration().isAsked(about: Target(server.url("/"))) { server = try TestServer() }
         server.route("/api/data", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
         let api = kind.make(server.url("/api"))

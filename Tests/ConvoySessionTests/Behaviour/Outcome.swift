@@ -5,26 +5,26 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What has become of a request, in whatever form it was written.
+/// The result of a request, in any form.
 struct Outcome: Sendable {
-    /// The operation; nil where a form tells of an error only.
+    /// The operation; nil if the form reports only an error.
     let operation: HTTPRequestOperation?
     let error: (any Error)?
-    /// The handlers that were called, in their order; nil for a form without handlers.
+    /// The handlers that were called, in order; nil for a form without handlers.
     var calls: [String]?
 
     var code: URLError.Code? { (error as? URLError)?.code }
     var status: Int? { (error as? HTTPError)?.statusCode ?? operation?.statusCode }
 
-    /// What the response serializer has made: also of an error response.
+    /// The object created by the response serializer, also for an error response.
     var object: Any? { (error as? HTTPError)?.responseObject ?? operation?.responseObject }
 
-    /// Whether handlers, where there are any, were called once, with what the operation tells.
+    /// Whether the handlers, if any, were called once with the operation's result.
     var isTold: Bool { calls.map { $0 == [error == nil ? "success" : "failure"] } ?? true }
 }
 
 extension HTTPManager {
-    /// Sends a request in a form, and waits for its end. A request that is an operation waits for another one before.
+    /// Sends a request in a form, and waits for its end. A request that is an operation first waits for another one.
     func outcome(
         _ form: RequestForm, _ method: HTTPMethod = .get, _ url: String, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: RequestTimeout? = nil
@@ -54,7 +54,7 @@ extension HTTPManager {
         }
     }
 
-    /// The form with handlers.
+    /// Sends a request in the form with handlers.
     private func outcome(
         _ method: HTTPMethod, _ url: String, _ parameters: [String: Any?]?, _ body: (any Encodable)?,
         _ headers: [String: String?], _ timeout: RequestTimeout?
@@ -93,7 +93,7 @@ extension HTTPManager {
                 get(url, parameters: parameters, headers: headers, timeout: timeout, success: success, failure: failure)
             }
         let error = await request.operation.end()
-        // A second call, if there is one, is on the same queue.
+        // A second call, if any, would be on the same queue.
         completionQueue?.sync {}
         return Outcome(operation: request.operation, error: error, calls: calls.all)
     }
@@ -114,7 +114,7 @@ private final class HandlerCalls: Sendable {
 }
 
 extension URLConnectionOperation {
-    /// Waits for the end, whatever it is, and for the handlers. Returns the error.
+    /// Waits for the end, with or without success, and for the handlers. Returns the error.
     @discardableResult
     func end() async -> (any Error)? {
         do {

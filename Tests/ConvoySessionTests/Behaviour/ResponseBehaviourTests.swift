@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What both managers make of requests and responses, in each of their forms.
+/// How both managers handle requests and responses, in each form.
 @Suite struct ResponseBehaviourTests {
     let server: TestServer
 

@@ -9,7 +9,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// The value of one operation as the input of the next, over both managers.
+/// The value of an operation as the input of the next one, with both managers.
 @Suite struct TypedDependencyTests {
     private struct Login: Codable, Sendable { let token: String }
     private struct Limits: Codable, Sendable { let count: Int }
@@ -97,7 +97,7 @@ import Testing
             api.operation(.post, "echo", as: Data.self), api.operation(.get, "echo", as: Data.self),
             api.operation(.get, "echo", as: Data.self)
         )
-        // What the dependency has failed with is no reason to try again.
+        // The failure of a dependency must not cause a retry.
         fails.operation.retryPolicy = RetryPolicy()
         runs.operation.dependencyFailurePolicy = .run
         ends.operation.dependencyFailurePolicy = .cancel
@@ -179,7 +179,7 @@ import Testing
         }
         api.enqueue([last, login])
         _ = try await login.value()
-        // The first attempt was refused, and the second one has no answer yet.
+        // The first attempt was refused, and the second has no response yet.
         try await waitUntil("the second attempt") { server.requests("/tired").count == 2 }
         last.operation.pause()
         last.operation.resume()

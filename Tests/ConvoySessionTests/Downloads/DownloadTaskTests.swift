@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Download tasks: where their files go, and what they leave.
+/// Download tasks: the destinations of their files, and the files they leave behind.
 @Suite struct DownloadTaskTests {
     let fixture: SessionFixture
 
@@ -149,7 +149,7 @@ import Testing
         task.suspend()
         task.resume()
         // By then the first transfer has stopped.
-        try await waitUntil("the rest is asked for") { fixture.server.requests.count == 2 }
+        try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()
         fixture.settle()
@@ -228,7 +228,7 @@ import Testing
         two.resume()
         gate.open()
         let errors = [await one.end(), await two.end()]
-        // Both may have come one after the other.
+        // The second may have started after the first ended.
         let refused = errors.compactMap { $0 as? DownloadError }
         #expect(errors.compactMap { $0 }.count == refused.count && refused.count <= 1, "\(errors)")
         for case let file? in [one.fileURL, two.fileURL] where FileManager.default.fileExists(atPath: file.path) {
@@ -289,7 +289,7 @@ import Testing
         task.suspend()
         task.resume()
         // By then the first transfer has stopped.
-        try await waitUntil("the rest is asked for") { fixture.server.requests.count == 2 }
+        try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         try await task.finished()
         let file = try #require(fixture.parts.first)
         let directory = fixture.directory.url.appendingPathComponent("parts")

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Resume data of files whose tags have any bytes.
+/// Resume data for files whose entity tags contain arbitrary bytes.
 @Suite struct EchoedResumeDataTests {
     @Test func `resume data has the bytes of the tag, and there is none for a tag that cannot be sent`() async throws {
         let (server, fixture) = (try ValidatorServer(), try SessionFixture())

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Resume data that is not what a download has left: a typed error, never a crash, and never wrong bytes.
+/// Invalid resume data causes a typed error, and never a crash or wrong bytes.
 @Suite struct ResumeDataTests {
     let fixture: SessionFixture
     let resumeData: ResumeData
@@ -102,7 +102,7 @@ import Testing
             with: resumeData, request: fixture.request("/file?b=2&a=%20"), completionHandler: nil)
     }
 
-    /// Resume data can be made by hand, and one can make its digest as well.
+    /// Resume data can be forged, including its digest.
     @Test(arguments: [
         ("url", "http://127.0.0.1/elsewhere"), ("url", "file:///etc/passwd"), ("url", ""), ("url", "http://u:p@127.0.0.1/"),
         ("file", "../../../../tmp/x"), ("file", "/etc/passwd"), ("file", ""), ("file", String(repeating: "A", count: 32)),
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `it is believed no further than what lies beside the partial file`() async throws {
-        // Another file under the same name, with bytes that are none of the download, and no journal that claims them.
+        // Another file with the same name, whose bytes are not part of the download and are not in the journal.
         let directory = fixture.directory.url.appendingPathComponent("parts")
         for name in fixture.parts {
             let file = directory.appendingPathComponent(name)

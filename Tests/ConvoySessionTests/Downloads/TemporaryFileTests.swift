@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySession
 
-/// What killed processes have left in the directory of a session's downloads.
+/// Files that killed processes have left in the download directory of a session.
 @Suite struct TemporaryFileTests {
     private let directory: TemporaryDirectory
     private let files: TemporaryFiles
@@ -19,7 +19,7 @@ import Testing
         ((try? FileManager.default.contentsOfDirectory(atPath: directory.url.path)) ?? []).sorted()
     }
 
-    /// A file that was changed so many seconds ago.
+    /// Creates a file that was modified the given number of seconds ago.
     private func leave(_ name: String, age: TimeInterval) throws {
         let file = try directory.write(Data("part".utf8), to: name)
         try FileManager.default.setAttributes(

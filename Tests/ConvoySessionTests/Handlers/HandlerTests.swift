@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoySession
 
-/// The handlers of a manager, and what is done without them.
+/// The handlers of a manager, and the default behavior without them.
 @Suite struct HandlerTests {
     let fixture: SessionFixture
 
@@ -79,7 +79,7 @@ import Testing
         decided.signal()
         let error = await task.end()
         #expect((error as? URLError)?.code == .cancelled)
-        // Another one is asked about as ever.
+        // The handler is still called for another response.
         gate.open()
         decided.signal()
         #expect(await run("/text").operation.responseString == "hello")
@@ -138,7 +138,7 @@ import Testing
         let task = manager.dataTask(with: fixture.request("/endless"))
         task.resume()
         try await waitUntil("more bytes than are held") { task.countOfBytesReceived > 1 << 20 }
-        // It stays there: two looks at a time in which 64 MiB would come many times over.
+        // The count stays bounded at two checks, between which 64 MiB would arrive many times over.
         let before = task.countOfBytesReceived
         _ = try await manager.get("text").finished()
         #expect(task.countOfBytesReceived < 4 << 20 && before < 4 << 20)

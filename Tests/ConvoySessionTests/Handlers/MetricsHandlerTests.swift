@@ -45,7 +45,7 @@ import Testing
         task.suspend()
         task.resume()
         // By then the first transfer has stopped.
-        try await waitUntil("the rest is asked for") { fixture.server.requests.count == 2 }
+        try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()
         let metrics = try #require(task.metrics)

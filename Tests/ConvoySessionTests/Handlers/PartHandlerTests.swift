@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoySession
 
-/// The handlers of a session where an operation does its work with others, shares it, or asks for a whole connection.
+/// The handlers of a session if an operation uses other operations, shares a transfer, or authenticates a connection.
 @Suite struct PartHandlerTests {
     let fixture: SessionFixture
     private var manager: HTTPSessionManager { fixture.manager }

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What a configuration makes of a session.
+/// The effects of a configuration on a session.
 @Suite struct ConfigurationTests {
     @Test func `header fields and the cache policy are those of requests that have none`() async throws {
         let fixture = try SessionFixture {

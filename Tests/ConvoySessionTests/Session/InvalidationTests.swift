@@ -9,9 +9,9 @@ import Testing
 
 @testable import ConvoySession
 
-/// The end of a session, with tasks in each state.
+/// The end of a session with tasks in each state.
 @Suite(.serialized) struct InvalidationTests {
-    /// What the tasks of a session have reported.
+    /// The reports of a session's tasks.
     private final class Ends: Sendable {
         let completions = Locked<[Int: Int]>([:])
         let invalidations = Locked(0)
@@ -19,10 +19,11 @@ import Testing
         func complete(_ number: Int) { completions.withLock { $0[number, default: 0] += 1 } }
     }
 
-    /// The process opens other descriptors once, and keeps them: for its first timer, for its first thread.
+    /// The process opens other descriptors once and keeps them: for its first timer and its first thread.
     private static var openSockets: Int { ProcessMeters.descriptorTargets.count { $0.contains("socket:") } }
 
-    /// Five hundred tasks: suspended from the start, running, suspended in the middle, ended, waiting for another one.
+    /// Five hundred tasks: suspended from the start, running, suspended in the middle, ended, or waiting for another
+    /// task.
     private func tasks(_ fixture: SessionFixture, _ ends: Ends) async throws -> [SessionTask] {
         var tasks: [SessionTask] = []
         for number in 0..<500 {
@@ -86,8 +87,8 @@ import Testing
             let completions = ends.completions.withLock { $0 }
             #expect(completions.count == 500 && completions.values.allSatisfy { $0 == 1 })
             #expect(kept.allSatisfy { $0.state == .completed })
-            // The connections are gone, though the tasks are there. (The server has its ends of them until it has noticed.)
-            try await waitUntil("no socket is left") { Self.openSockets <= sockets }
+            // The connections are closed although the tasks exist. (The server keeps its ends until it detects this.)
+            try await waitUntil("all sockets are closed") { Self.openSockets <= sockets }
         }
         try await waitUntil("the manager is gone") { manager == nil }
         withExtendedLifetime(kept) {}
@@ -104,7 +105,7 @@ import Testing
             manager.responseSerializer = HTTPResponseSerializer()
             let task = manager.dataTask(with: URLRequest(url: server.url("/held")))
             task.resume()
-            // Before the connection, with it, and in the middle of the body.
+            // Before the connection, along with it, and in the middle of the body.
             if number % 3 > 0 { try await waitUntil("it has begun") { number % 3 == 1 || task.countOfBytesReceived > 0 } }
             task.suspend()
             if number == 99 { kept = task }
@@ -113,7 +114,7 @@ import Testing
         try await waitUntil("no socket is left") { Self.openSockets <= sockets }
         // A hundred threads have had several each.
         #expect(ProcessMeters.openDescriptors < descriptors + 20)
-        // One that was kept goes on, over a thread of its own.
+        // A task that was kept resumes on its own thread.
         server.servePattern(count: 100_000, at: "/held", etag: "\"1\"")
         let task = try #require(kept)
         task.resume()

@@ -10,9 +10,9 @@ import Testing
 
 @testable import ConvoySession
 
-/// Thousands of tasks that are suspended, resumed and cancelled by several threads at once.
+/// Thousands of tasks that several threads suspend, resume and cancel concurrently.
 @Suite(.serialized) struct TaskStormTests {
-    /// What has become of a task: how often its handler was called, and with what.
+    /// The result of a task: how often its handler was called, and with what.
     private final class Outcome: Sendable {
         let calls = Locked(0)
         let isRight = Locked<Bool?>(nil)
@@ -20,7 +20,7 @@ import Testing
 
     private static let length = 40_000
 
-    /// A download, its successors included, which each go on with what the one before has left.
+    /// A download including its successors, each of which resumes from the data of the previous one.
     private func download(
         _ fixture: SessionFixture, _ number: Int, _ outcome: Outcome, _ resumeData: ResumeData?
     ) -> SessionDownloadTask {
@@ -53,7 +53,7 @@ import Testing
         func count(_ what: String) { counts.withLock { $0[what, default: 0] += 1 } }
     }
 
-    /// What one thread does with its 250 tasks.
+    /// Runs one thread with its 250 tasks.
     private func run(_ thread: Int, _ seed: UInt64, _ fixture: SessionFixture, _ kinds: Kinds) async throws {
         var random = SplitMix64(seed: seed &* 8 &+ UInt64(thread))
         for turn in 0..<250 {
@@ -70,7 +70,7 @@ import Testing
                 case 3: if Int.random(in: 0..<4, using: &random) == 0 { task.cancel() }
                 default:
                     guard let running = task as? SessionDownloadTask else { break }
-                    // Sometimes when bytes have come.
+                    // Sometimes wait until bytes have been received.
                     if Bool.random(using: &random) {
                         running.resume()
                         try await waitUntil("bytes, or the end") {
@@ -81,7 +81,7 @@ import Testing
                     await running.end()
                     if running.error == nil { break }
                     kinds.count(resumeData == nil ? "restarted" : "passed on")
-                    // Through bytes, as a program would keep them.
+                    // Convert the resume data to bytes, as a program would to store it.
                     task = download(fixture, number, outcome, try resumeData.map { try ResumeData($0.data) })
                     ends += 1
                 }
@@ -99,7 +99,7 @@ import Testing
             kinds.count(error == nil ? "right" : (error as? URLError)?.code == .cancelled ? "cancelled" : "failed")
             #expect(outcome.calls.withLock { $0 } == ends, note)
             #expect(outcome.isRight.withLock { $0 } == (error == nil ? true : nil), note)
-            // One that was cancelled just as its file got its place has left it there.
+            // A task that was cancelled just as its file was moved has left the file at its destination.
             let cause = (error as? DownloadMoveError)?.underlyingError as? DownloadError
             let isTaken = ends > 1 && cause.map { if case .fileExists = $0.reason { true } else { false } } == true
             if let error, !isTaken, (error as? URLError)?.code != .cancelled {

@@ -7,12 +7,12 @@ import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 
-/// A server, a directory for files, and a manager whose handlers need no main queue.
+/// A server, a directory for files, and a manager whose handlers do not need the main queue.
 final class SessionFixture: Sendable {
     let server: TestServer
     let directory: TemporaryDirectory
     let manager: HTTPSessionManager
-    /// What handlers have noted, in order.
+    /// The entries logged by handlers, in order.
     let log = Locked<[String]>([])
 
     init(_ configure: (inout SessionConfiguration) -> Void = { _ in }) throws {
@@ -47,12 +47,12 @@ final class SessionFixture: Sendable {
     func note(_ text: String) { log.withLock { $0.append(text) } }
     var notes: [String] { log.withLock { $0 } }
 
-    /// Waits until all handlers that were called for by now have run.
+    /// Waits until all handler calls scheduled so far have run.
     func settle() { manager.handlerQueue.sync {} }
 }
 
 extension SessionTask {
-    /// Waits for the end, whatever it is. Returns the error.
+    /// Waits for the end, with or without success. Returns the error.
     @discardableResult
     func end() async -> (any Error)? {
         do {

@@ -8,13 +8,13 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Uploads of a session that go on.
+/// Resumable uploads in a session.
 struct ResumableUploadTests {
     private final class Stored: Sendable {
         let data = Locked(Data())
     }
 
-    /// A server of tus that has a part of an upload, of which the next part fails at first.
+    /// Sets up a tus server that has stored a part of an upload, and at which the next part fails at first.
     private func serve(_ server: TestServer, _ bytes: Data) -> Stored {
         let stored = Stored()
         let isBroken = Locked(true)

@@ -8,7 +8,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// Bodies as sequences, in sessions.
+/// Response bodies as async sequences, in sessions.
 @Suite(.timeLimit(.minutes(2))) struct SessionBytesTests {
     @Test func `a session reads bytes like a manager, with its handlers and its tasks`() async throws {
         let fixture = try SessionFixture()

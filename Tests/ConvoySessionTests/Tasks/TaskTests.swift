@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoySession
 
-/// Tasks: their states, what they count, and the operations underneath.
+/// Tasks: their states, their byte counts, and their operations.
 @Suite struct TaskTests {
     let fixture: SessionFixture
 
@@ -84,7 +84,7 @@ import Testing
         #expect(task.state == .suspended)
         task.resume()
         // By then the first transfer has stopped.
-        try await waitUntil("the rest is asked for") { fixture.server.requests.count == 2 }
+        try await waitUntil("the remaining bytes are requested") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()
         #expect(task.operation.responseObject as? Data == PatternBytes.data(count: 200_000))
