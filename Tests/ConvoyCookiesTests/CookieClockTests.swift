@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "Numbers at the edge of their type are no harm",
+        "Numbers at the limits of their type are harmless",
         arguments: [
             "UPDATE state SET revision = 9223372036854775807", "UPDATE state SET cleared = 9223372036854775807",
             "UPDATE state SET cleared = -9223372036854775807 - 1", "UPDATE state SET revision = -9223372036854775807 - 1",

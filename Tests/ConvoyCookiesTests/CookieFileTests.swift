@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(
-        "A store finds all of a cookie again, but session cookies only if it was asked to keep them",
+        "A store reads complete cookies from its file, but session cookies only if it keeps them",
         arguments: [true, false])
     func reopen(_ keepsSessionCookies: Bool) throws {
         do {

@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(
-        "Max-Age counts more than Expires, and 400 days are the most",
+        "Max-Age takes precedence over Expires, and the lifetime is limited to 400 days",
         arguments: [
             ("Max-Age=60", 60), ("Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:10 GMT", 60),
             ("Max-Age=99999999999999999999999999", 400 * 86_400), ("Max-Age=34560001", 400 * 86_400),
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(
-        "Strict and Lax cookies stay away from requests that another site has caused",
+        "Strict and Lax cookies are not sent with requests caused by another site",
         arguments: [
             (nil, true, 4), (nil, false, 4), ("https://other.example.org/x", false, 4), ("https://example.org:1/", true, 4),
             ("https://example.net/", true, 3), ("https://example.net/", false, 1), ("http://example.org/", true, 3),

@@ -30,7 +30,7 @@ struct CookieSuiteTests {
             let answer = try answer(one)
             if let deviation = CookieDeviation.ofHTTPState[name] {
                 #expect(answer == deviation.cookie, "\(name) \(deviation.reason)")
-                #expect(answer != one.cookie, "\(name) is no deviation any more")
+                #expect(answer != one.cookie, "\(name) no longer deviates")
                 different += 1
             } else {
                 #expect(answer == one.cookie, "\(name) \(one.setCookie)")

@@ -22,7 +22,7 @@ import Testing
         #expect(try kind("net0") { try $0.add("net0", ["wireless/": ""]) } == .wifi)
         #expect(try kind("net0") { try $0.add("net0", links: ["phy80211": "../../ieee80211/phy0"]) } == .wifi)
         #expect(try kind("net0") { try $0.add("net0", ["uevent": "DEVTYPE=wlan\nINTERFACE=net0\n"]) } == .wifi)
-        #expect(try kind("wlan0") { try $0.add("wlan0") } == .wire, "a cable that somebody has called so")
+        #expect(try kind("wlan0") { try $0.add("wlan0") } == .wire, "a cable with such a name")
     }
 
     @Test func `a modem is known by its driver's word, its packets, or its name`() throws {

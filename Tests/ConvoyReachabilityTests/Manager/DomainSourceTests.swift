@@ -70,7 +70,7 @@ import Testing
         for end in ends { end() }
     }
 
-    @Test(.enabled(if: Self.isOnline, "there is no way to the Internet here"))
+    @Test(.enabled(if: Self.isOnline, "this requires a route to the Internet"))
     func `a lookup that fails is tried again a few times, and then no more`() throws {
         let resolver = Resolver([.failure, .failure, Self.loopback])
         try run(resolver, delays: [0.01, 0.02, 0.03]) { heard in

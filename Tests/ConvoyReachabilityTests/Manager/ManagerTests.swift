@@ -149,7 +149,7 @@ import Testing
         try manager.startMonitoring()
         #expect(manager.networkReachabilityStatus == .unknown && source.begins == 2 && source.ends == 1)
         source.report(.notReachable, to: 0)
-        #expect(manager.networkReachabilityStatus == .unknown, "the first run is over")
+        #expect(manager.networkReachabilityStatus == .unknown, "the first run has ended")
         source.report(.reachableViaWire)
         try eventually { heard.all.count == 2 }
         #expect(heard.all == [.reachableViaWire, .reachableViaWire])

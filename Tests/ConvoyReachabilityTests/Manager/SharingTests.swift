@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized) struct SharingTests {
     @Test func `a hundred managers share one descriptor and one thread, which go with the last of them`() throws {
         let queue = DispatchQueue(label: "handlers")
-        try eventually("those of other tests to end") { NetworkWatch.shared.counts == WatchSession.Counts() }
+        try eventually("the sockets of other tests to close") { NetworkWatch.shared.counts == WatchSession.Counts() }
         let sockets = netlinkSockets
         let managers = (0..<100).compactMap { number in
             number % 2 == 0

@@ -35,7 +35,7 @@ final class ChangeTests: NetworkTestCase {
             for listener in [all, near] { try listener.hears(.notReachable) }
             try ip("link set v0 up")
             try near.hears(.reachableViaWire)
-            XCTAssertEqual(all.manager.networkReachabilityStatus, .notReachable, "nobody has given it a default route")
+            XCTAssertEqual(all.manager.networkReachabilityStatus, .notReachable, "the default route is not restored")
             try ip("route add default via 192.0.2.1")
             try all.hears(.reachableViaWire)
             XCTAssertEqual(all.heard.all, [.reachableViaWire, .notReachable, .reachableViaWire])

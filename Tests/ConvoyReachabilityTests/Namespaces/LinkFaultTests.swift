@@ -104,7 +104,7 @@ final class LinkFaultTests: NetworkTestCase {
             try awaitSome(of: download, peer)
             try ip("link set v0 down")
             try near.hears(.notReachable)
-            // Nothing is received while the link is down, so there is no event to wait for.
+            // Nothing is received while the link is down, so the test cannot wait for an event.
             Thread.sleep(forTimeInterval: isWhole ? 3 : 1)
             XCTAssertFalse(download.isFinished)
             try ip("link set v0 up")

@@ -26,7 +26,7 @@ class NetworkTestCase: XCTestCase {
         let result = try SilentNameServer.run(
             program, [test], environment: [Self.mark: "1"], retryInterval: 5, timeout: 120)
         XCTAssertEqual(result.status, 0, result.text + result.errorText)
-        XCTAssertTrue(result.text.contains("Executed 1 test"), "it ran something else: \(result.text)")
+        XCTAssertTrue(result.text.contains("Executed 1 test"), "the child process ran a different test: \(result.text)")
     }
 
     /// Runs several `ip` commands in order.

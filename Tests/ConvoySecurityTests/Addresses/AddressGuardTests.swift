@@ -33,7 +33,7 @@ import Testing
         ("fec0::1", "fec0::/10"), ("ff02::1", "ff00::/8"),
     ])
     func whatIsNotReachableFromEverywhereIsRefused(_ text: String, _ network: String) throws {
-        let refusal = try #require(try refusal(text, by: .publicAddresses), "\(text) was let through")
+        let refusal = try #require(try refusal(text, by: .publicAddresses), "\(text) was allowed")
         #expect(refusal.network == (try IPNetwork(network)), "\(text): \(refusal)")
     }
 

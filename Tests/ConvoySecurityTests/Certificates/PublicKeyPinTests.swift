@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(
-        .enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"),
+        .enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"),
         arguments: [TestCertificate.Profile.Key.ec, .ec384, .rsa(bits: 1024), .ed25519])
     func `it is what openssl computes`(key: TestCertificate.Profile.Key) throws {
         var profile = TestCertificate.Profile.server("localhost")

@@ -94,7 +94,7 @@ import Testing
         #expect(failure(ClientIdentity(pkcs12Data: garbage)) == .notPKCS12(file: ""))
     }
 
-    @Test(.enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"))
+    @Test(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
     func `stores without a key or a certificate`() throws {
         let directory = try TemporaryDirectory()
         let files = try made.write(to: directory.url, name: "a")

@@ -40,7 +40,7 @@ import Testing
         #expect(try identity.certificates() == [Certificate(made)])
     }
 
-    @Test(.enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"))
+    @Test(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
     func `keys in DER, and in the older form with and without a passphrase`() throws {
         let input = data(made.privateKeyPEM)
         let run = { (arguments: String...) in try ProcessRunner.run("openssl", arguments, input: input).output }
@@ -71,15 +71,15 @@ import Testing
         #expect(throws: CertificateError.wrongPassphrase(file: key.path)) {
             try ClientIdentity(certificate: file, key: key).certificates()
         }
-        struct Nobody: LocalizedError { var errorDescription: String? { "nobody is there" } }
-        #expect(throws: CertificateError.noPassphrase(reason: "nobody is there")) {
+        struct Nobody: LocalizedError { var errorDescription: String? { "the user is absent" } }
+        #expect(throws: CertificateError.noPassphrase(reason: "the user is absent")) {
             try ClientIdentity(certificate: file, key: key) { throw Nobody() }.certificates()
         }
     }
 
     @Test func `nobody is asked for the passphrase of a key that has none`() throws {
         let ask: ClientIdentity.Passphrase = {
-            Issue.record("asked for a passphrase")
+            Issue.record("the passphrase was requested")
             return ""
         }
         let whole = data(made.pem + made.privateKeyPEM)

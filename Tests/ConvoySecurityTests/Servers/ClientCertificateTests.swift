@@ -122,7 +122,7 @@ import Testing
         #expect(text.contains("too small") && server.totalConnectionCount == 0)
     }
 
-    @Test(.enabled(if: Nginx.isInstalled, "there is no \(Nginx.installHint)"), arguments: ["TLSv1.2", "TLSv1.3"])
+    @Test(.enabled(if: Nginx.isInstalled, "requires \(Nginx.installHint)"), arguments: ["TLSv1.2", "TLSv1.3"])
     func `nginx lets the right one in and answers 400 to others`(version: String) async throws {
         let directory = try TemporaryDirectory()
         let files = try server.write(to: directory.url, name: "server")
@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test(
-        .enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"),
+        .enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"),
         arguments: [OpenSSLServer.Version.tls12, .tls13])
     func `s_server lets the right one in, and ends the handshake with others`(
         version: OpenSSLServer.Version

@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 /// nginx with all certificates of the table, under several policies. Its log shows the requests that it has received.
-@Suite(.enabled(if: Nginx.isInstalled, "there is no \(Nginx.installHint)"))
+@Suite(.enabled(if: Nginx.isInstalled, "requires \(Nginx.installHint)"))
 struct NginxTrustTests {
     private static let cells: [PolicyCell] = {
         if PolicyCell.isWholeAsked { return PolicyCell.all }

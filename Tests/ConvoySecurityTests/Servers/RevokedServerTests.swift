@@ -155,7 +155,7 @@ import Testing
         #expect(try await load(server, [], host: "evil.example.localhost").reason == .nameConstraints)
     }
 
-    @Test(.enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"))
+    @Test(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
     func `openssl's server is judged by lists and pins`() async throws {
         let files = try certificate.write(to: directory.url, name: "server")
         let rest = try directory.write(Data(issuer.pem.utf8), to: "rest.pem")

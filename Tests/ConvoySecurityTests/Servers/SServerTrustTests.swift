@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 /// `openssl s_server`, which reports every TLS record.
-@Suite(.enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"))
+@Suite(.enabled(if: OpenSSLServer.isInstalled, "requires \(OpenSSLServer.installHint)"))
 struct SServerTrustTests {
     /// Whether the server has received application data, according to its report of the records.
     private func sawData(_ output: String) -> Bool {

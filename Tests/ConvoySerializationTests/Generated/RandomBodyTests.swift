@@ -129,7 +129,7 @@ import Testing
             do {
                 let object = try serializer.responseObject(for: response, data: body)
                 if let object, !use(object) {
-                    Issue.record("body \(number): not what a parser can read: \(Array(body))")
+                    Issue.record("body \(number): the parser cannot be used: \(Array(body))")
                     return
                 }
                 if response.statusCode == 404 {

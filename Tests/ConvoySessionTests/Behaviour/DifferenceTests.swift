@@ -68,10 +68,10 @@ import Testing
         Trial(name: "no such host", method: .get, url: "http://nothing.invalid/"),
         Trial(name: "a header that cannot be sent", method: .get, url: "echo", headers: ["X-A": "a\nb"]),
         Trial(name: "parameters that cannot be sent", method: .post, url: "echo", parameters: ["a": { @Sendable in 1 }]),
-        Trial(name: "a credential that is asked for", method: .get, url: "private") {
+        Trial(name: "a credential that is requested", method: .get, url: "private") {
             $0.operationManager.credential = URLCredential(user: "ada", password: "secret", persistence: .none)
         },
-        Trial(name: "a credential that nobody has", method: .get, url: "private"),
+        Trial(name: "a credential that is missing", method: .get, url: "private"),
     ]
 
     /// Sets up the server's routes, which are the same for each trial.

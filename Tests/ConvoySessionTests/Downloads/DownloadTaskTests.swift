@@ -107,7 +107,7 @@ import Testing
 
     @Test func `a file goes to another file system whole`() async throws {
         guard FileSystems.differ(fixture.directory.url.path, "/dev/shm") else {
-            print("skipped, as /dev/shm is no other file system here")
+            print("skipped, because /dev/shm is not a separate file system")
             return
         }
         let shared = URL(fileURLWithPath: "/dev/shm/convoy-\(UUID().uuidString)")

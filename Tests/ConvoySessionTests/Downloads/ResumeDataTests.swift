@@ -50,7 +50,7 @@ import Testing
         }
         let task = fixture.manager.downloadTask(with: resumeData)
         task.resume()
-        try await waitUntil("it goes on") { task.countOfBytesReceived > 90_000 }
+        try await waitUntil("the download resumes") { task.countOfBytesReceived > 90_000 }
         let url = fixture.server.url("/file?b=2&a=%20")
         #expect(await fixture.manager.resumeData(ofInterruptedDownload: url) == nil)
         task.cancel()

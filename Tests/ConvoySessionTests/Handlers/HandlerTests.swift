@@ -137,7 +137,7 @@ import Testing
         fixture.server.route("/endless", .pattern(count: 64 << 20))
         let task = manager.dataTask(with: fixture.request("/endless"))
         task.resume()
-        try await waitUntil("more bytes than are held") { task.countOfBytesReceived > 1 << 20 }
+        try await waitUntil("more bytes than the backlog limit") { task.countOfBytesReceived > 1 << 20 }
         // The count stays bounded at two checks, between which 64 MiB would arrive many times over.
         let before = task.countOfBytesReceived
         _ = try await manager.get("text").finished()

@@ -67,7 +67,7 @@ import Testing
             let gate = TestServer.Gate()
             fixture.server.route(path, .text("held").heldBody(by: gate, afterBytes: 1))
             let isAsked = ConnectionConfiguration().isAsked(about: Target(fixture.server.url(path)))
-            try #require(!isAsked, "an earlier server at this port has asked for a login")
+            try #require(!isAsked, "an earlier server on this port has required authentication")
             let tasks = (0..<2).map { _ in manager.dataTask(with: fixture.request(path)) }
             for task in tasks { task.resume() }
             try await waitUntil("the first bytes") { tasks.allSatisfy { $0.response != nil } }

@@ -106,12 +106,12 @@ import Testing
             let task = manager.dataTask(with: URLRequest(url: server.url("/held")))
             task.resume()
             // Before the connection, along with it, and in the middle of the body.
-            if number % 3 > 0 { try await waitUntil("it has begun") { number % 3 == 1 || task.countOfBytesReceived > 0 } }
+            if number % 3 > 0 { try await waitUntil("it has started") { number % 3 == 1 || task.countOfBytesReceived > 0 } }
             task.suspend()
             if number == 99 { kept = task }
         }
-        try await waitUntil("no thread is left") { Self.networkThreads <= threads }
-        try await waitUntil("no socket is left") { Self.openSockets <= sockets }
+        try await waitUntil("all threads have ended") { Self.networkThreads <= threads }
+        try await waitUntil("all sockets are closed") { Self.openSockets <= sockets }
         // A hundred threads have had several each.
         #expect(ProcessMeters.openDescriptors < descriptors + 20)
         // A task that was kept resumes on its own thread.
@@ -120,7 +120,7 @@ import Testing
         task.resume()
         try await task.finished()
         #expect(task.operation.responseData == PatternBytes.data(count: 100_000))
-        try await waitUntil("its thread is gone, too") { Self.networkThreads <= threads }
+        try await waitUntil("its thread has ended as well") { Self.networkThreads <= threads }
     }
 
     private static var networkThreads: Int {

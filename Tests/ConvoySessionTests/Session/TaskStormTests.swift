@@ -73,7 +73,7 @@ import Testing
                     // Sometimes wait until bytes have been received.
                     if Bool.random(using: &random) {
                         running.resume()
-                        try await waitUntil("bytes, or the end") {
+                        try await waitUntil("received bytes, or the end") {
                             running.countOfBytesReceived > 0 || running.state == .completed
                         }
                     }
@@ -131,7 +131,7 @@ import Testing
             try await group.waitForAll()
         }
         fixture.settle()
-        try await waitUntil("no task is left") { fixture.manager.tasks.isEmpty }
+        try await waitUntil("all tasks have ended") { fixture.manager.tasks.isEmpty }
         #expect(fixture.manager.queuedOperationCount == 0)
         let faults = listener.faults()
         #expect(faults.isEmpty, "\(faults.first ?? ""), CONVOY_SEED=\(seed)")

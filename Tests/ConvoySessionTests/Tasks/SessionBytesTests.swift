@@ -34,7 +34,7 @@ import Testing
         }
         try await waitUntil("the end") { bytes.operation.isFinished }
         #expect(bytes.operation.isCancelled)
-        try await waitUntil("the task to be gone") { fixture.manager.tasks.isEmpty }
+        try await waitUntil("the task to be released") { fixture.manager.tasks.isEmpty }
     }
 
     @Test func `a session uploads a sequence`() async throws {

@@ -33,7 +33,7 @@ import Testing
         #expect(task.operation.responseObject as? Data == Data("hello".utf8))
         #expect(task.countOfBytesReceived == 5 && task.countOfBytesExpectedToReceive == 5)
         fixture.settle()
-        try await waitUntil("no task is left") { manager.tasks.isEmpty }
+        try await waitUntil("all tasks have ended") { manager.tasks.isEmpty }
         task.resume()
         task.suspend()
         task.cancel()
@@ -56,7 +56,7 @@ import Testing
     @Test func `a task that was never resumed and is not referenced is gone`() throws {
         weak var operation: HTTPRequestOperation?
         do {
-            let task = manager.dataTask(with: fixture.request("/text")) { _, _, _ in Issue.record("It has not begun.") }
+            let task = manager.dataTask(with: fixture.request("/text")) { _, _, _ in Issue.record("It has not started.") }
             operation = task.operation
             #expect(manager.tasks.count == 1)
         }
