@@ -106,7 +106,7 @@ enum StapledStatus {
         guard let response, let base = response.bindMemory(to: UInt8.self).baseAddress else {
             return .noStatus("The server did not staple an OCSP response.", chain)
         }
-        guard chain.count > 1 else { return .noStatus("The issuer of the server's certificate is not known.", chain) }
+        guard chain.count > 1 else { return .noStatus("The issuer of the server's certificate is unknown.", chain) }
         var position: UnsafePointer<UInt8>? = base
         guard let parsed = d2i_OCSP_RESPONSE(nil, &position, response.count) else {
             return .noStatus("The stapled OCSP response is damaged.", chain)

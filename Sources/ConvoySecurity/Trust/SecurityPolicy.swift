@@ -188,7 +188,7 @@ extension SecurityPolicy {
                 guard hostPolicies[try HostPattern(pattern)] == nil else {
                     throw DecodingError.dataCorruptedError(
                         forKey: .hostPolicies, in: container,
-                        debugDescription: "There is more than one policy for \(pattern.debugDescription).")
+                        debugDescription: "The pattern \(pattern.debugDescription) has more than one policy.")
                 }
                 try setPolicy(policy, forHosts: pattern)
             } catch let error as DecodingError {
@@ -226,7 +226,7 @@ extension SecurityPolicy {
 // reporting an unknown name.
 
 /// The policy for server certificates.
-@available(*, unavailable, renamed: "SecurityPolicy", message: "A value: set the securityPolicy of a manager.")
+@available(*, unavailable, renamed: "SecurityPolicy", message: "It is a value. Set a manager's securityPolicy.")
 public final class AFSecurityPolicy: Sendable {
     /// The policy that trusts the system's authorities.
     @available(*, unavailable, renamed: "SecurityPolicy.default")

@@ -95,7 +95,7 @@ extension URLRequestSerialization {
         let upper = method.rawValue.uppercased()
         guard upper != "GET", upper != "HEAD" else {
             throw NSError.request(
-                .invalidMethod, "A form with parts cannot be sent with \(upper).", subject: method.rawValue)
+                .invalidMethod, "A multipart form cannot be sent with \(upper).", subject: method.rawValue)
         }
         var request = try self.request(method: method, url: url, parameters: nil, headers: headers)
         let http = (self as? any HTTPRequestSerialization)?.http ?? HTTPRequestSerializer()

@@ -196,7 +196,7 @@ extension QueryStringStyle {
                     date.timeIntervalSince1970.isFinite ? ParameterValue.text(of: date.timeIntervalSince1970) : nil
                 }
             guard let text else {
-                throw NSError.request(.invalidParameters, "A date lies outside the years 1 to 9999.")
+                throw NSError.request(.invalidParameters, "A date is outside the years 1 to 9999.")
             }
             return text
         default:
