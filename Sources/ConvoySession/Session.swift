@@ -9,7 +9,7 @@ import FoundationNetworking
 /// The tasks of a manager, from its initialization or last reset until its invalidation.
 ///
 /// Tasks are referenced weakly: the queue retains a running task, and the caller retains a task that has not been
-/// resumed. Neither sessions nor tasks therefore require an explicit release.
+/// resumed. Therefore, neither sessions nor tasks require an explicit release.
 final class Session: TaskSession {
     let handlers: HandlerTable
     let handlerQueue: DispatchQueue
