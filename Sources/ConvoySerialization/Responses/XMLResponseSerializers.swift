@@ -89,7 +89,7 @@ extension HTTPResponseSerializer {
             throw limits.nestingError(response)
         } catch .declarations {
             throw NSError.limit(
-                .declarations, "The document type contains declarations. They are not allowed, as they could expand without limit.",
+                .declarations, "The document type contains declarations, which are not allowed because they could expand.",
                 response)
         } catch .tooManyNames {
             throw NSError.limit(
