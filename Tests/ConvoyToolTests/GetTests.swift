@@ -114,7 +114,7 @@ import Testing
         gate.open()
         let result = try await tool.finished()
         #expect(result.status == 8)
-        #expect(result.errors.contains("exists already"))
+        #expect(result.errors.contains("already exists"))
         #expect(try scratch.text("file") == "mine")
         #expect(scratch.names == ["file"])
     }

@@ -2,14 +2,14 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// A digest that a file is expected to have, and the algorithm that it was made with.
+/// The expected digest of a file, with its algorithm.
 public struct Checksum: Sendable, Hashable {
     /// The hash function.
     public let algorithm: ChecksumAlgorithm
-    /// The digest, as long as those of the algorithm are.
+    /// The digest; its length is that of the algorithm's digests.
     public let digest: Data
 
-    /// A checksum of a digest as bytes.
+    /// Creates a checksum from the bytes of a digest.
     ///
     /// - Throws: ``ChecksumError/wrongLength(_:digits:)``.
     public init(_ algorithm: ChecksumAlgorithm, digest: Data) throws(ChecksumError) {
@@ -20,7 +20,7 @@ public struct Checksum: Sendable, Hashable {
         self.digest = digest
     }
 
-    /// A checksum of a digest in hexadecimal digits of either case.
+    /// Creates a checksum from a digest in hexadecimal digits of either case.
     ///
     /// - Throws: ``ChecksumError/notHexadecimal(_:)`` or ``ChecksumError/wrongLength(_:digits:)``.
     public init(_ algorithm: ChecksumAlgorithm, hexadecimal: String) throws(ChecksumError) {
@@ -33,11 +33,12 @@ public struct Checksum: Sendable, Hashable {
         try self.init(algorithm, digest: bytes)
     }
 
-    /// A checksum as people write it: the name of the algorithm, `=` or `:`, and hexadecimal digits, as in
-    /// `sha-256=9f86…`; or only the digits, whose number tells the algorithm (32: MD5, 40: SHA-1, 64: SHA-256, 128:
-    /// SHA-512). Whitespace around the parts is ignored.
+    /// Parses a checksum in one of two forms: an algorithm name, `=` or `:`, and hexadecimal
+    /// digits, as in `sha-256=9f86…`; or hexadecimal digits only, in which case their number
+    /// determines the algorithm (32: MD5, 40: SHA-1, 64: SHA-256, 128: SHA-512). Whitespace around
+    /// the parts is ignored.
     ///
-    /// - Throws: a ``ChecksumError`` that says which part is wrong.
+    /// - Throws: A ``ChecksumError`` that identifies the invalid part.
     public init(parsing text: String) throws(ChecksumError) {
         let bytes = Array(text.utf8)
         guard let separator = bytes.firstIndex(where: { $0 == UInt8(ascii: "=") || $0 == UInt8(ascii: ":") }) else {
@@ -54,7 +55,7 @@ public struct Checksum: Sendable, Hashable {
         try self.init(algorithm, hexadecimal: Self.trimmed(bytes[(separator + 1)...]))
     }
 
-    /// The checksum of the bytes that a digest has got so far; nil if OpenSSL failed.
+    /// Creates a checksum from the current value of a digest; nil if OpenSSL failed.
     public init?(of digest: MessageDigest) {
         guard let value = digest.value(), value.count == digest.algorithm.digestLength else { return nil }
         algorithm = digest.algorithm
@@ -70,31 +71,33 @@ public struct Checksum: Sendable, Hashable {
 }
 
 extension Checksum: CustomStringConvertible {
-    /// The checksum in the form that ``init(parsing:)`` takes, such as `sha-256=9f86…`.
+    /// The checksum in the form that ``init(parsing:)`` accepts, such as `sha-256=9f86…`.
     public var description: String { "\(algorithm)=\(hexadecimal)" }
 }
 
-/// The checksums of a file's pieces of equal length, as Metalink has them (RFC 5854, section 4.1.1).
+/// The checksums of a file's pieces, all of the same length except the last, as in Metalink (RFC
+/// 5854, section 4.1.1).
 public struct PieceChecksums: Sendable, Hashable {
-    /// The length of each piece but the last, in bytes.
+    /// The length of each piece except the last, in bytes.
     public let length: Int64
-    /// The checksums in order.
+    /// The checksums, in file order.
     public let checksums: [Checksum]
 
-    /// The checksums of pieces; nil if the length is not positive, or there are none.
+    /// Creates the checksums of pieces; nil if the length is not positive or there are no
+    /// checksums.
     public init?(length: Int64, checksums: [Checksum]) {
         guard length > 0, !checksums.isEmpty else { return nil }
         (self.length, self.checksums) = (length, checksums)
     }
 
-    /// The positions of a piece in a file of a length; nil if the file has no such piece.
+    /// The byte range of a piece in a file of a given length; nil if the file has no such piece.
     func range(of index: Int, total: Int64) -> Range<Int64>? {
         let (start, isTooLarge) = length.multipliedReportingOverflow(by: Int64(index))
         guard !isTooLarge, start < total else { return nil }
         return start..<(total - start < length ? total : start + length)
     }
 
-    /// The lengths, in bytes, of the files that they can be those of.
+    /// The file lengths, in bytes, that match this number of pieces.
     var lengths: ClosedRange<Int64> {
         let (before, isTooLong) = length.multipliedReportingOverflow(by: Int64(checksums.count) - 1)
         guard !isTooLong, before < .max else { return .max ... .max }
@@ -102,20 +105,21 @@ public struct PieceChecksums: Sendable, Hashable {
     }
 }
 
-/// Why text is not a checksum, or a file has none.
+/// Why text or a checksum file could not be parsed.
 public enum ChecksumError: Error, Sendable, Hashable {
-    /// The name is none of an algorithm that is supported (MD5, SHA-1, SHA-256, SHA-512).
+    /// The algorithm is unknown or unsupported. MD5, SHA-1, SHA-256 and SHA-512 are supported.
     case unknownAlgorithm(String)
-    /// There is something else than hexadecimal digits.
+    /// The digest contains characters that are not hexadecimal digits.
     case notHexadecimal(String)
-    /// A digest of this algorithm has another number of hexadecimal digits.
+    /// The number of hexadecimal digits does not match the algorithm.
     case wrongLength(ChecksumAlgorithm, digits: Int)
-    /// There is no name, and no supported algorithm has digests with this number of hexadecimal digits.
+    /// The algorithm is not named, and no supported algorithm has digests with this number of
+    /// hexadecimal digits.
     case unknownLength(digits: Int)
-    /// A file of checksums has more bytes than this.
+    /// The checksum file is larger than this limit, in bytes.
     case fileTooLarge(limit: Int)
-    /// No line of a file has a checksum of a supported algorithm, or there are only digests without names, and more than
-    /// one.
+    /// The file contains no checksum of a supported algorithm, or several digests without file
+    /// names.
     case noChecksums
 }
 
@@ -124,22 +128,23 @@ extension ChecksumError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .unknownAlgorithm(let name):
-            "\(Self.shown(name)) is none of the supported algorithms: \(Self.known)."
+            "Unsupported algorithm \(Self.shown(name)): use one of \(Self.known)."
         case .notHexadecimal(let text):
-            "\(Self.shown(text)) is not a digest in hexadecimal digits."
+            "Invalid digest \(Self.shown(text)): use hexadecimal digits."
         case .wrongLength(let algorithm, let digits):
             "A \(algorithm) digest has \(algorithm.digestLength * 2) hexadecimal digits, not \(digits)."
         case .unknownLength(let digits):
-            "No supported algorithm has digests of \(digits) hexadecimal digits. Supported are: \(Self.known)."
-        case .fileTooLarge(let limit): "The file of checksums is larger than \(limit >> 20) MiB."
+            "No supported algorithm has digests of \(digits) hexadecimal digits. Use one of "
+                + "\(Self.known)."
+        case .fileTooLarge(let limit): "The checksum file is larger than \(limit >> 20) MiB."
         case .noChecksums:
-            "The file has no line with a checksum and a file name, such as those that sha256sum prints."
+            "The file contains no checksum with a file name, as printed by sha256sum."
         }
     }
 
     private static let known = ChecksumAlgorithm.allCases.map(\.description).joined(separator: ", ")
 
-    /// The text in quotes, cut if it is long.
+    /// The text in quotes, shortened if it is long.
     private static func shown(_ text: String) -> String {
         text.utf8.count > 200 ? "\(String(text.prefix(100)).debugDescription)…" : text.debugDescription
     }
@@ -150,9 +155,10 @@ extension ChecksumError: LocalizedError {
     public var errorDescription: String? { description }
 }
 
-/// Bytes written as hexadecimal digits (RFC 4648, section 8).
+/// Decodes hexadecimal digits (RFC 4648, section 8).
 enum HexadecimalDigits {
-    /// The bytes; nil if a character is no digit of either case, or if their number is odd.
+    /// The bytes; nil if a character is not a hexadecimal digit of either case, or if the number of
+    /// digits is odd.
     static func bytes(of digits: some Collection<UInt8>) -> Data? {
         guard digits.count % 2 == 0 else { return nil }
         var data = Data(capacity: digits.count / 2)

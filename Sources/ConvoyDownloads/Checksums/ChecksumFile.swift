@@ -4,17 +4,18 @@ import Foundation
 
 /// A file with the checksums of other files, such as `SHA256SUMS`.
 ///
-/// It is read in the forms of GNU coreutils (`9f86…  name`, `9f86… *name`), of the BSDs (`SHA256 (name) = 9f86…`), of
-/// OpenSSL (`SHA256(name)= 9f86…`), and as a single digest without a name, which then is that of any file. The number of
-/// digits tells the algorithm if nothing else does, so that digests of other functions of the same length, such as
-/// BLAKE2, are taken for SHA-2 and do not match. Line endings of Windows, blank lines, comments (`#`), and the wrapping
-/// of a PGP signature are skipped, and so is everything else that is no checksum.
+/// Supports the formats of GNU coreutils (`9f86…  name`, `9f86… *name`), the BSDs (`SHA256 (name) =
+/// 9f86…`) and OpenSSL (`SHA256(name)= 9f86…`), and a single digest without a name, which applies
+/// to any file. If the algorithm is not named, the number of digits determines it, so a digest of
+/// another function with the same length, such as BLAKE2, is treated as SHA-2 and does not match.
+/// Windows line endings are accepted. Blank lines, comments (`#`), PGP signature armor and all
+/// lines without a checksum are skipped.
 ///
 /// A signature is not verified.
 public struct ChecksumFile: Sendable {
     /// A line of the file.
     public struct Item: Sendable, Hashable {
-        /// The name or path as it is written there; empty in a file that consists of a digest only.
+        /// The name or path as written in the file; empty if the file consists of a single digest.
         public var name: String { ASCII.text(path[...]) }
         /// The expected digest.
         public let checksum: Checksum
@@ -22,12 +23,12 @@ public struct ChecksumFile: Sendable {
         let path: [UInt8]
     }
 
-    /// The longest file that is read, in bytes: 10 MiB.
+    /// The maximum length of a checksum file, in bytes: 10 MiB.
     public static let maximumLength = 10 << 20
 
-    /// The lines with a checksum, in their order.
+    /// The lines that contain a checksum, in order.
     public let entries: [Item]
-    /// The numbers of the entries whose paths have the same last component.
+    /// The indices of the entries, grouped by the last component of their paths.
     private let numbers: [[UInt8]: [Int]]
 
     /// Parses the contents of a file, in UTF-8 or any other superset of ASCII.
@@ -46,7 +47,7 @@ public struct ChecksumFile: Sendable {
             case nil: break
             }
         }
-        // A digest without a name is only clear if there is nothing else.
+        // A digest without a name is unambiguous only if the file contains nothing else.
         if entries.isEmpty, let only = bare.first, bare.count == 1 { entries = [Item(checksum: only, path: [])] }
         guard !entries.isEmpty else { throw .noChecksums }
         self.entries = entries
@@ -60,10 +61,12 @@ public struct ChecksumFile: Sendable {
         try self.init(parsing: Data(text.utf8))
     }
 
-    /// The strongest checksum of a file; nil if the file has none for it, or contradictory ones.
+    /// The strongest checksum for a file; nil if there is none, or if the entries contradict each
+    /// other.
     ///
-    /// An entry with the whole path counts first (where `./name` and `name` are the same), then entries with the same
-    /// last component, if they all have the same digest. Names are compared byte by byte.
+    /// Entries with the same path come first (`./name` and `name` are the same path), then entries
+    /// with the same last component, provided that all of them have the same digest. Names are
+    /// compared byte by byte.
     public func checksum(forFileNamed name: String) -> Checksum? {
         let path = Self.withoutCurrentDirectory(Array(name.utf8)[...])
         guard let candidates = numbers[Self.lastComponent(of: Array(path))] else {
@@ -87,18 +90,18 @@ public struct ChecksumFile: Sendable {
     }
 }
 
-/// A line of a file of checksums.
+/// A line of a checksum file.
 enum ChecksumLine {
     /// A digest and the path of its file, as bytes.
     case entry(path: [UInt8], Checksum)
     /// A digest without a name.
     case digest(Checksum)
 
-    /// Parses a line without its end; nil for one that has no checksum.
+    /// Parses a line without its line ending; nil if it contains no checksum.
     init?(_ line: ArraySlice<UInt8>) {
         var line = line
         if line.last == UInt8(ascii: "\r") { line.removeLast() }
-        // In text that is signed with PGP, lines may begin with "- " (RFC 9580, section 7.2).
+        // PGP prefixes lines of signed text with "- " (RFC 9580, section 7.2).
         if line.starts(with: [UInt8(ascii: "-"), UInt8(ascii: " ")]) { line = line.dropFirst(2) }
         let isEscaped = line.first == UInt8(ascii: "\\")
         if isEscaped { line = line.dropFirst() }
@@ -111,7 +114,7 @@ enum ChecksumLine {
         self = .entry(path: path, found.checksum)
     }
 
-    /// Digits, a space, a second one or an asterisk (which says that the file was read in binary mode), and the path.
+    /// Parses digits, a space, a second space or an asterisk (binary mode), and the path.
     private static func plain(_ line: ArraySlice<UInt8>) -> (path: ArraySlice<UInt8>, checksum: Checksum)? {
         let digits = line.prefix(while: ASCII.isHexadecimal)
         guard let algorithm = ChecksumAlgorithm(digestLength: digits.count / 2),
@@ -124,7 +127,8 @@ enum ChecksumLine {
         return path.isEmpty ? nil : (path, checksum)
     }
 
-    /// The algorithm, the path in parentheses, an equals sign, and digits. The path may contain parentheses itself.
+    /// Parses the algorithm, the path in parentheses, an equals sign, and the digits. The path may
+    /// contain parentheses.
     private static func tagged(_ line: ArraySlice<UInt8>) -> (path: ArraySlice<UInt8>, checksum: Checksum)? {
         guard let open = line.firstIndex(of: UInt8(ascii: "(")), let close = line.lastIndex(of: UInt8(ascii: ")")),
             open + 1 < close,
@@ -141,7 +145,8 @@ enum ChecksumLine {
         HexadecimalDigits.bytes(of: digits).flatMap { try? Checksum(algorithm, digest: $0) }
     }
 
-    /// The path in a line that begins with a backslash; nil for an escape that coreutils does not write.
+    /// Unescapes the path of a line that begins with a backslash; nil for an escape sequence that
+    /// coreutils does not write.
     private static func unescaped(_ path: ArraySlice<UInt8>) -> [UInt8]? {
         var result: [UInt8] = []
         var rest = path

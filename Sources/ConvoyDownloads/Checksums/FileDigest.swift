@@ -2,20 +2,20 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Computes the digests of a file while it is being written: of its contiguous beginning as that grows.
+/// Computes digests of a file while it is being written, as its contiguous prefix grows.
 ///
-/// It reads what was written, so that it makes no difference in which order the bytes have come, and that what an earlier
-/// process has left is checked with the rest. It works on a thread of its own.
+/// The bytes are read back from the file, so they may arrive in any order, and bytes stored by an
+/// earlier process are included. Hashing runs on its own thread.
 final class FileDigest: @unchecked Sendable {
     private struct Reading {
         var algorithms: [ChecksumAlgorithm] = []
-        /// Up to where the file may be read.
+        /// The end of the readable prefix.
         var limit: Int64 = 0
         var isRunning = false
         var isStopped = false
-        /// Changes when what was hashed is void.
+        /// Changes when the digests computed so far become invalid.
         var generation = 0
-        /// Up to where it was read when the last work ended.
+        /// The position reached when the last run ended.
         var position: Int64 = 0
         var completion: DigestHandler?
     }
@@ -24,17 +24,17 @@ final class FileDigest: @unchecked Sendable {
 
     private let file: DownloadFile
     private let state = Locked(Reading())
-    // Used by the one thread that runs.
+    // Used only by the thread that computes the digests.
     private var digests: [MessageDigest] = []
     private var position: Int64 = 0
     private var generation = -1
     private static let blockSize = 256 << 10
-    /// How many bytes are worth waking a thread.
+    /// The number of new bytes, at least, that justifies waking a thread.
     private static let leastWork: Int64 = 4 << 20
 
     init(file: DownloadFile) { self.file = file }
 
-    /// Which digests are computed, from the beginning.
+    /// Starts computing these digests from the beginning of the file.
     func begin(_ algorithms: [ChecksumAlgorithm]) {
         state.withLock { state in
             state.algorithms = algorithms
@@ -44,7 +44,7 @@ final class FileDigest: @unchecked Sendable {
         }
     }
 
-    /// The beginning of the file is there up to a position.
+    /// Reports that the file is readable up to a position.
     func advance(to limit: Int64) {
         let starts = state.withLock { state -> Bool in
             state.limit = limit
@@ -56,7 +56,7 @@ final class FileDigest: @unchecked Sendable {
         if starts { BlockingWorkers.shared.perform { self.run() } }
     }
 
-    /// Computes the digests of the whole file, and calls `then` on a thread that may block.
+    /// Computes the digests of the complete file, and calls `then` on a thread that may block.
     func finish(_ total: Int64, then: @escaping DigestHandler) {
         let starts = state.withLock { state in
             state.limit = total
@@ -68,10 +68,10 @@ final class FileDigest: @unchecked Sendable {
         if starts { BlockingWorkers.shared.perform { self.run() } }
     }
 
-    /// Stops computing, for now. `finish` calls back early then, without digests.
+    /// Pauses the computation. A pending `finish` then calls back early, without digests.
     func stop() { state.withLock { $0.isStopped = true } }
 
-    /// Goes on after `stop()`.
+    /// Allows computing again after `stop()`.
     func goOn() { state.withLock { $0.isStopped = false } }
 
     private func run() {
@@ -94,9 +94,9 @@ final class FileDigest: @unchecked Sendable {
                 continue
             }
             let checksums = isStopped ? [] : digests.compactMap { Checksum(of: $0) }
-            // The completion is taken at the moment when the work ends: one that comes later begins it anew.
+            // Take the completion in the same step that ends the run: a later one starts a new run.
             let (isOver, completion) = state.withLock { state -> (Bool, DigestHandler?) in
-                // Something has changed since.
+                // Something has changed in the meantime: continue.
                 guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {
                     return (false, nil)
                 }
@@ -120,7 +120,7 @@ final class FileDigest: @unchecked Sendable {
 }
 
 extension FileDigest {
-    /// The digest of a range of a file that is there; nil if OpenSSL failed. Blocks.
+    /// Computes the digest of a range of a file; nil if OpenSSL failed. Blocks.
     static func checksum(
         _ algorithm: ChecksumAlgorithm, of range: Range<Int64>, in file: DownloadFile
     ) throws(FileWritingError) -> Checksum? {
@@ -133,7 +133,7 @@ extension FileDigest {
         return Checksum(of: digest)
     }
 
-    /// Reads a block of a file into digests. Returns how many bytes it has.
+    /// Reads a block of a file and adds it to the digests. Returns the number of bytes read.
     private static func read(
         _ file: DownloadFile, at position: Int64, upTo end: Int64, into digests: [MessageDigest], by buffer: inout [UInt8]
     ) throws(FileWritingError) -> Int64 {

@@ -6,14 +6,18 @@ import Foundation
 /// The digests that a server announces for a file: `Repr-Digest` and `Content-Digest` (RFC 9530), `Digest` (RFC 3230)
 /// and `Content-MD5` (RFC 2616, section 14.15).
 package enum ServerDigests {
-    /// The checksums of the whole file that the response to a GET request announces, strongest first, and at most one of
-    /// each algorithm. Where fields contradict each other, the newest standard's counts.
+    /// The checksums of the complete file that the response to a GET request announces, strongest
+    /// first, at most one per algorithm. If fields contradict each other, the newest standard takes
+    /// precedence.
     ///
-    /// What is not known or malformed is skipped: it is no reason to refuse a download. There are none for
-    /// - an encoded response, as the digests are those of the encoded bytes (RFC 9530, section 3.1),
-    /// - another status than 200 and 206, as the body is not the file.
+    /// Unknown and malformed values are skipped, because they do not justify rejecting a download.
+    /// The result is empty for
+    /// - an encoded response, because its digests are those of the encoded bytes (RFC 9530, section
+    ///   3.1),
+    /// - any status other than 200 and 206, because the body is not the file.
     ///
-    /// `Content-Digest` and `Content-MD5` are digests of the bytes in this message, and so only count for a 200.
+    /// `Content-Digest` and `Content-MD5` cover only the bytes in this message, so they are used
+    /// only for a 200.
     package static func checksums(in head: ResponseHead) -> [Checksum] {
         guard head.statusCode == 200 || head.statusCode == 206, !head.isEncoded,
             head.hasField("repr-digest", "content-digest", "digest", "content-md5")
@@ -29,15 +33,15 @@ package enum ServerDigests {
         return found.values.sorted { $0.algorithm > $1.algorithm }
     }
 
-    /// The byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The last one of a
-    /// repeated key counts.
+    /// The byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The
+    /// last value of a repeated key is used.
     private static func structured(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
         var found: [ChecksumAlgorithm: Checksum] = [:]
         for member in lines.flatMap({ members(of: $0) }) {
             guard let (algorithm, value) = algorithm(of: member), value.first == UInt8(ascii: ":") else { continue }
             let content = value.dropFirst()
             guard let end = content.firstIndex(of: UInt8(ascii: ":")) else { continue }
-            // Only parameters may follow. They mean nothing here.
+            // Only parameters may follow; they are ignored.
             guard content[(end + 1)...].first(where: { !HTTPSyntax.isOptionalWhitespace($0) }) ?? semicolon == semicolon,
                 let checksum = checksum(algorithm, base64: content[..<end])
             else { continue }
@@ -46,7 +50,8 @@ package enum ServerDigests {
         return found
     }
 
-    /// The elements of `Digest`, such as `SHA-256=47DEQp…`. The first one of an algorithm counts.
+    /// The elements of `Digest`, such as `SHA-256=47DEQp…`. The first value of an algorithm is
+    /// used.
     private static func instanceDigests(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
         var found: [ChecksumAlgorithm: Checksum] = [:]
         for member in lines.flatMap({ members(of: $0) }) {
@@ -60,7 +65,7 @@ package enum ServerDigests {
 
     private static let semicolon = UInt8(ascii: ";")
 
-    /// The elements of a list, without the whitespace around them. A comma in quotes is none of its separators.
+    /// The elements of a list, trimmed. Quoted commas do not separate elements.
     private static func members(of line: String) -> [ArraySlice<UInt8>] {
         var rest = Array(line.utf8)[...]
         var members: [ArraySlice<UInt8>] = []
@@ -79,8 +84,8 @@ package enum ServerDigests {
         return (algorithm, member[(equals + 1)...])
     }
 
-    /// The checksum; nil unless the text is the base64 of exactly as many bytes as the algorithm has. The padding may be
-    /// missing (RFC 8941, section 4.2.7).
+    /// Decodes a checksum; nil unless the text is the base64 form of a digest of the algorithm's
+    /// length. The padding may be missing (RFC 8941, section 4.2.7).
     private static func checksum(_ algorithm: ChecksumAlgorithm, base64: ArraySlice<UInt8>) -> Checksum? {
         guard base64.count <= 2 * algorithm.digestLength else { return nil }
         var digits = base64

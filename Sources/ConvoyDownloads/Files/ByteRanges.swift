@@ -1,23 +1,23 @@
-/// A set of byte positions, as sorted ranges that neither overlap nor touch.
+/// A set of byte positions, stored as sorted ranges that neither overlap nor touch.
 package struct ByteRanges: Sendable, Equatable {
     package private(set) var ranges: [Range<Int64>] = []
 
     package init() {}
 
-    /// The set of the positions in all of the ranges.
+    /// Creates the union of the ranges.
     package init(_ ranges: some Sequence<Range<Int64>>) {
         for range in ranges { insert(range) }
     }
 
     package var isEmpty: Bool { ranges.isEmpty }
 
-    /// How many positions there are.
+    /// The number of positions.
     package var count: Int64 { ranges.reduce(0) { $0 + Int64($1.count) } }
 
-    /// The position behind the last one.
+    /// The upper bound of the last range; 0 if empty.
     package var end: Int64 { ranges.last?.upperBound ?? 0 }
 
-    /// How many positions from 0 on are there without a gap.
+    /// The number of contiguous positions from 0 on.
     package var prefix: Int64 {
         guard let first = ranges.first, first.lowerBound == 0 else { return 0 }
         return first.upperBound
@@ -25,7 +25,7 @@ package struct ByteRanges: Sendable, Equatable {
 
     package mutating func insert(_ range: Range<Int64>) {
         guard !range.isEmpty else { return }
-        // What arrives nearly always continues a range.
+        // Received bytes nearly always extend an existing range.
         let index = firstIndex(endingAtOrAfter: range.lowerBound)
         guard index < ranges.count, ranges[index].lowerBound <= range.upperBound else {
             return ranges.insert(range, at: index)
@@ -56,7 +56,7 @@ package struct ByteRanges: Sendable, Equatable {
         ranges = rest
     }
 
-    /// The positions that are in both.
+    /// The positions in both sets.
     package func intersection(_ other: ByteRanges) -> ByteRanges {
         var common = self
         for gap in other.gaps(upTo: end) { common.remove(gap) }
@@ -70,7 +70,7 @@ package struct ByteRanges: Sendable, Equatable {
             && ranges[index].upperBound >= range.upperBound
     }
 
-    /// What lacks between 0 and a length, in order.
+    /// The missing ranges between 0 and a length, in order.
     package func gaps(upTo length: Int64) -> [Range<Int64>] {
         var gaps: [Range<Int64>] = []
         var position: Int64 = 0
@@ -82,7 +82,7 @@ package struct ByteRanges: Sendable, Equatable {
         return gaps
     }
 
-    /// The index of the first range that ends at a position or behind it.
+    /// The index of the first range that ends at or after a position.
     private func firstIndex(endingAtOrAfter position: Int64) -> Int {
         var (low, high) = (0, ranges.count)
         while low < high {

@@ -2,14 +2,15 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// The end: the file gets its name, or the files are closed or removed.
+/// Commits the file under its final name, or closes or removes the files.
 extension DownloadFile {
-    /// Brings the bytes onto the disk, so that nothing is left but to give the file its name: there may be an old file, which
-    /// a power cut must not turn into half of a new one. If nothing was written, the file is empty. Can be repeated.
+    /// Writes all bytes to the disk, so that only the rename is left. This protects an existing
+    /// file: after a power failure it must not be replaced by an incomplete one. If nothing was
+    /// written, the file is empty. Can be called repeatedly.
     ///
     /// - Parameters:
-    ///   - synchronizes: whether the file and its directory are on the disk when it has been committed.
-    ///   - total: the length that it must have.
+    ///   - synchronizes: Whether the committed file and its directory must survive a power failure.
+    ///   - total: The required length.
     package func secure(synchronizes: Bool, total: Int64) throws(FileWritingError) {
         if synchronizes, state.withLock({ $0.folder < 0 }) {
             let folder = try openDirectory()
@@ -30,12 +31,12 @@ extension DownloadFile {
         if !isOnLocalFileSystem { try closeEarly() }
     }
 
-    /// Gives the file its final name, and removes the journal.
+    /// Moves the file to its final name, and removes the journal.
     ///
     /// - Parameters:
-    ///   - replaces: whether a file with that name is replaced; otherwise that is an error.
-    ///   - synchronizes: whether the file and its directory are on the disk when this returns.
-    ///   - total: the length that it must have.
+    ///   - replaces: Whether to replace an existing file with that name; otherwise one is an error.
+    ///   - synchronizes: Whether the file and its directory must be on the disk when this returns.
+    ///   - total: The required length.
     package func commit(
         as name: String, replaces: Bool, synchronizes: Bool, total: Int64
     ) throws(FileWritingError) {
@@ -69,21 +70,23 @@ extension DownloadFile {
         if folder >= 0 { _ = calls.close(folder) }
     }
 
-    /// Closes the file under another descriptor. Some file systems report a lack of space only then.
+    /// Closes the file through another descriptor, because some file systems report a lack of space
+    /// only on closing.
     private func closeEarly() throws(FileWritingError) {
-        // The duplicate keeps the lock, so that no other download can take over the partial file before the rename, and
-        // what is left of this one after a failure.
+        // The duplicate keeps the lock, so no other download can take over the partial file before
+        // the rename, or its remains after a failure.
         let held = calls.duplicate(descriptor)
         guard held >= 0 else { throw failure(.cannotWrite, path) }
         let closing = state.withLock { state in
             defer { state.file.descriptor = held }
             return state.file.descriptor
         }
-        // Even if interrupted, it is closed.
+        // Even an interrupted `close` has closed the descriptor.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 
-    /// Ends the use of the files. What the journal claims stays for a later download; all else is removed.
+    /// Closes the files. Bytes claimed by the journal are kept for a later download; everything
+    /// else is removed.
     package func close() {
         dropUnnamed()
         closeFolder()
@@ -94,20 +97,21 @@ extension DownloadFile {
             defer { state.file.identity = nil }
             return (state.kept != nil, state.file.identity, state.journal >= 0 && state.claimed > 0)
         }
-        // Before the lock is released.
+        // Unlink while the lock is still held.
         if isKept || !isUseful, let identity, identity == FileIdentity(path) { _ = calls.unlink(path) }
         closeJournal(removing: !isUseful)
         closeFiles(removingKept: !isUseful)
     }
 
-    /// Ends the use of the files, and removes what is written. What that was to replace stays.
+    /// Closes the files and removes the written bytes. If they were to replace a partial file, that
+    /// file is kept.
     package func discard() {
         state.withLock { if $0.kept == nil { ($0.claimed, $0.claimsWrongBytes) = (0, false) } }
         close()
     }
 
-    /// From now on no entry is written, and no file gets the name of the partial file. One that is being written may be
-    /// waited for.
+    /// Prevents all later journal entries, and all later renames to the partial file. May wait for
+    /// an entry that is being written.
     private func endJournal() { journalLock.withLock { _ in state.withLock { $0.isEnding = true } } }
 
     private func closeJournal(removing: Bool) {
@@ -116,14 +120,15 @@ extension DownloadFile {
             return state.journal
         }
         guard journal >= 0 else { return }
-        // By now its name may be that of another download's journal.
+        // Another download's journal may have this name by now.
         if removing, let own = FileIdentity(journal), own == FileIdentity(paths.journal) {
             _ = calls.unlink(paths.journal)
         }
         _ = calls.close(journal)
     }
 
-    /// Closes the file that is written, and the partial file that it was to replace, which may be removed.
+    /// Closes the file being written, and the partial file that it was to replace, which may be
+    /// removed.
     func closeFiles(removingKept: Bool = false) {
         let (file, kept) = state.withLock { state in
             defer { state.file = OpenFile() }
@@ -137,19 +142,20 @@ extension DownloadFile {
         release(kept)
     }
 
-    /// Unlocks a file, and closes it. A synchronization that is under way has a duplicate, which would keep the lock until
-    /// it is over.
+    /// Unlocks a file and closes it. Without the unlock, a running synchronization would keep the
+    /// lock through its duplicate descriptor.
     func release(_ file: OpenFile) {
         guard file.descriptor >= 0 else { return }
         _ = calls.unlock(file.descriptor)
         _ = calls.close(file.descriptor)
     }
 
-    /// Says when the file was last modified, in seconds since 1970. Where that cannot be set, it is when it was written.
+    /// Sets the modification time of the file, in seconds since 1970. If the file system cannot
+    /// store it, the file has the time of its last write.
     package func setModificationTime(_ time: Int64) { state.withLock { $0.modified = time } }
 
-    /// Stores an extended attribute, made of what the system says of the file. Where there are no attributes, nothing
-    /// happens.
+    /// Stores an extended attribute computed from the file's status. Has no effect if the file
+    /// system does not support attributes.
     package func storeAttribute(_ name: String, _ value: (stat) -> [UInt8]) {
         let descriptor = descriptor
         var information = stat()
@@ -158,8 +164,8 @@ extension DownloadFile {
         _ = cepoll_set_attribute(descriptor, name, bytes, bytes.count)
     }
 
-    /// How many bytes there is room for, with those that the partial file has and does not keep; nil if the system does not
-    /// tell.
+    /// The available space in bytes, including that used by a partial file that will not be kept;
+    /// nil if the system does not report it.
     package var availableSpace: Int64? {
         let (descriptor, isKept) = state.withLock {
             ($0.file.descriptor, !$0.isPrepared && $0.claimed > 0 && $0.kept == nil)

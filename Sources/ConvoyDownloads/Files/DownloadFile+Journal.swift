@@ -2,14 +2,16 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// The journal: what it says of the bytes, and when.
+/// Writing journal entries, and when.
 extension DownloadFile {
-    /// In nanoseconds. What a killed process loses is what came since the last synchronization: at first a sixteenth of the
-    /// time that was spent, and later a few seconds.
+    /// The pause between synchronizations, in nanoseconds. A killed process loses only the bytes
+    /// received since the last one: a sixteenth of the elapsed time at first, a few seconds later
+    /// on.
     static let shortestPause: UInt64 = 50_000_000
     static let longestPause: UInt64 = 3_000_000_000
     static let shareOfPause: UInt64 = 16
-    /// How much longer than a synchronization the pause after it is at least, so that a slow disk is not kept busy.
+    /// The minimum ratio of a pause to the preceding synchronization, which keeps a slow disk from
+    /// being busy all the time.
     static let pauseFactor: UInt64 = 4
 
     func synchronizeIfDue() {
@@ -21,7 +23,8 @@ extension DownloadFile {
                 state.isSynchronizing = true
                 return (true, nil)
             }
-            // No later write may come. The end of the file needs no claim: it gets its name.
+            // A timer is needed because there may be no later write. A complete file needs no
+            // entry, because it is renamed.
             guard !state.hasTimer, state.written.count < representation.total else { return (false, nil) }
             state.hasTimer = true
             return (false, state.nextSynchronization - now)
@@ -36,20 +39,21 @@ extension DownloadFile {
                 let pause = max(Self.shortestPause, min(Self.longestPause, spent), (end &- now) &* Self.pauseFactor)
                 (state.isSynchronizing, state.nextSynchronization) = (false, end &+ pause)
             }
-            // What was written meanwhile.
+            // Handle the bytes written in the meantime.
             synchronizeIfDue()
         }
     }
 
     private struct Waiting: Sendable { weak var file: DownloadFile? }
-    /// The files that wait for the shared timer.
+    /// The files waiting for the shared timer.
     private static let waiting = Locked<[Waiting]>([])
 
-    /// A short wait shares one timer with all others, so that a file that is written in no time needs none of its own.
+    /// Starts a timer. Short waits share one timer, so that a file written quickly does not need
+    /// its own.
     private func arm(after wait: UInt64) {
         let queue = DispatchQueue.global(qos: .utility)
         #if DEBUG
-        // The shared timer is one of real threads.
+        // The shared timer runs on real threads only.
         let isSimulated = Simulation.threads != nil
         #else
         let isSimulated = false
@@ -73,22 +77,23 @@ extension DownloadFile {
 
     private func timerDidFire() {
         state.withLock { $0.hasTimer = false }
-        // For the shared timer it may be too early yet.
+        // The shared timer may fire too early for this file.
         synchronizeIfDue()
     }
 
-    /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed, and
-    /// the file is never committed: the system may have dropped them. Blocks.
+    /// Synchronizes the bytes written so far, and claims them in the journal. If the disk fails,
+    /// the bytes are not claimed and the file is never committed, because the system may have
+    /// dropped them. Blocks.
     package func synchronize() {
-        // A short file that is not whole, or not wanted any more for now.
+        // A short file that is still incomplete, or was paused.
         let isInMemory = state.withLock {
             $0.keepsInMemory && !$0.isMemoryOld && !$0.memory.isEmpty && $0.representation != nil && !$0.isEnding
         }
         if isInMemory { try? prepare() }
-        // What waits needs no descriptors.
+        // Pending opens no longer need the reserved descriptors.
         state.withLock { $0.claim = nil }
         synchronizationLock.withLock { _ in
-            // A descriptor of its own: the download may end meanwhile.
+            // Use a duplicate descriptor, because the download may end in the meantime.
             let (held, written, generation) = state.withLock { state -> (Int32, ByteRanges, Int) in
                 guard hasLock, state.file.descriptor >= 0, !state.isEnding, state.representation != nil, state.isBehind
                 else { return (-1, ByteRanges(), 0) }
@@ -103,7 +108,8 @@ extension DownloadFile {
                     state.safe = written
                     return true
                 }
-                // Without an entry less can be resumed, and nothing is wrong: its failure is no reason to fail.
+                // Ignore a failure: without an entry fewer bytes can be resumed, but the file is
+                // still correct.
                 guard isCurrent, (try? writeEntry()) != nil else { return -1 }
                 return state.withLock { $0.journal < 0 ? -1 : calls.duplicate($0.journal) }
             }
@@ -118,8 +124,8 @@ extension DownloadFile {
         }
     }
 
-    /// What was to replace the partial file has become the partial file, as it has more bytes, and the journal claims
-    /// them. With the lock of the journal. Returns whether there was such a file.
+    /// Renames the replacement to the partial file once it has more bytes and the journal claims
+    /// them. Call with the journal lock held. Returns whether it was renamed.
     private func takeName(_ generation: Int) -> Bool {
         let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
@@ -136,7 +142,7 @@ extension DownloadFile {
             $0.file.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.isEnding
         }
         guard hasLock, lacks else { return }
-        // What it says is private.
+        // The journal contains private information.
         let journal: Int32
         do throws(PrivateFile.Failure) {
             journal = try PrivateFile.create(paths.journal, O_RDWR, calls: calls)
@@ -147,7 +153,7 @@ extension DownloadFile {
         state.withLock { $0.journal = journal }
     }
 
-    /// Writes an entry that claims the bytes that are safe. With the lock of the journal.
+    /// Writes an entry that claims the synchronized bytes. Call with the journal lock held.
     func writeEntry() throws(FileWritingError) {
         guard hasLock else { return }
         try makeJournal()
@@ -166,18 +172,18 @@ extension DownloadFile {
         state.withLock { state in
             guard state.kept == nil else { return }
             state.claimed = entry.bytes.count
-            // More may have been forgotten meanwhile.
+            // More bytes may have been forgotten in the meantime.
             if state.safe == entry.bytes { state.claimsWrongBytes = false }
         }
     }
 
-    /// Whether what was written is on the disk now.
+    /// Synchronizes a file. Returns whether the written bytes are on the disk.
     func secures(_ descriptor: Int32, _ synchronize: (_ descriptor: Int32) -> Int32) -> Bool {
         var result: Int32
         repeat { result = synchronize(descriptor) } while result != 0 && errno == EINTR
         guard result != 0 else { return true }
         let code = errno
-        // These mean that there is nothing to wait for.
+        // These errors mean that the file cannot be synchronized, so nothing was lost.
         guard ![EINVAL, ENOSYS, ENOTSUP, EROFS].contains(code) else { return false }
         state.withLock { $0.lossCode = code }
         errno = code

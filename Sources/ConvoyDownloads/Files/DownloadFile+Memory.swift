@@ -2,15 +2,15 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A file of which nothing is there yet is opened when its first bytes are written. A short one is kept in memory until it
-/// is whole: then it is written to a file without a name, which gets its name when it is on the disk. A process that is
-/// killed leaves nothing of it.
+/// A new file is opened when its first bytes are written. A short one is kept in memory until
+/// complete, then written to an unnamed file, which gets its name once it is on the disk. A killed
+/// process leaves no trace of it.
 extension DownloadFile {
-    /// A longer file is written as it comes, in bytes.
+    /// The maximum length, in bytes, of a file kept in memory.
     package static let longestInMemory: Int64 = 64 << 10
 
-    /// Whether an earlier download has left nothing, and another is not under way, as far as can be seen, and a file can be
-    /// made. Blocks.
+    /// Whether a new file can be created, and there appears to be no partial file of an earlier or
+    /// running download. Blocks.
     package var isUntouched: Bool {
         var information = stat()
         func isFree(_ path: String) -> Bool { lstat(path, &information) != 0 && errno == ENOENT }
@@ -18,28 +18,32 @@ extension DownloadFile {
             && isFree(paths.journal)
     }
 
-    /// Leaves opening the file for later.
+    /// Defers opening the file.
     ///
     /// - Parameters:
-    ///   - claim: kept until then.
-    ///   - destination: where no file may be by then; nil if that is not known.
+    ///   - claim: Retained until the file is opened.
+    ///   - destination: The path at which no file may exist when the file is opened; nil if
+    ///     unknown.
     package func openLater(_ claim: (any AnyObject & Sendable)?, unless destination: String?) {
         state.withLock { ($0.claim, $0.destination) = (claim, destination) }
     }
 
-    /// Keeps what follows in memory, unless the file is open. After ``begin(_:keeping:)``.
+    /// Keeps the following bytes in memory, unless the file is open. Call after
+    /// ``begin(_:keeping:)``.
     package func keepInMemory() { state.withLock { $0.keepsInMemory = $0.file.descriptor < 0 } }
 
-    /// With the lock of the journal.
+    /// Call with the journal lock held.
     func openLate() throws(FileWritingError) {
         do throws(FileWritingError) {
             _ = try open()
-            // Another download may have put its file there, and with it have freed the name of the partial file.
+            // Another download may have committed its file there, which also frees the name of the
+            // partial file.
             if let destination = state.withLock({ $0.destination }), FileIdentity(destination) != nil {
                 throw FileWritingError(.exists, destination, EEXIST)
             }
         } catch {
-            // It can be tried again. What another has left, with a journal, stays.
+            // Clean up so that opening can be retried, but keep the files of another download,
+            // which have a journal.
             let (identity, journal) = state.withLock { state in
                 defer { state.journal = -1 }
                 return (state.file.identity, state.journal)
@@ -55,8 +59,8 @@ extension DownloadFile {
         state.withLock { ($0.safe, $0.claim) = (ByteRanges(), nil) }
     }
 
-    /// Writes what is in memory to a file without a name. False where that is not possible: then it goes into the partial
-    /// file, which also says why.
+    /// Writes the bytes in memory to an unnamed file. Returns false if that fails; the bytes are
+    /// then written to the partial file, which also reports the reason.
     func secureUnnamed(synchronizes: Bool, _ total: Int64) -> Bool {
         dropUnnamed()
         guard state.withLock({ $0.keepsInMemory && !$0.isMemoryOld && Int64($0.memory.count) == total }) else {
@@ -82,14 +86,14 @@ extension DownloadFile {
         try write(state.withLock { $0.isMemoryOld ? [] : $0.memory }, at: 0, to: descriptor)
     }
 
-    /// Gives the file without a name its name. False where the file system cannot do that.
+    /// Gives the unnamed file its name. Returns false if the file system does not support it.
     func nameUnnamed(_ name: String) throws(FileWritingError) -> Bool {
         let unnamed = state.withLock { $0.unnamed }
         let isNamed = calls.name(unnamed, name) == 0
         let code = isNamed ? 0 : errno
         dropUnnamed()
         guard isNamed || code == EEXIST else { return false }
-        // Nothing of it is kept where another file has the name, either.
+        // The bytes are dropped even if another file has the name.
         state.withLock { ($0.keepsInMemory, $0.memory, $0.isEnding, $0.claim) = (false, [], true, nil) }
         if !isNamed { throw FileWritingError(.exists, name, code) }
         return true
@@ -105,7 +109,7 @@ extension DownloadFile {
 }
 
 extension DownloadFile.Condition {
-    /// Adds bytes to those in memory. False where they go into the file.
+    /// Appends bytes to those in memory. Returns false if they must be written to the file.
     mutating func keep(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> Bool {
         let count = isMemoryOld ? 0 : memory.count
         guard keepsInMemory, Int64(count) == offset, Int64(count + bytes.count) <= DownloadFile.longestInMemory else {

@@ -2,11 +2,12 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// Opening the partial file and its journal, as they were left.
+/// Opening the existing partial file and its journal.
 extension DownloadFile {
-    /// Opens and locks the partial file, or creates it. What is in it stays until the first byte is written.
+    /// Opens and locks the partial file, or creates it. Its contents stay until the first byte is
+    /// written.
     ///
-    /// - Returns: what its journal says of it: bytes that can be relied on; nil if there are none.
+    /// - Returns: The bytes that the journal claims and what they belong to; nil if there are none.
     package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
         let isNew = try openPartial()
         isOnLocalFileSystem = FileSystem.isLocal(descriptor)
@@ -15,7 +16,7 @@ extension DownloadFile {
             entry = try openJournal(beside: isNew)
             if hasLock { try removeReplacement() }
         } catch {
-            // What is there stays: another time its journal may be readable.
+            // Keep the file: the journal may be readable the next time.
             if !isNew { state.withLock { $0.file.identity = nil } }
             throw error
         }
@@ -30,17 +31,17 @@ extension DownloadFile {
         return (entry.representation, bytes)
     }
 
-    /// Removes what a process that was killed has left of a replacement. Nothing uses it: its name belongs to the holder of
-    /// the lock.
+    /// Removes the replacement left by a killed process. It is unused, because its name belongs to
+    /// the holder of the lock.
     func removeReplacement() throws(FileWritingError) {
         guard calls.unlink(paths.replacement) == 0 || errno == ENOENT else {
             throw failure(.cannotCreate, paths.replacement)
         }
     }
 
-    /// Returns whether the file was created.
+    /// Opens the partial file. Returns whether it was created.
     func openPartial() throws(FileWritingError) -> Bool {
-        // Without following a link, and without waiting for the reader of a pipe.
+        // Do not follow a link, and do not wait for the reader of a pipe.
         let flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
         for _ in 0..<16 {
             var isNew = true
@@ -50,14 +51,15 @@ extension DownloadFile {
             if descriptor < 0, errno == EEXIST {
                 isNew = false
                 descriptor = opened(path, flags)
-                // Another process has just given it its final name.
+                // Another process has just moved it to its final name.
                 if descriptor < 0, errno == ENOENT { continue }
             }
             guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
             let opened = descriptor
             state.withLock { $0.file.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
-            // Under its other name, which a backup has given it, it stays as it is.
+            // The file has another hard link, for example from a backup, and stays unchanged under
+            // that name.
             if found.isOwn, !found.isPlain, found.isRegular, found == FileIdentity(path) {
                 if calls.lock(descriptor) != 0, errno == EWOULDBLOCK {
                     throw FileWritingError(.partialIsShared, path, EBUSY)
@@ -65,7 +67,7 @@ extension DownloadFile {
                 guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
                 continue
             }
-            // Another user's would become another user's file.
+            // A file owned by another user would be committed as that user's file.
             guard found.isPlain && (isNew || found.isOwn) || found != FileIdentity(path) else {
                 throw FileWritingError(.partialIsShared, path, EEXIST)
             }
@@ -76,10 +78,11 @@ extension DownloadFile {
                     state.withLock { $0.file.identity = found }
                     return isNew
                 }
-                // There are no locks, so it may still be in use: it is left to its user, but its name is taken away.
+                // Without locks the file may still be in use: leave it to its user, but take its
+                // name.
                 guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
             }
-            // Another process has renamed or removed it meanwhile.
+            // Another process has renamed or removed the file in the meantime.
         }
         throw FileWritingError(.partialIsShared, paths.partial, EBUSY)
     }
@@ -90,8 +93,8 @@ extension DownloadFile {
         return opened
     }
 
-    /// Opens the journal, if there is one. One that does not belong to this very partial file, or that another user could
-    /// have written, is removed.
+    /// Opens the journal if it exists. Removes it if it does not belong to this partial file, or if
+    /// another user could have written it.
     func openJournal(beside isNew: Bool) throws(FileWritingError) -> JournalEntry? {
         let journal = opened(paths.journal, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard journal >= 0 else {
@@ -118,8 +121,8 @@ extension DownloadFile {
         return entry
     }
 
-    /// What the journal says of a file, which need not be the partial one any more, and the length of the file; nil if the
-    /// journal says nothing of it.
+    /// The journal entry for a file, which may no longer be the partial file, and the length of the
+    /// file; nil if the journal does not claim any of its bytes.
     func entry(ofFileAt path: String) -> (entry: JournalEntry, length: Int64)? {
         let file = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard file >= 0 else { return nil }
@@ -149,9 +152,10 @@ extension DownloadFile {
         return Array(bytes[..<filled])
     }
 
-    /// Removes a journal for good, so that it cannot come back beside another partial file.
+    /// Removes a journal durably, so that it cannot reappear beside another partial file.
     func removeJournal() throws(FileWritingError) {
-        // Before anything has changed, where there may be no descriptor for it.
+        // Open the directory before anything changes, because there may be no descriptor left for
+        // it.
         let folder = try openDirectory()
         defer { _ = calls.close(folder) }
         guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }
@@ -171,7 +175,7 @@ extension DownloadFile {
     }
 
     func synchronize(folder: Int32) throws(FileWritingError) {
-        // Some file systems cannot do that for directories.
+        // Some file systems cannot synchronize directories.
         guard calls.synchronize(folder) == 0 || errno == EINVAL || errno == EROFS else {
             throw failure(.cannotWrite, directory)
         }

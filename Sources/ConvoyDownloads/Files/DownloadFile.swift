@@ -4,18 +4,21 @@ import Foundation
 
 /// The files of one download: the partial file beside the destination, and its journal.
 ///
-/// At every moment, also after a `kill -9` or a power cut, there is the old file, the new file, or a partial file whose
-/// journal claims no more than what is in it. This is how:
+/// At any time, even after `kill -9` or a power failure, the disk has the old file, the new file,
+/// or a partial file whose journal claims only bytes that it contains. This is guaranteed as
+/// follows:
 ///
-/// - The partial file is locked from when it is opened until it has its final name. The journal is used by the process that
-///   holds that lock.
-/// - An entry of the journal claims the bytes that were on the disk before it was written, and no others. It names the
-///   file that has them, so that it says nothing of another one that lies under the same name.
-/// - Bytes that the journal claims are never overwritten by those of another representation: these go into a file of their
-///   own, which takes the place of the partial file when it has more bytes, or of the final one when it is whole.
-/// - A short new file has neither: its bytes are in memory until all of them go to the disk and get the name.
+/// - The partial file is locked from when it is opened until it has its final name. The journal is
+///   used only by the process that holds that lock.
+/// - A journal entry claims only bytes that were on the disk before it was written. It identifies
+///   the file that contains them, so it does not apply to another file with the same name.
+/// - Bytes claimed by the journal are never overwritten by those of another representation. The new
+///   bytes are written to a separate file, which replaces the partial file when it has more bytes,
+///   or the final file when complete.
+/// - A short new file has neither partial file nor journal: its bytes stay in memory until all of
+///   them are written to the disk under the final name.
 ///
-/// Writing, reading and the journal are safe from several threads at once; the other calls are made one at a time, on a
+/// Writing, reading and the journal are thread-safe. Make all other calls one after another, on a
 /// thread that may block.
 package final class DownloadFile: @unchecked Sendable {
     package let paths: PartialPaths
@@ -23,67 +26,71 @@ package final class DownloadFile: @unchecked Sendable {
     let calls: FileCalls
     let clock: @Sendable () -> UInt64
 
-    // Set by `open()`, before any bytes are written to the file, and by those who end the use, after any.
-    /// Whether the file system has locks. Without them the partial file has no journal: another might use both.
+    // Set by `open()`, before any bytes are written, and when the files are closed, after the last
+    // write.
+    /// Whether the file system supports locks. Without them the partial file has no journal,
+    /// because another process might use both.
     var hasLock = false
     var isOnLocalFileSystem = false
 
     struct OpenFile {
         var descriptor: Int32 = -1
-        /// While the file is ours to rename or remove.
+        /// Set while this object may rename or remove the file.
         var identity: FileIdentity?
     }
 
     struct Condition {
-        /// The file that is written.
+        /// The file being written.
         var file = OpenFile()
-        /// The partial file while what is written is to replace it; nil if that is the partial file itself.
+        /// The partial file, if the file being written is to replace it; nil if they are the same
+        /// file.
         var kept: OpenFile?
-        /// Whether the file that is written has been prepared for it.
+        /// Whether the file has been prepared for writing.
         var isPrepared = false
         var journal: Int32 = -1
-        /// Whether no entry may be written any more.
+        /// Whether journal entries are no longer allowed.
         var isEnding = false
         var entryNumber: UInt64 = 0
-        /// How many bytes of the partial file the journal claims.
+        /// The number of bytes of the partial file that the journal claims.
         var claimed: Int64 = 0
-        /// Whether some of them are wrong.
+        /// Whether the journal claims bytes that are wrong.
         var claimsWrongBytes = false
         var representation: Representation?
         var written = ByteRanges()
-        /// Those that a power cut would leave as they are.
+        /// The synchronized bytes, which survive a power failure.
         var safe = ByteRanges()
         var opened: UInt64 = 0
         var nextSynchronization: UInt64 = 0
         var isSynchronizing = false
-        /// Whether a timer will synchronize what no later write does.
+        /// Whether a timer will synchronize if no later write does.
         var hasTimer = false
-        /// How often it has been said what the bytes are bytes of.
+        /// The number of changes of representation.
         var generation = 0
         var isDirectorySynchronized = false
-        /// Whether bytes stay in memory until there are all of a short file.
+        /// Whether the bytes of a short file stay in memory until it is complete.
         var keepsInMemory = false
         var memory: [UInt8] = []
-        /// Whether those in memory are of what was before, and are replaced by the first that come.
+        /// Whether the bytes in memory belong to an earlier representation; the next write replaces
+        /// them.
         var isMemoryOld = false
-        /// A file without a name that has all of it, and is about to get its name.
+        /// An unnamed file with the complete contents, about to get its name.
         var unnamed: Int32 = -1
-        /// The directory, where the file's name is synchronized, too.
+        /// The directory, opened to synchronize the file's name.
         var folder: Int32 = -1
-        /// When the file was last modified, if that is not when it was written: seconds since 1970.
+        /// The modification time to set, in seconds since 1970; nil to leave it.
         var modified: Int64?
-        /// Whether nothing is left but to give the file its name.
+        /// Whether only the rename is left.
         var isSecured = false
-        /// What holds descriptors back for the file until it is open.
+        /// Keeps descriptors reserved for the file until it is open.
         var claim: (any AnyObject & Sendable)?
-        /// Where no file may be when the file is opened later.
+        /// The path at which no file may exist when the file is opened later.
         var destination: String?
-        /// The error of a synchronization. What it was to secure may be lost, and the system says so only once: those
-        /// after it succeed.
+        /// The error of a failed synchronization. Bytes may have been lost, and the system reports
+        /// it only once: later synchronizations succeed.
         var lossCode: Int32?
 
-        /// Whether a synchronization would claim other bytes than the journal does. What replaces the partial file is claimed
-        /// once it has more of them.
+        /// Whether the journal is out of date. A replacement is claimed only once it has more bytes
+        /// than the partial file.
         var isBehind: Bool {
             (written != safe || claimsWrongBytes) && lossCode == nil && (kept == nil || written.count > claimed)
         }
@@ -91,9 +98,10 @@ package final class DownloadFile: @unchecked Sendable {
 
     let state = Locked(Condition())
     var descriptor: Int32 { state.withLock { $0.file.descriptor } }
-    /// Held while the file is prepared, an entry is written, or a file gets another name.
+    /// Held while the file is prepared or renamed, or an entry is written.
     let journalLock = Locked(false)
-    /// Held by one synchronization at a time, so that an entry is on the disk before the one before it is overwritten.
+    /// Held during a synchronization, so that an entry is on the disk before its predecessor is
+    /// overwritten.
     let synchronizationLock = Locked(false)
 
     package init(
@@ -106,12 +114,13 @@ package final class DownloadFile: @unchecked Sendable {
 
     deinit { close() }
 
-    /// The path of the file that is written.
+    /// The path of the file being written.
     package var path: String { state.withLock { $0.kept == nil } ? paths.partial : paths.replacement }
 
     // MARK: Writing
 
-    /// Whether the next write does not wait for another machine, for a disk to synchronize, or for space to be reserved.
+    /// Whether the next write returns without waiting for another machine, for a disk to
+    /// synchronize, or for space to be reserved.
     package var writesAtOnce: Bool {
         state.withLock { state in
             if state.keepsInMemory { return true }
@@ -120,17 +129,20 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Whether the end of the use does not wait for another machine.
+    /// Whether closing the files returns without waiting for another machine.
     package var closesAtOnce: Bool { !isOpen || isOnLocalFileSystem }
 
-    /// Whether the partial file is open, or what replaces it.
+    /// Whether the partial file or its replacement is open.
     package var isOpen: Bool { descriptor >= 0 }
 
-    /// What the next bytes are bytes of. Until the first is written, nothing changes in the file.
+    /// Sets the representation of the following bytes. The file does not change until the first of
+    /// them is written.
     ///
     /// - Parameters:
-    ///   - representation: nil for bytes to which no others could be added later. There is no journal then.
-    ///   - kept: the bytes of it that are in the file; none to start over.
+    ///   - representation: What the bytes belong to; nil if they cannot be resumed later, in which
+    ///     case there is no journal.
+    ///   - kept: The bytes of the representation that the file already contains; empty to start
+    ///     over.
     package func begin(_ representation: Representation?, keeping kept: ByteRanges = ByteRanges()) {
         state.withLock { state in
             state.isPrepared = !kept.isEmpty && state.file.descriptor >= 0
@@ -144,10 +156,10 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// From now on the bytes count only for those who know a checksum: not all of them are of one source.
+    /// Requires a checksum for the bytes written so far, because they come from several sources.
     package func countsOnlyIfVerified() { state.withLock { $0.representation?.isCombined = true } }
 
-    /// The bytes of a range are wrong, and are not claimed from now on.
+    /// Marks the bytes of a range as wrong, and no longer claims them.
     package func forget(_ range: Range<Int64>) {
         state.withLock { state in
             state.written.remove(range)
@@ -161,7 +173,7 @@ package final class DownloadFile: @unchecked Sendable {
     /// The bytes that have been written.
     package var written: ByteRanges { state.withLock { $0.written } }
 
-    /// Writes bytes to their place, and claims them in the journal from time to time.
+    /// Writes bytes at an offset, and claims them in the journal from time to time.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(FileWritingError) {
         if state.withLock({ $0.keep(bytes, at: offset) }) { return }
         if !state.withLock({ $0.isPrepared }) { try prepare() }
@@ -176,7 +188,7 @@ package final class DownloadFile: @unchecked Sendable {
         synchronizeIfDue()
     }
 
-    /// - Parameter then: called with what was written, in as many steps as the system makes.
+    /// - Parameter then: Called with each range written, once per system call.
     func write(
         _ bytes: UnsafeRawBufferPointer, at offset: Int64, to descriptor: Int32, then: (Range<Int64>) -> Void = { _ in }
     ) throws(FileWritingError) {
@@ -201,7 +213,7 @@ package final class DownloadFile: @unchecked Sendable {
         try result.get()
     }
 
-    /// Opens the file, if that was left for later, makes room for another representation than the one before, and reserves
+    /// Opens the file if that was deferred, makes room for a new representation, and reserves
     /// space.
     func prepare() throws(FileWritingError) {
         try journalLock.withLock { _ throws(FileWritingError) in
@@ -224,24 +236,26 @@ package final class DownloadFile: @unchecked Sendable {
                 return state.kept != nil
             }
             if let total, total >= Self.leastReservation, !isKept {
-                // Both places, before a disk can be full. Without a journal nothing is wrong, only not resumed.
+                // Allocate both slots of the journal before the disk can be full. Without a journal
+                // the file is still correct, but not resumable.
                 for _ in 0..<2 { try? writeEntry() }
             }
         }
     }
 
-    /// What follows goes into a file of its own, and what the journal claims stays. With the lock of the journal.
+    /// Directs the following bytes to a separate file, and keeps the bytes claimed by the journal.
+    /// Call with the journal lock held.
     private func beginReplacement() throws(FileWritingError) {
         try removeReplacement()
         let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
-        // It may get the name of the partial file.
+        // It may become the partial file.
         _ = calls.lock(descriptor)
         let file = OpenFile(descriptor: descriptor, identity: FileIdentity(descriptor))
         state.withLock { ($0.kept, $0.file, $0.safe) = ($0.file, file, ByteRanges()) }
     }
 
-    /// The contents are proven wrong: neither this download nor a later one relies on them.
+    /// Discards the contents, which are known to be wrong, for this download and later ones.
     package func giveUpContents() throws(FileWritingError) {
         try journalLock.withLock { _ throws(FileWritingError) in
             let (journal, isKept) = state.withLock { ($0.journal, $0.kept != nil) }
@@ -257,14 +271,15 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// How much is reserved at least: a smaller file is written in no time.
+    /// The minimum length to reserve space for, in bytes. A smaller file is written too quickly to
+    /// need it.
     static let leastReservation: Int64 = 1 << 20
 
     private func reserve(_ length: Int64) throws(FileWritingError) {
         guard length >= Self.leastReservation, FileSystem.reserves(descriptor) else { return }
         while calls.allocate(descriptor, length) != 0 {
             if errno == EINTR { continue }
-            // Only that there is no room is worth an error; many file systems have no such call.
+            // Report only a lack of space; many file systems do not support the call.
             if errno == ENOSPC || errno == EDQUOT || errno == EFBIG { throw failure(.cannotWrite, path) }
             return
         }
@@ -272,7 +287,7 @@ package final class DownloadFile: @unchecked Sendable {
 
     // MARK: Reading
 
-    /// Reads bytes that were written. Returns how many; 0 at the end of the file.
+    /// Reads written bytes. Returns their number; 0 at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(FileWritingError) -> Int {
         while true {
             let count = calls.readAt(descriptor, buffer, offset)

@@ -1,29 +1,32 @@
 import ConvoySupport
 
-/// Makes file names out of untrusted text, such as what a server suggests.
+/// Creates safe file names from untrusted text, such as a name suggested by a server.
 public enum FileName {
-    /// The longest name that is made unless asked otherwise, in bytes of UTF-8. File systems allow 255; the rest is for
-    /// the suffixes of files beside this one, such as that of a partial download.
+    /// The default maximum length of a name, in bytes of UTF-8. File systems allow 255; the rest is
+    /// for the suffixes of neighboring files, such as that of a partial download.
     public static let maximumLength = 255 - 16
 
-    /// A name that stays in its directory, is visible, shows its type, and is allowed by other systems, too; nil if
-    /// nothing of the text can be used.
+    /// Returns a name that stays in its directory, is visible, shows its type, and is valid on
+    /// other systems; nil if no part of the text is usable.
     ///
-    /// - Only the last component of a path counts; both `/` and `\` separate.
-    /// - Control characters, characters that change the direction of text, invisible ones, and `< > : " | ? *` become `_`.
-    /// - Whitespace and dots at both ends are removed. A name that began with a dot, a hyphen or a tilde begins with `_`,
-    ///   as does one that begins with a character that combines with the one before it, and a device name of Windows,
-    ///   such as `NUL.txt`.
-    /// - The last dot becomes `_` where the suffix is that of the files beside an unfinished download.
+    /// - Only the last component of a path is used; both `/` and `\` are separators.
+    /// - Control characters, characters that change the direction of text, invisible ones, and `< >
+    ///   : " | ? *` become `_`.
+    /// - Whitespace and dots at both ends are removed. A name gets the prefix `_` if it began with
+    ///   a dot, a hyphen, a tilde or a combining character, or if it is a Windows device name, such
+    ///   as `NUL.txt`.
+    /// - The last dot becomes `_` if the suffix is reserved for the files beside an unfinished
+    ///   download.
     /// - A name that is too long is cut between characters, before its extension.
     ///
-    /// Making a safe name safe again changes nothing. Normalization is left alone.
+    /// A safe name is returned unchanged. Normalization is preserved.
     ///
     /// - Parameters:
-    ///   - name: the text, which may be a path.
-    ///   - maximumLength: in bytes of UTF-8. Values below 100 are taken for 100.
+    ///   - name: The text, which may be a path.
+    ///   - maximumLength: The maximum length, in bytes of UTF-8; at least 100.
     public static func safe(_ name: String, maximumLength: Int = FileName.maximumLength) -> String? {
-        // It works on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
+        // Work on Unicode scalars: a dot with a combining accent is one `Character`, but still
+        // hides the file.
         guard let component = name.unicodeScalars.split(whereSeparator: { "/\\".unicodeScalars.contains($0) }).last,
             component.contains(where: { !isReplaced($0) && !isTrimmed($0) })
         else { return nil }
@@ -52,8 +55,9 @@ public enum FileName {
 
     private static func isReplaced(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
-        // The soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners, and deprecated ones. The
-        // zero-width joiner and non-joiner remain, as emoji and the scripts of India and Iran need them.
+        // The soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners, and
+        // deprecated characters. The zero-width joiner and non-joiner remain, because emoji and the
+        // scripts of India and Iran need them.
         case 0xAD, 0x180E, 0x200B, 0x2060...0x2065, 0x206A...0x206F: true
         default: scalar.controlsDisplay || "<>:\"|?*/\\".unicodeScalars.contains(scalar)
         }
@@ -63,7 +67,7 @@ public enum FileName {
         scalar == "." || scalar.properties.isWhitespace
     }
 
-    /// Whether a scalar combines with the previous one, or is invisible.
+    /// Whether a scalar combines with the previous one or is invisible.
     package static func isFloating(_ scalar: Unicode.Scalar) -> Bool {
         let properties = scalar.properties
         return properties.isGraphemeExtend || properties.isDefaultIgnorableCodePoint
@@ -71,10 +75,10 @@ public enum FileName {
 
     // MARK: Reserved names
 
-    /// The last dot of a name that has the suffix of a file beside a download: what a server sends must never lie where a
-    /// later download looks for what it has left. nil for any other name.
+    /// The index of the last dot, if the suffix is reserved for a file beside a download; otherwise
+    /// nil. A name sent by a server must never match a file from which a later download resumes.
     ///
-    /// Some file systems take letters of both cases for one, and leave out characters that are invisible.
+    /// Some file systems ignore case and invisible characters.
     package static func reservedDot(in name: ArraySlice<Unicode.Scalar>) -> Int? {
         guard let dot = name.lastIndex(of: ".") else { return nil }
         let suffix = String(String.UnicodeScalarView(name[dot...].filter { !$0.properties.isDefaultIgnorableCodePoint }))
@@ -84,7 +88,7 @@ public enum FileName {
 
     // MARK: Devices
 
-    /// Whether Windows opens a device for the name, whatever its extension is.
+    /// Whether Windows opens a device for the name, whatever its extension.
     private static func isDevice(_ name: ArraySlice<Unicode.Scalar>) -> Bool {
         var stem = name.prefix { $0 != "." }
         while stem.last == " " { stem.removeLast() }
@@ -100,7 +104,7 @@ public enum FileName {
 
 /// Shortening names.
 extension FileName {
-    /// The name in two parts, between which a number can be inserted: "a" and ".txt", "b" and ".tar.gz".
+    /// Splits a name where a number can be inserted: "a" and ".txt", "b" and ".tar.gz".
     package static func parts(of name: String) -> (stem: Substring, suffix: Substring) {
         let scalars = name.unicodeScalars
         guard let dot = scalars.lastIndex(of: "."), dot > scalars.startIndex else { return (name[...], "") }
@@ -110,8 +114,8 @@ extension FileName {
         return (Substring(scalars[..<cut]), Substring(scalars[cut...]))
     }
 
-    /// Shortens the stem to fit the name into this many bytes, so that the suffix still shows the type; a suffix of more
-    /// than 32 bytes is cut too.
+    /// Shortens the stem so that the name fits into this many bytes and the suffix still shows the
+    /// type. A suffix of more than 32 bytes is cut too.
     package static func shortened(_ name: String, to maximumLength: Int) -> String {
         guard name.utf8.count > maximumLength else { return name }
         let (stem, suffix) = parts(of: name)
@@ -119,8 +123,8 @@ extension FileName {
         return prefix(stem, maximumLength - suffix.utf8.count) + suffix
     }
 
-    /// The longest prefix that fits. It ends between two characters, unless the last one is very long: a letter may
-    /// have any number of accents.
+    /// The longest prefix that fits. It ends between two characters, unless the last character is
+    /// very long, because a letter may have any number of accents.
     private static func prefix(_ text: Substring, _ limit: Int) -> String {
         var (used, end) = (0, text.unicodeScalars.startIndex)
         for index in text.unicodeScalars.indices {

@@ -3,21 +3,23 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What a journal says of a partial file: what its bytes belong to, and which of them are on the disk.
+/// A journal entry for a partial file: what its bytes belong to, and which of them are on the disk.
 ///
-/// As text, one line of header and one of JSON:
+/// The text consists of a header line and a line of JSON:
 ///
-///     convoy-journal 2 42 183 9f86d081884c7d65
-///     {"url":"https://…","place":"…","etag":"…","modified":"…","type":"…","length":1048576,"file":"…","bytes":[0,524288]}
+///  convoy-journal 2 42 183 9f86d081884c7d65
+///  {"url":"https://…","place":"…","etag":"…","modified":"…","type":"…","length":1048576,"file":"…","bytes":[0,524288]}
 ///
-/// The header has the version, a number that grows with each entry, the length of the JSON text in bytes, and the
-/// beginning of its SHA-256 digest, by which a torn entry is recognized. Journals of other versions claim nothing.
+/// The header contains the version, a number that increases with each entry, the length of the JSON
+/// text in bytes, and a prefix of its SHA-256 digest, which detects torn entries. Journals of other
+/// versions claim nothing.
 package struct JournalEntry: Sendable, Equatable {
     package var number: UInt64
-    /// Which file has the bytes; see `FileIdentity`. One that merely lies under its name is another.
+    /// Identifies the file that contains the bytes; see `FileIdentity`. Another file with the same
+    /// name does not match.
     package var mark: String
     package var representation: Representation
-    /// The bytes that a power cut would leave as they are.
+    /// The synchronized bytes, which survive a power failure.
     package var bytes: ByteRanges
 
     package init(number: UInt64, mark: String, representation: Representation, bytes: ByteRanges) {
@@ -36,12 +38,12 @@ package struct JournalEntry: Sendable, Equatable {
         var type: String?
         var length: Int64
         var file: String
-        /// Whether they count only with a checksum.
+        /// Whether the bytes are valid only if a checksum confirms them.
         var combined: Bool?
         var bytes: [Int64]
     }
 
-    /// The entry as text; nil if it cannot be written.
+    /// The entry as text; nil if it cannot be encoded.
     package var text: [UInt8]? {
         let fields = Fields(
             url: representation.shownURL, place: representation.place.digest,
@@ -54,7 +56,7 @@ package struct JournalEntry: Sendable, Equatable {
         return Array("\(Self.magic) \(number) \(json.count) \(digest)\n".utf8) + Array(json) + [UInt8(ascii: "\n")]
     }
 
-    /// The entry that some bytes begin with; nil if they are none, or a torn one.
+    /// Parses the entry at the start of some bytes; nil if it is missing or torn.
     package init?(text: ArraySlice<UInt8>) {
         guard let end = text.prefix(200).firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let header = String(decoding: text[..<end], as: UTF8.self)
@@ -69,7 +71,8 @@ package struct JournalEntry: Sendable, Equatable {
             let bytes = Self.ranges(fields.bytes, upTo: fields.length)
         else { return nil }
         let validators = KnownRepresentation.Validators(entityTag: fields.etag, lastModified: fields.modified)
-        // What cannot be sent identifies nothing, and the bytes are not known to be those of any representation.
+        // Validators that cannot be sent identify nothing, so the representation of the bytes is
+        // unknown.
         let isUsable = !validators.isEmpty && (fields.etag == nil) == (validators.entityTag == nil)
         var representation = Representation(
             place: ResourcePlace(digest: fields.place), shownURL: fields.url, validators: validators,
@@ -100,18 +103,19 @@ package struct JournalEntry: Sendable, Equatable {
     }
 }
 
-/// The places for entries in a journal's file: two, by turns, so that the entry before the last one is whole while the last
-/// one is written.
+/// The layout of a journal file: two slots, written in turn, so that the previous entry stays
+/// intact while the next one is written.
 package enum JournalLayout {
-    /// Bytes for each place.
+    /// The size of a slot, in bytes.
     package static let placeSize = 32 << 10
     package static let placeCount = 2
 
-    /// Where an entry is written.
+    /// The offset of the slot for an entry.
     package static func offset(of number: UInt64) -> Int64 { Int64(number % UInt64(placeCount)) * Int64(placeSize) }
 
-    /// The latest whole entry for a file in the bytes of a journal's file. After a replacement has become the partial file,
-    /// or has failed to, there is an entry for another one, too.
+    /// The latest complete entry for a file in the contents of a journal. The other slot can
+    /// contain an entry for another file, if a replacement has become the partial file or has
+    /// failed to.
     package static func latest(in bytes: [UInt8], of mark: String) -> JournalEntry? {
         (0..<placeCount).map { $0 * placeSize }.filter { $0 < bytes.count }
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }
@@ -120,23 +124,23 @@ package enum JournalLayout {
     }
 }
 
-/// The names of a download's files while it is not whole: those of the file with `.convoypart` and `.convoyjournal`
-/// behind them, in the same directory.
+/// The names of the files of an incomplete download: in the same directory as the final file, with
+/// the suffixes `.convoypart` and `.convoyjournal`.
 package struct PartialPaths: Sendable, Equatable {
     private let stem: String
     package let directory: String
     package var partial: String { stem + Self.partialSuffix }
     package var journal: String { stem + Self.journalSuffix }
-    /// That of what is to replace a partial file, which is kept meanwhile.
+    /// The path of a file that is to replace the partial file, which is kept in the meantime.
     package var replacement: String { stem + Self.replacementSuffix }
 
     package static let partialSuffix = ".convoypart"
     package static let journalSuffix = ".convoyjournal"
     package static let replacementSuffix = ".convoynew"
-    /// No name out of text from outside ends in one of these; see `FileName`.
+    /// No name created from untrusted text ends with one of these; see `FileName`.
     package static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
 
-    /// Those of a file.
+    /// The paths for a destination.
     package init(destination path: String) {
         let name = PathText.name(of: path)
         let short = Self.shortened(name)
@@ -144,11 +148,11 @@ package struct PartialPaths: Sendable, Equatable {
         stem = name.utf8.count == short.utf8.count ? path : PathText.join(directory, short)
     }
 
-    /// Those of a file, or of the one that a link leads to. Blocks.
+    /// The paths for a file, or for the target of a symbolic link. Blocks.
     package init(following path: String) { self.init(destination: (try? FileRenaming.target(of: path)) ?? path) }
 
-    /// Those of a file whose name the server will say, in a directory: named after its URL, so that a later download of
-    /// the same finds them.
+    /// The paths in a directory for a file that the server will name. They are derived from the
+    /// URL, so that a later download of the same URL finds them.
     package init(directory: String, url: URL) {
         self.init(directory: directory, name: "convoy-\(ResourcePlace(url).digest.prefix(24))")
     }
@@ -157,7 +161,7 @@ package struct PartialPaths: Sendable, Equatable {
         (self.directory, stem) = (directory, PathText.join(directory, Self.shortened(name)))
     }
 
-    /// A name to which the suffixes can be added. Most file systems allow 255 bytes.
+    /// A name short enough for the suffixes. Most file systems allow 255 bytes.
     private static func shortened(_ name: String) -> String {
         let limit = 255 - journalSuffix.utf8.count
         guard name.utf8.count > limit else { return name }

@@ -3,20 +3,21 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What the bytes of a partial file are bytes of: without it, it would be unknown whether later ones belong to them.
+/// Identifies what the bytes of a partial file belong to, which decides whether later bytes can be
+/// added to them.
 package struct Representation: Sendable, Equatable {
     package var place: ResourcePlace
-    /// The URL; nil for one out of a journal, which has it without its secrets only.
+    /// The URL; nil if read from a journal, which stores it without its secrets.
     private var url: URL?
     private var shown: String?
-    /// What of the URL is secret.
+    /// Classifies the secret parts of the URL.
     private var secrets = SecretClassifier.standard
     package var validators: KnownRepresentation.Validators
-    /// The media type, without parameters; nil if no answer has named it.
+    /// The media type, without parameters; nil if no response has specified it.
     package var type: String?
-    /// Whether some of the bytes were accepted because a checksum would tell whether they belong to it.
+    /// Whether some of the bytes belong to the representation only if a checksum confirms them.
     package var isCombined = false
-    /// The length of the whole, in bytes.
+    /// The complete length, in bytes.
     package var total: Int64
 
     package init(
@@ -37,15 +38,15 @@ package struct Representation: Sendable, Equatable {
         (self.place, shown, self.validators, self.type, self.total) = (place, shownURL, validators, type, total)
     }
 
-    /// The URL without its secrets, for people.
+    /// The URL for display, without its secrets.
     package var shownURL: String { shown ?? url.map { Redaction.url($0.absoluteString, secrets) } ?? "" }
 
-    /// The media type that a `Content-Type` names; nil if it names none.
+    /// The media type in a `Content-Type`; nil if there is none.
     static func type(_ value: String?) -> String? {
         guard let type = value.map({ ASCII.trimmed($0.utf8.prefix { $0 != UInt8(ascii: ";") }) }), !type.isEmpty else {
             return nil
         }
-        // As nearly always.
+        // The usual case.
         if type.allSatisfy({ $0 == ASCII.lowercased($0) }) { return String(Substring(type)) }
         return String(decoding: type.map(ASCII.lowercased), as: UTF8.self)
     }
@@ -55,14 +56,14 @@ package struct Representation: Sendable, Equatable {
     }
 }
 
-/// Where a resource is: its URL, without what only says who may fetch it, and until when.
+/// The location of a resource: its URL without the parts that only authorize access for some time.
 ///
-/// Validators mean nothing at another URL. But what stands behind a redirect to a store in a cloud has a new signature in
-/// its URL each time, and is the same all the same.
+/// Validators are meaningless at another URL. But a redirect to cloud storage has a new signature
+/// in its URL each time, and still leads to the same resource.
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
         case url(URL)
-        /// As journals have it: a query may be a secret.
+        /// The form stored in journals, because a query may be secret.
         case digest(String)
     }
 
@@ -71,10 +72,10 @@ package struct ResourcePlace: Sendable, Equatable {
     /// The place of a URL.
     package init(_ url: URL) { form = .url(url) }
 
-    /// A place whose digest is known.
+    /// Creates a place from its digest.
     package init(digest: String) { form = .digest(digest) }
 
-    /// The SHA-256 digest of the place as hexadecimal digits.
+    /// The SHA-256 digest of the place, in hexadecimal digits.
     package var digest: String {
         switch form {
         case .digest(let digest): return digest
@@ -92,7 +93,7 @@ package struct ResourcePlace: Sendable, Equatable {
         return one.digest.utf8.elementsEqual(other.digest.utf8)
     }
 
-    /// A URL without its fragment and the query items of a signature.
+    /// Returns a URL without its fragment and the query items of a signature.
     package static func text(of url: URL) -> String {
         let whole = (HTTPAddress(url.absoluteString)?.text ?? url.absoluteString).utf8.prefix { $0 != UInt8(ascii: "#") }
         guard let mark = whole.firstIndex(of: UInt8(ascii: "?")) else { return String(decoding: whole, as: UTF8.self) }
@@ -106,8 +107,8 @@ package struct ResourcePlace: Sendable, Equatable {
             + kept.map { String(decoding: $0.0, as: UTF8.self) }.joined(separator: "&")
     }
 
-    /// A way to sign a URL. Its names are those of ordinary queries, too: only where all of those are there that it cannot
-    /// do without, they say nothing of the resource.
+    /// A scheme for signing URLs. Ordinary queries use the same names, so they are removed only if
+    /// all of the required ones are present.
     private struct Signature {
         let required: Set<String>
         var names: Set<String> = []
@@ -119,16 +120,16 @@ package struct ResourcePlace: Sendable, Equatable {
     }
 
     private static let signatures = [
-        // S3 and its relatives, version 4 and 2.
+        // S3 and compatible stores, versions 4 and 2.
         Signature(required: ["x-amz-signature"], prefix: "x-amz-"),
         Signature(required: ["awsaccesskeyid", "expires", "signature"], names: ["x-amz-security-token"]),
-        // Google's store, in the same versions.
+        // Google Cloud Storage, in the same versions.
         Signature(required: ["x-goog-signature"], prefix: "x-goog-"),
         Signature(required: ["googleaccessid", "expires", "signature"]),
-        // CloudFront, with a policy of its own or with the time alone.
+        // CloudFront, with a custom policy or an expiry time only.
         Signature(required: ["signature", "key-pair-id", "policy"]),
         Signature(required: ["signature", "key-pair-id", "expires"]),
-        // Azure, and GitHub's releases, which are kept there.
+        // Azure, and GitHub releases, which are stored there.
         Signature(
             required: ["sig", "sv"],
             names: ["jwt", "se", "ske", "skoid", "sks", "skt", "sktid", "skv", "sp", "spr", "sr", "st"]),

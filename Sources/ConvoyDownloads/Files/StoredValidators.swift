@@ -3,8 +3,9 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// What a file was fetched with, by which a server can say whether it has changed: kept in an extended attribute of the
-/// file, where the file system has them. As texts of `EchoedValue`.
+/// The validators of a downloaded file, with which the server can report whether it has changed.
+/// They are kept in an extended attribute, if the file system supports it, as texts of
+/// `EchoedValue`.
 struct StoredValidators: Sendable, Equatable {
     /// For `If-None-Match`.
     var entityTag: String?
@@ -17,8 +18,8 @@ struct StoredValidators: Sendable, Equatable {
         (entityTag, modified) = (head.echoedValue(of: "ETag")?.text, head.echoedValue(of: "Last-Modified")?.text)
     }
 
-    /// Those of a file that is there: what was stored with it, if it was not changed since, or else the time when it was
-    /// last modified.
+    /// Reads the validators of an existing file: those stored with it, if the file has not changed
+    /// since, otherwise its modification time.
     init(of path: String) {
         var information = stat()
         guard stat(path, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return }
@@ -26,19 +27,20 @@ struct StoredValidators: Sendable, Equatable {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = cepoll_get_attribute(path, Self.name, &bytes, bytes.count)
         guard count > 0 else { return }
-        // The length of the file, the time when it was last modified, and what the server said.
+        // The length of the file, its modification time, and the two validators.
         let lines = String(decoding: bytes[..<count], as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard lines.count == 4, "\(lines[0])\n\(lines[1])" == Self.condition(information) else { return }
         entityTag = EchoedValue(text: String(lines[2]))?.text
         if let stored = EchoedValue(text: String(lines[3])) { modified = stored.text }
     }
 
-    /// What tells that a file was not changed: its length, and when it was last modified, to the nanosecond.
+    /// Identifies an unchanged file: by its length, and its modification time to the nanosecond.
     private static func condition(_ information: stat) -> String {
         "\(information.st_size)\n\(information.st_mtim.tv_sec).\(information.st_mtim.tv_nsec)"
     }
 
-    /// Stores them with a file that is about to get its name. Where that is not possible, its time remains.
+    /// Stores the validators with a file that is about to get its name. If that is not possible,
+    /// only its modification time can be used.
     func store(in file: DownloadFile) {
         guard entityTag != nil || modified != nil, (entityTag ?? "").utf8.count + (modified ?? "").utf8.count < 3000 else {
             return

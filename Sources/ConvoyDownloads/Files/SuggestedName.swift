@@ -2,17 +2,19 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The name under which a response is saved unless the user names another.
+/// The name under which a response is saved if none is specified.
 public enum SuggestedName {
-    /// The name if neither the server nor the URL has one.
+    /// The name if neither the response nor the URL contains one.
     public static let fallback = "download"
 
-    /// A safe file name for the body of a response: that of `Content-Disposition` (RFC 6266), or else the last component
-    /// of the path of the response's URL, which is the one after all redirects, or else ``fallback``.
+    /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC
+    /// 6266), otherwise the last path component of the response's URL, after all redirects,
+    /// otherwise ``fallback``.
     ///
     /// - Parameters:
-    ///   - head: the head of the response.
-    ///   - maximumLength: in bytes of UTF-8; see ``FileName/safe(_:maximumLength:)``.
+    ///   - head: The head of the response.
+    ///   - maximumLength: The maximum length, in bytes of UTF-8; see
+    ///     ``FileName/safe(_:maximumLength:)``.
     public static func name(for head: ResponseHead, maximumLength: Int = FileName.maximumLength) -> String {
         for value in head.values(of: "Content-Disposition") {
             if let name = ContentDisposition(value).fileName,
@@ -24,30 +26,33 @@ public enum SuggestedName {
         return name(for: head.url, maximumLength: maximumLength) ?? fallback
     }
 
-    /// A safe file name out of the last component of a URL's path; nil if there is none.
+    /// Returns a safe file name from the last path component of a URL; nil if there is none.
     public static func name(for url: URL, maximumLength: Int = FileName.maximumLength) -> String? {
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
         guard let component = Array(path.utf8).split(separator: UInt8(ascii: "/")).last else { return nil }
-        // An encoded slash is no separator in the URL, but it would be one in the file system.
+        // An encoded slash is not a separator in the URL, but would be one in the file system.
         return FileName.safe(ASCII.text(PercentEncoding.decoded(component)[...]), maximumLength: maximumLength)
     }
 }
 
-/// The value of a `Content-Disposition` field (RFC 6266), with the name that a server suggests for a file.
+/// The value of a `Content-Disposition` field (RFC 6266), with the file name suggested by the
+/// server.
 ///
-/// It is read as browsers read it: what breaks the grammar is skipped, and a repeated parameter counts once, the first
-/// time. Parameters in several pieces (`filename*0`) and words of MIME (`=?utf-8?Q?…?=`) belong to mail, and are not
-/// decoded (RFC 6266, appendix C; RFC 8187, section 1).
+/// The value is parsed as browsers do: invalid parts are skipped, and the first value of a repeated
+/// parameter is used. Parameters in several pieces (`filename*0`) and MIME encoded words
+/// (`=?utf-8?Q?…?=`) belong to mail and are not decoded (RFC 6266, appendix C; RFC 8187, section
+/// 1).
 ///
-/// The name is the server's text. ``FileName/safe(_:maximumLength:)`` makes a file name of it.
+/// The name is untrusted text. Use ``FileName/safe(_:maximumLength:)`` to create a file name from
+/// it.
 public struct ContentDisposition: Sendable, Hashable {
-    /// The type in lower case, such as `attachment` or `inline`; empty if there is none.
+    /// The disposition type in lowercase, such as `attachment` or `inline`; empty if there is none.
     public let type: String
-    /// The value of `filename*` (RFC 8187) if it can be decoded, else that of `filename`; nil if neither is there, or if
-    /// it is empty.
+    /// The value of `filename*` (RFC 8187) if it can be decoded, otherwise that of `filename`; nil
+    /// if both are missing, or the name is empty.
     public let fileName: String?
 
-    /// Parses a field value. Nothing in it is an error.
+    /// Parses a field value, skipping invalid parts.
     public init(_ fieldValue: String) {
         var scanner = ParameterList(fieldValue)
         type = String(decoding: scanner.head.map(ASCII.lowercased), as: UTF8.self)
@@ -71,12 +76,12 @@ public struct ContentDisposition: Sendable, Hashable {
 struct ParameterList {
     struct Parameter {
         var name: ArraySlice<UInt8>
-        /// Without quotes and escapes.
+        /// The value without quotes and escapes.
         var value: [UInt8]
         var isQuoted: Bool
     }
 
-    /// What comes before the first semicolon, without the whitespace around it.
+    /// The text before the first semicolon, trimmed.
     let head: ArraySlice<UInt8>
     private var rest: ArraySlice<UInt8>
 
@@ -87,7 +92,8 @@ struct ParameterList {
         rest = bytes[end...].dropFirst()
     }
 
-    /// The next parameter that has a value. One whose last quote is missing has none, and neither has what follows it.
+    /// The next parameter with a value. If the closing quote is missing, that parameter and all
+    /// that follow are skipped.
     mutating func next() -> Parameter? {
         while !rest.isEmpty {
             let name = rest.prefix { $0 != Self.semicolon && $0 != UInt8(ascii: "=") }
@@ -112,8 +118,8 @@ struct ParameterList {
 
 /// The value of a parameter with a charset (RFC 8187, section 3.2): `UTF-8''na%C3%AFve.txt`.
 enum ExtendedValue {
-    /// The text; nil for another charset than UTF-8 and ISO-8859-1, for a `%` that encodes nothing, and for bytes that
-    /// are no text.
+    /// The decoded text; nil if the charset is neither UTF-8 nor ISO-8859-1, a `%` is invalid, or
+    /// the bytes are not valid text.
     static func text(of value: ArraySlice<UInt8>) -> String? {
         let parts = value.split(separator: UInt8(ascii: "'"), maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = decoded(parts[2]) else { return nil }
@@ -121,7 +127,7 @@ enum ExtendedValue {
         if ASCII.equalIgnoringCase(name, "utf-8".utf8) || ASCII.equalIgnoringCase(name, "utf8".utf8) {
             return nonempty(String(validating: bytes, as: UTF8.self))
         }
-        // Characters beyond ASCII that are not encoded are in the field's own charset, not in this one.
+        // Unencoded characters beyond ASCII are in the charset of the field, not in this one.
         guard ASCII.equalIgnoringCase(name, "iso-8859-1".utf8), parts[2].allSatisfy({ $0 < 0x80 }) else { return nil }
         return nonempty(String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) })))
     }

@@ -2,29 +2,30 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// A URL under which a file can also be had, as a server or a Metalink lists it.
+/// An alternative URL of a file, as listed by a server or a Metalink.
 public struct DownloadMirror: Sendable, Hashable {
-    /// Where the file is: an http or https URL without user information.
+    /// The http or https URL of the file, without user information.
     public let url: URL
-    /// From 1, the best, to 999999; nil for none, which is after all others.
+    /// The priority, from 1 (highest) to 999999; nil, if not specified, ranks last.
     public let priority: Int?
-    /// The country of the server (ISO 3166-1), in lower case; nil if it is not stated.
+    /// The country of the server (ISO 3166-1), in lowercase; nil if not specified.
     public let location: String?
 
-    /// A mirror that the caller knows.
+    /// Creates a mirror.
     ///
     /// - Parameters:
-    ///   - url: where the file is.
-    ///   - priority: from 1 to 999999; another number is taken for none.
-    ///   - location: the country of the server (ISO 3166-1).
+    ///   - url: The URL of the file.
+    ///   - priority: The priority, from 1 to 999999; other numbers are ignored.
+    ///   - location: The country of the server (ISO 3166-1).
     public init(url: URL, priority: Int? = nil, location: String? = nil) {
         self.url = url
         self.priority = priority.flatMap { Self.priorities.contains($0) ? $0 : nil }
         self.location = location
     }
 
-    /// A mirror out of a document; nil for a URL that is invalid or has another scheme than http and https, or user
-    /// information, as a document has no business in whom the client says that it is (RFC 9110, section 4.2.4).
+    /// Creates a mirror from a document; nil if the URL is invalid, is neither http nor https, or
+    /// contains user information. A document must not decide as whom the client authenticates (RFC
+    /// 9110, section 4.2.4).
     init?(_ reference: String, relativeTo base: URL?, priority: String?, location: String?) {
         guard let url = URLReference.url(reference, relativeTo: base), let address = HTTPAddress(url.absoluteString),
             !address.hasUserInfo
@@ -34,7 +35,8 @@ public struct DownloadMirror: Sendable, Hashable {
             location: location.flatMap { $0.isEmpty ? nil : String($0.lowercased().prefix(16)) })
     }
 
-    /// The mirrors from the best to the worst, in their own order where they have the same priority, each URL once.
+    /// The mirrors from best to worst, in their original order if they have the same priority,
+    /// without duplicate URLs.
     static func sorted(_ mirrors: [DownloadMirror]) -> [DownloadMirror] {
         let ordered = mirrors.enumerated().sorted {
             let (one, other) = ($0.element.priority ?? .max, $1.element.priority ?? .max)
@@ -52,22 +54,23 @@ public struct DownloadMirror: Sendable, Hashable {
     private static let priorities = 1...999_999
 }
 
-/// Where a file can also be had, as the `Link` fields of its response say (RFC 6249).
+/// The mirrors of a file according to the `Link` fields of its response (RFC 6249).
 public struct MirrorLinks: Sendable, Hashable {
-    /// The copies of the file (`rel=duplicate`), from the best to the worst.
+    /// The copies of the file (`rel=duplicate`), from best to worst.
     public let mirrors: [DownloadMirror]
-    /// The Metalink documents that describe the file (`rel=describedby; type="application/metalink4+xml"`), from the
-    /// best to the worst.
+    /// The Metalink documents that describe the file (`rel=describedby;
+    /// type="application/metalink4+xml"`), from best to worst.
     public let metalinks: [URL]
 
-    /// How many of each are kept. Those with the best priorities are.
+    /// The maximum number of each; those with the best priorities are kept.
     public static let limit = 64
 
-    /// Reads the fields of a response. Relative references are resolved against its URL (RFC 8288, section 3.1). A link
-    /// that is malformed, leads elsewhere than to http or https, or is about another resource (`anchor`) is skipped.
+    /// Parses the fields of a response. Relative references are resolved against its URL (RFC 8288,
+    /// section 3.1). Links that are malformed, are neither http nor https, or describe another
+    /// resource (`anchor`) are skipped.
     ///
-    /// They are hints of a server that may be wrong: the bytes of a mirror are only those of the file if a checksum says
-    /// so (RFC 6249, section 6).
+    /// The links are hints, and may be wrong: use the bytes of a mirror only if a checksum confirms
+    /// them (RFC 6249, section 6).
     public init(_ head: ResponseHead) {
         self.init(head.values(of: "Link"), url: head.url)
     }
@@ -93,19 +96,22 @@ public struct MirrorLinks: Sendable, Hashable {
 struct LinkField {
     /// The URI reference between the angle brackets.
     let target: String
-    /// The names in lower case, and their values without quotes; empty for one without a value.
+    /// The parameters, with lowercase names and unquoted values; the value is empty if there is
+    /// none.
     let parameters: [(name: String, value: String)]
 
-    /// The value of a parameter. The first one of a name counts (section 3.3).
+    /// The value of a parameter; the first one if its name is repeated (section 3.3).
     subscript(name: String) -> String? { parameters.first { $0.name == name }?.value }
 
-    /// Whether one of its relation types (section 2.1), separated by spaces, is this one, given in lower case.
+    /// Whether the space-separated relation types (section 2.1) contain this one, given in
+    /// lowercase.
     func hasRelation(_ type: String) -> Bool {
         guard let types = self["rel"] else { return false }
         return types.utf8.split(separator: UInt8(ascii: " ")).contains { ASCII.equalIgnoringCase($0, type.utf8) }
     }
 
-    /// The links of a line. What breaks the grammar is skipped up to the next comma (section 3 and appendix B.2).
+    /// Parses the links of a line. Invalid text is skipped up to the next comma (section 3 and
+    /// appendix B.2).
     static func links(in line: String) -> [LinkField] {
         var scanner = LinkScanner(line)
         var links: [LinkField] = []

@@ -2,25 +2,25 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Makes files out of the elements of a Metalink (RFC 5854, section 4), which come one by one.
+/// Builds files from the elements of a Metalink (RFC 5854, section 4), which arrive one by one.
 ///
-/// Metalinks of version 3, from before the RFC, say the same in other elements: `files`, `verification` and `resources`
-/// are around those of a list, of checksums and of URLs, and a URL has a preference up to 100 in place of a priority.
+/// Version 3, which predates the RFC, wraps the lists of files, checksums and URLs in `files`,
+/// `verification` and `resources`, and a URL has a preference up to 100 instead of a priority.
 struct MetalinkBuilder {
     static let namespace = "urn:ietf:params:xml:ns:metalink"
     private static let oldNamespace = "http://www.metalinker.org"
 
-    /// An element that is open.
+    /// An open element.
     private enum Element {
         case metalink, file, size, url(priority: String?, location: String?)
         case hash(ChecksumAlgorithm?)
         case pieces, pieceHash
-        /// What version 3 has around others.
+        /// The wrappers of version 3.
         case files, verification, resources
-        /// Something else, which is skipped with everything in it.
+        /// An unknown element, skipped with its contents.
         case other
 
-        /// Whether it has a text that is read, and no elements.
+        /// Whether the element contains text and no elements.
         var isText: Bool {
             switch self {
             case .size, .hash, .pieceHash, .url: true
@@ -37,7 +37,7 @@ struct MetalinkBuilder {
     private var hasRoot = false
     private var isVersion3 = false
 
-    /// No text of a number, a digest or a URL is longer, in bytes.
+    /// The maximum length of a number, digest or URL, in bytes.
     private static let maximumTextLength = 8 << 10
 
     /// Whether the root element has ended.
@@ -53,7 +53,8 @@ struct MetalinkBuilder {
             open.append(.metalink)
             return
         }
-        if parent.isText { throw .malformed(reason: "There is an element \(name) inside of a value.", line: line) }
+        if parent.isText { throw .malformed(reason: "The element \(name) is not allowed inside a "
+            + "value.", line: line) }
         let isKnown = isVersion3 ? Self.isOld(namespace) : namespace == Self.namespace
         open.append(isKnown ? try child(name, of: parent, MetalinkAttributes(name, attributes, line)) : .other)
     }
@@ -83,7 +84,7 @@ struct MetalinkBuilder {
         text = []
     }
 
-    /// Whether the root is that of version 3.
+    /// Whether the root element is that of version 3.
     private func isOldRoot(_ name: String, _ namespace: String?, version: String?) throws(MetalinkError) -> Bool {
         guard name == "metalink" else { throw .notMetalink }
         if namespace == Self.namespace { return false }
@@ -93,7 +94,7 @@ struct MetalinkBuilder {
 
     private static func isOld(_ namespace: String?) -> Bool { namespace?.hasPrefix(oldNamespace) ?? true }
 
-    /// The priority that a preference from 1 to 100, the best, is.
+    /// Converts a preference, from 1 to 100 (best), to a priority.
     private static func priority(ofPreference text: String?) -> String? {
         guard let preference = text.flatMap({ Int($0) }), (1...100).contains(preference) else { return nil }
         return String(101 - preference)
@@ -107,7 +108,7 @@ struct MetalinkBuilder {
         case (.file, "verification") where isVersion3: return .verification
         case (.file, "resources") where isVersion3: return .resources
         case (.resources, "url"):
-            // Others are of torrents, or of protocols that are not known here.
+            // The others are torrents or unsupported protocols.
             guard ["http", "https"].contains(attributes["type"] ?? "http") else { return .other }
             return .url(
                 priority: Self.priority(ofPreference: attributes["preference"]), location: attributes["location"])
@@ -137,10 +138,10 @@ struct MetalinkBuilder {
     }
 }
 
-/// A file of a Metalink while its elements are being read.
+/// A file of a Metalink, while its elements are being read.
 ///
-/// Numbers and digests that say what the bytes must be are errors if they are wrong: without them, wrong bytes would
-/// pass. URLs and priorities are hints; bad ones are skipped.
+/// Invalid sizes and digests are errors, because without them wrong bytes would be accepted. URLs
+/// and priorities are hints; invalid ones are skipped.
 struct MetalinkDraft {
     private struct Pieces {
         var algorithm: ChecksumAlgorithm?
@@ -216,7 +217,7 @@ struct MetalinkDraft {
         for pieces in pieces.values {
             guard let size else { break }
             let expected = size == 0 ? 0 : (size - 1) / pieces.length + 1
-            // Some programs write one digest, that of no bytes, for an empty file.
+            // For an empty file, some programs write one digest, of zero bytes.
             guard pieces.checksums.count == expected || (size == 0 && pieces.checksums.count == 1) else {
                 throw .wrongPieceCount(found: pieces.checksums.count, expected: expected, line: line)
             }
@@ -263,7 +264,7 @@ struct MetalinkAttributes {
         return value
     }
 
-    /// The beginning of a text, for an error.
+    /// A prefix of a text, for an error.
     static func shown(_ text: some Collection<UInt8>) -> String { String(decoding: text.prefix(100), as: UTF8.self) }
 }
 
@@ -272,10 +273,11 @@ enum MetalinkPath {
     private static let maximumLength = 4096
     private static let maximumComponentCount = 32
 
-    /// The safe components of a name.
+    /// Splits a name into safe components.
     ///
-    /// RFC 5854, section 4.1.2.1, forbids names that are absolute or lead upwards. A document with one is damaged or
-    /// hostile, so that it is refused rather than corrected; `\` is a separator to some.
+    /// RFC 5854, section 4.1.2.1, forbids absolute names and names that lead to a parent directory.
+    /// A document with such a name is damaged or hostile, so it is rejected rather than corrected.
+    /// `\` is a separator on some systems.
     static func components(of name: String, line: Int) throws(MetalinkError) -> [String] {
         let parts = name.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard name.utf8.count <= maximumLength, parts.count <= maximumComponentCount, !name.utf8.contains(UInt8(ascii: "\\"))
@@ -291,9 +293,10 @@ enum MetalinkPath {
     }
 }
 
-/// Numbers as documents write them.
+/// Parses the numbers in a document.
 enum DecimalNumber {
-    /// The number of ASCII digits without a sign; nil for anything else, and for a number that does not fit.
+    /// The number in ASCII digits; nil if there are other characters, such as a sign, or if the
+    /// number is too large.
     static func parse(_ digits: some Collection<UInt8>) -> Int64? {
         guard !digits.isEmpty else { return nil }
         var value: Int64 = 0

@@ -3,11 +3,11 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Parses the XML of a Metalink with libxml2, and hands the elements to a ``MetalinkBuilder``.
+/// Parses the XML of a Metalink with libxml2, and passes the elements to a ``MetalinkBuilder``.
 ///
-/// Nothing is loaded from the network or from files, and no entities but XML's own five are known: a document type ends
-/// the parsing. Recursion, the attributes of an element, and the length between two tags are bounded, as some of what
-/// libxml2 does takes time in proportion to the square of these.
+/// Nothing is loaded from the network or from files, and only the five predefined entities are
+/// known: a document type stops the parsing. Depth, number of attributes, and the length between
+/// two tags are limited, because libxml2 can take time quadratic in these.
 struct MetalinkParser {
     private static let maximumDepth = 32
     private static let maximumAttributeCount = 64
@@ -39,8 +39,8 @@ struct MetalinkParser {
         }
     }
 
-    /// The line of the first place from which no `<` comes for too long. A tag can contain none, so that this bounds its
-    /// length.
+    /// The line of the first run of bytes without `<` that is too long. Because a tag cannot
+    /// contain `<`, this also limits its length.
     private static func lineOfLongRun(in data: Data) -> Int? {
         data.withUnsafeBytes { bytes -> Int? in
             var (line, run) = (1, 0)
@@ -59,11 +59,11 @@ struct MetalinkParser {
                 data, Self.handler, context: state, begin: { state.pointee.parser = $0 },
                 isOver: { state.pointee.error != nil })
             guard let isWellFormed else {
-                state.pointee.error = .malformed(reason: "There is no memory.", line: 1)
+                state.pointee.error = .malformed(reason: "Out of memory.", line: 1)
                 return
             }
             if state.pointee.error == nil, !isWellFormed || !state.pointee.builder.isComplete {
-                // The parser is gone; the end is where the document ends.
+                // The parser no longer exists; report the last line of the document.
                 let line = data.reduce(1) { $1 == UInt8(ascii: "\n") ? $0 + 1 : $0 }
                 state.pointee.error = .malformed(reason: "The document ends too early.", line: line)
             }
@@ -127,13 +127,15 @@ struct MetalinkParser {
         _ attributes: UnsafeMutablePointer<UnsafePointer<xmlChar>?>?, _ count: Int
     ) throws(MetalinkError) {
         depth += 1
-        guard depth <= Self.maximumDepth else { throw .malformed(reason: "Elements are nested too deep.", line: line) }
+        guard depth <= Self.maximumDepth else { throw .malformed(reason: "Elements are nested too "
+            + "deeply.", line: line) }
         guard count <= Self.maximumAttributeCount, namespaceCount <= Self.maximumAttributeCount else {
             throw .malformed(reason: "An element has too many attributes.", line: line)
         }
         var values: [String: String] = [:]
         for index in 0..<count {
-            // Each one is five pointers: name, prefix, namespace, the value's begin and its end.
+            // Each attribute consists of five pointers: name, prefix, namespace, and the start and
+            // end of the value.
             guard let attribute = attributes.map({ $0 + 5 * index }), attribute[2] == nil, let name = attribute[0],
                 let begin = attribute[3], let end = attribute[4]
             else { continue }
@@ -144,7 +146,8 @@ struct MetalinkParser {
 
     private static func text(_ characters: UnsafePointer<xmlChar>) -> String { String(cString: characters) }
 
-    /// The value of an attribute. libxml2 reports an ampersand as a character reference, for a second parsing.
+    /// The value of an attribute. libxml2 reports an ampersand as a character reference, to be
+    /// parsed again.
     private static func attributeText(_ bytes: UnsafeBufferPointer<xmlChar>) -> String {
         var result: [UInt8] = []
         var rest = bytes[...]

@@ -6,20 +6,21 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a download does about a file that has its name already.
+/// Handling an existing file at the destination.
 extension Download {
-    /// The file that `ExistingFilePolicy.resume` goes on with.
+    /// The existing file that `ExistingFilePolicy.resume` completes.
     struct Existing {
         let path: String
-        /// In bytes.
+        /// The length in bytes.
         let length: Int64
-        /// Whether the server has been asked how long its file is.
+        /// Whether the length of the server's file has been requested.
         var isAsked = false
-        /// Whether the whole is fetched, as nothing proves that the file is the beginning of the server's.
+        /// Whether to fetch the complete file, because nothing shows that the existing one is a
+        /// prefix of it.
         var isReplaced = false
     }
 
-    /// Whether a file that is there is left alone, without asking the server.
+    /// Whether an existing file is kept without contacting the server.
     func dealsWithExisting(_ path: String) throws -> Bool {
         var information = stat()
         guard lstat(path, &information) == 0 else { return false }
@@ -42,7 +43,8 @@ extension Download {
         }
     }
 
-    /// Whether the file is proven to be the whole by a checksum. Otherwise it is noted as one to go on with.
+    /// Whether a checksum confirms that the file is complete. Otherwise the file is noted as one to
+    /// resume.
     private func isWhole(_ path: String) -> Bool {
         var information = stat()
         guard stat(path, &information) == 0, information.st_size > 0 else { return false }
@@ -53,8 +55,8 @@ extension Download {
         return false
     }
 
-    /// Whether the file at the destination is what an earlier download of the same URL has put there, whose process was
-    /// killed before it removed the journal. The journal is removed.
+    /// Whether the file at the destination was committed by an earlier download of the same URL,
+    /// whose process was killed before it removed the journal. Removes the journal.
     private func isLeftWhole(_ path: String) -> Bool {
         let paths = PartialPaths(destination: path)
         guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
@@ -65,7 +67,8 @@ extension Download {
         return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
     }
 
-    /// The first checksum that a file has not, and the one that it has; nil if it has them all. Blocks.
+    /// The first checksum that does not match the file, and the actual one; nil if all match.
+    /// Blocks.
     func mismatch(of path: String, _ checksums: [Checksum]) -> (expected: Checksum, actual: Checksum?)? {
         let digests = Set(checksums.map(\.algorithm)).map { MessageDigest($0) }
         let isRead = read(path) { bytes in for digest in digests { digest.update(bytes) } }
@@ -77,7 +80,7 @@ extension Download {
         return nil
     }
 
-    /// Reads a file to its end. False where that fails, or the download is to stop.
+    /// Reads a file to its end. Returns false if that fails or the download is to stop.
     private func read(_ path: String, _ body: (UnsafeRawBufferPointer) throws -> Void) -> Bool {
         let descriptor = settings.calls.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
@@ -98,16 +101,16 @@ extension Download {
         return false
     }
 
-    // MARK: Going on with it
+    // MARK: Resuming the existing file
 
-    /// The request that asks how long the server's file is.
+    /// The request for the length of the server's file.
     var questionAboutExisting: URLRequest {
         var request = self.request
         request.httpMethod = "HEAD"
         return request
     }
 
-    /// Asks how long the server's file is. Any thread.
+    /// Requests the length of the server's file. Can be called on any thread.
     func askAboutExisting() {
         guard let parent = operation else { return }
         let question = HTTPRequestOperation(request: questionAboutExisting)
@@ -125,7 +128,7 @@ extension Download {
         question.start()
     }
 
-    /// No part has this number.
+    /// A number that no part has.
     private static let questionID = -1
 
     private func didAskAboutExisting(_ question: HTTPRequestOperation) {
@@ -147,9 +150,9 @@ extension Download {
         if let answer, answer.statusCode == 200, !answer.isEncoded, let total = answer.contentLength {
             let known = settings.checksums.isEmpty ? ServerDigests.checksums(in: answer) : settings.checksums
             if isUnfinished(existing.path) {
-                // Its length says nothing, and what is in it may have holes.
+                // The length is meaningless, and the contents may have holes.
             } else if total == existing.length {
-                // With the user's checksum it was compared before.
+                // The user's checksum has already been compared.
                 if settings.checksums.isEmpty, mismatch(of: existing.path, known) == nil {
                     state.withLock { $0.outcome = .skipped }
                     isReplaced = false
@@ -163,13 +166,13 @@ extension Download {
         fetch()
     }
 
-    /// Whether the control file of another program beside the file says that it is not whole: aria2 gives a file its length
-    /// first, and axel writes at several places.
+    /// Whether the control file of another program beside the file marks it as incomplete: aria2
+    /// allocates the full length first, and axel writes at several offsets.
     private func isUnfinished(_ path: String) -> Bool {
         [".aria2", ".st"].contains { FileIdentity(path + $0) != nil }
     }
 
-    /// Copies the file into the partial file, as the beginning of one that a checksum will prove.
+    /// Copies the file to the partial file, as the prefix of a file that a checksum will confirm.
     private func takeOver(
         _ existing: Existing, _ total: Int64, _ answer: ResponseHead, _ checksums: [Checksum]
     ) -> Bool {
@@ -179,7 +182,7 @@ extension Download {
         var representation = Representation(
             url: answer.url, validators: validators, type: Representation.type(answer["Content-Type"]), total: total,
             secrets: operation?.connectionConfiguration.secrets ?? .standard)
-        // A later download without the checksum must not rely on it.
+        // A later download without the checksum must not rely on these bytes.
         representation.isCombined = true
         file.begin(representation)
         var position: Int64 = 0

@@ -5,16 +5,16 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The end of a download: checking the bytes, and putting the file in its place.
+/// Completing a download: verifying the bytes, and moving the file to its destination.
 extension Download {
-    // MARK: Checking
+    // MARK: Verifying
 
-    /// Lets the file be checked against what the server says of it.
+    /// Verifies the file against the digests that the server announces.
     func expectServerDigests(of head: ResponseHead) {
         expect(settings.checksums.isEmpty ? ServerDigests.checksums(in: head) : [])
     }
 
-    /// All bytes are there. Any thread.
+    /// Verifies and commits the file once all bytes have arrived. Can be called on any thread.
     func finish() {
         state.withLock { $0.isFetching = false }
         guard let digest = digest.withLock({ $0 }), let total = state.withLock({ $0.plan.total }) else {
@@ -45,7 +45,7 @@ extension Download {
         validateAndCommit(total)
     }
 
-    /// The bytes are wrong: nothing of them is kept. Other sources are tried, one at a time.
+    /// Discards the bytes, which are wrong, and tries other sources one by one.
     private func takeBack(_ expected: Checksum, _ actual: Checksum) {
         do {
             try state.withLock({ $0.file })?.giveUpContents()
@@ -64,7 +64,7 @@ extension Download {
         start(request)
     }
 
-    /// Nothing of the file is any use. If the operation is retried, it makes another.
+    /// Discards the file. If the operation is retried, it creates another.
     func discardFile() {
         let file = state.withLock { state in
             state.plan.forgetFile()
@@ -75,7 +75,7 @@ extension Download {
 
     // MARK: Pieces
 
-    /// Checks the pieces that have become whole, on a worker.
+    /// Verifies the pieces that are now complete, on a worker.
     func checkPieces(touching range: Range<Int64>) {
         guard let pieces = settings.pieces else { return }
         let whole = state.withLock { $0.plan.piecesToCheck(pieces, touching: range) }
@@ -83,7 +83,8 @@ extension Download {
         BlockingWorkers.shared.perform { [self] in for index in whole { _ = check(pieces, index) } }
     }
 
-    /// Whether a piece is right. If not, it is fetched again, and a source that has sent all of it is not asked any more.
+    /// Whether a piece is correct. If not, it is fetched again, and a source that has sent all of
+    /// it is no longer used.
     private func check(_ pieces: PieceChecksums, _ index: Int) -> Bool {
         let (file, total, rejections) = state.withLock { ($0.file, $0.plan.total, $0.rejections[index]) }
         guard let file, let total, let range = pieces.range(of: index, total: total) else { return true }
@@ -91,7 +92,8 @@ extension Download {
         guard let actual = try? FileDigest.checksum(expected.algorithm, of: range, in: file) else { return false }
         if actual == expected { return true }
         let stopped = state.withLock { state -> [HTTPRequestOperation] in
-            // Another check has rejected it meanwhile, and what was read may be of the bytes that came since.
+            // Another check has rejected the piece in the meantime, so some of the bytes read may
+            // be newer.
             guard state.rejections[index] == rejections else { return [] }
             state.rejections[index, default: 0] += 1
             file.forget(range)
@@ -101,8 +103,8 @@ extension Download {
         return false
     }
 
-    /// Whether all pieces are right; if not, those that are wrong are fetched again. Also those are looked at that were right
-    /// already: where two parts have had the same bytes for a while, what came later has overwritten them.
+    /// Whether all pieces are correct; wrong ones are fetched again. Pieces that have already
+    /// passed are checked as well, because bytes requested by two parts may have been overwritten.
     private func verifyAllPieces(_ total: Int64) -> Bool {
         guard let pieces = settings.pieces else { return true }
         guard pieces.lengths.contains(total) else {
@@ -129,13 +131,13 @@ extension Download {
         return false
     }
 
-    // MARK: The place
+    // MARK: The destination
 
     private func validateAndCommit(_ total: Int64) {
         let (head, file) = state.withLock { ($0.head, $0.file) }
         guard let operation, let file else { return }
         do {
-            // A plain serializer has seen the status and the type already.
+            // A plain serializer has already validated the status and the type.
             let isPlain =
                 type(of: operation) == DownloadOperation.self && operation.responseSerializer is HTTPResponseSerializer
             if let head, !isPlain, serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true {
@@ -150,9 +152,9 @@ extension Download {
         secure(file, total, nil)
     }
 
-    /// Brings the bytes onto the disk, which may take long, and then commits the file.
+    /// Writes the bytes to the disk, which may take long, and then commits the file.
     ///
-    /// - Parameter claim: that of an earlier call that has lacked a descriptor.
+    /// - Parameter claim: The claim of an earlier call that lacked a descriptor.
     private func secure(_ file: DownloadFile, _ total: Int64, _ claim: DescriptorClaim?) {
         if endsIfStopped() { return }
         do throws(FileWritingError) {
@@ -180,7 +182,8 @@ extension Download {
         do {
             guard let url, let path = known else { throw DownloadError.noDestination }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
-            // Cancelled at the last moment: the operation has ended, and its files are closed.
+            // The operation was cancelled at the last moment: it has finished, and its files are
+            // closed.
             guard let work = state.withLock({ $0.work }), work.beginCommit() else { return forgetWork() }
             let outcome = try commit(file, as: (url, path), total, operation)
             state.withLock { $0.outcome = outcome }
@@ -201,7 +204,8 @@ extension Download {
         }
     }
 
-    /// Puts the file in its place. If the operation does not wait for that any longer, its end leaves the file alone.
+    /// Moves the file to its destination. If the operation no longer waits for that, finishing it
+    /// does not touch the file.
     private func commit(
         _ file: DownloadFile, as place: (url: URL, path: String), _ total: Int64, _ operation: DownloadOperation
     ) throws -> DownloadOutcome {
@@ -232,15 +236,16 @@ extension Download {
         withExtendedLifetime(work) {}
     }
 
-    /// Where a file is to be whose name the response says, or else the URL; nil where the name is known already.
+    /// The destination for a file named by its response or URL; nil if the name is already known.
     func place(for head: ResponseHead) -> URL? {
         guard case .directory(let directory) = settings.place else { return nil }
         return directory.appendingPathComponent(SuggestedName.name(for: head), isDirectory: false)
     }
 
-    /// Ends the try with success. On a thread that may block.
+    /// Completes the attempt successfully. Call on a thread that may block.
     func succeed() {
-        // A checksum is compared with a file that stays, too. With `.resume` it has been.
+        // An existing file that is kept is also verified. With `.resume` this has already been
+        // done.
         let (kept, path) = state.withLock { ($0.outcome != .downloaded && settings.existing != .resume, $0.finalPath) }
         if kept, !settings.checksums.isEmpty, let path, let (expected, actual) = mismatch(of: path, settings.checksums) {
             if endsIfStopped() { return }
@@ -255,7 +260,7 @@ extension Download {
             state.isFetching = false
             return (state.work.take(), state.file, state.finalURL, state.outcome)
         }
-        // What an earlier download has left of the file is older than it.
+        // The remains of an earlier download are older than the file.
         if outcome != .downloaded { file?.discard() }
         work?.succeed(with: url)
     }

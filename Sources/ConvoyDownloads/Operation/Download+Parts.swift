@@ -5,11 +5,11 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The parts of a download: their requests, answers, bytes and ends.
+/// The parts of a download: their requests, responses, bytes and completion.
 extension Download {
     // MARK: Starting
 
-    /// Starts the request for a part. Any thread.
+    /// Starts the request for a part. Can be called on any thread.
     func start(_ request: PartRequest) {
         guard let parent = operation else { return }
         let part = HTTPRequestOperation(request: urlRequest(request))
@@ -20,7 +20,7 @@ extension Download {
             state.operations[request.id] = part
             return state.isStopping || state.plan.isRestarting || state.fatal != nil || state.outcome != nil
         }
-        // A weak reference would make all others to its object slow.
+        // A weak reference would slow down all other references to the object.
         part.whenDelivered { [unowned part] in self.didEnd(request.id, part) }
         if isStopping { part.cancel() }
         part.start()
@@ -41,7 +41,7 @@ extension Download {
         return request
     }
 
-    /// Starts as many further parts as are useful now.
+    /// Starts as many additional parts as are useful now.
     func startMore() {
         while true {
             let (request, stopped) = state.withLock { state -> (PartRequest?, HTTPRequestOperation?) in
@@ -58,7 +58,7 @@ extension Download {
 
     // MARK: Heads
 
-    /// Whether the body of a response belongs into the file. On the network thread.
+    /// Whether to write the body of a response to the file. Called on the network thread.
     func accepts(_ head: ResponseHead, for id: Int) -> Bool {
         let found = state.withLock { state -> (DownloadPlan.Verdict, HTTPRequestOperation)? in
             guard !state.isStopping, !state.plan.isRestarting, state.fatal == nil, let part = state.operations[id] else {
@@ -81,7 +81,8 @@ extension Download {
         let (work, isFirst, shown) = state.withLock { state in
             let isFirst = state.head == nil || verdict == .startsOver
             if isFirst { state.head = head }
-            // A response that goes on with an earlier one is not the one to be shown, as with other operations.
+            // As with other operations, a response that continues an earlier one is not the one
+            // exposed.
             if verdict == .startsOver { state.earlierHead = nil }
             return (state.work, isFirst, head.statusCode == 206 ? state.earlierHead ?? head : head)
         }
@@ -110,13 +111,13 @@ extension Download {
         let accepted = serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
         let isSuccess = (200..<300).contains(head.statusCode)
         guard accepted && isSuccess || isPart && [206, 416].contains(head.statusCode) else {
-            // The request of an acceptable status ends without an error, though it has brought nothing.
+            // If the status is acceptable, the request succeeds, although it has provided no bytes.
             guard accepted, !isSuccess, let error = statusError(of: head) else { return .unrelated }
             state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
             state.plan.refuse(id)
             return .useless
         }
-        // HTML in place of the file, for instance.
+        // For example, HTML instead of the file.
         let wrongType = isSuccess ? typeError(of: head) : nil
         if let error = wrongType ?? contentError(of: head, for: id, state) {
             state.failures[id] = DownloadFailure(error: error, head: head, isFinal: true)
@@ -180,7 +181,7 @@ extension Download {
         return .changedLength(stored: stored, actual: actual)
     }
 
-    /// Why a status is no success, whatever is acceptable.
+    /// Why a status is not a success, even if it is acceptable.
     private func statusError(of head: ResponseHead) -> (any Error)? {
         var strict = serializer
         strict.acceptableStatusCodes = .successful
@@ -202,10 +203,10 @@ extension Download {
         }
     }
 
-    /// In bytes: for less, it is not asked whether there is room.
+    /// The maximum length, in bytes, for which the available space is not checked.
     private static let smallLength: Int64 = 256 << 10
 
-    /// Whether a file that has been accepted is not to be written after all: there is no room, or one with its name.
+    /// Whether an accepted file cannot be written: there is not enough space, or its name is taken.
     private func isUnwanted(_ head: ResponseHead) -> Bool {
         let (file, total) = state.withLock { ($0.file, $0.plan.total) }
         if let total, total > Self.smallLength, let file, let available = file.availableSpace, total > available {
@@ -233,7 +234,7 @@ extension Download {
         return true
     }
 
-    /// Ends the try for a reason that concerns all parts.
+    /// Fails the attempt for a reason that concerns all parts.
     func failFatally(_ failure: DownloadFailure) {
         let operations = state.withLock { state in
             if state.fatal == nil { state.fatal = failure }
@@ -244,13 +245,14 @@ extension Download {
 
     // MARK: Bytes
 
-    /// Whether a write does not wait.
+    /// Whether a write returns without waiting.
     var writesAtOnce: Bool {
         let (file, isSlow) = state.withLock { ($0.file, $0.isDiskSlow) }
         return !isSlow && file?.writesAtOnce == true
     }
 
-    /// Writes bytes of a part. What its part does not need any more is dropped. On the network thread, or on a worker.
+    /// Writes bytes of a part, and drops those that the part no longer needs. Called on the network
+    /// thread or a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
         let (file, claim) = state.withLock { state -> (DownloadFile?, DownloadPlan.Claim) in
             (state.file, state.file == nil ? .drop : state.plan.claim(Int64(bytes.count), for: id))
@@ -261,7 +263,7 @@ extension Download {
         do throws(FileWritingError) {
             try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(range.count)), at: range.lowerBound)
         } catch {
-            // The bytes come again when there may be a descriptor.
+            // The bytes are delivered again when a descriptor may be available.
             guard !error.cause.lacksDescriptor else { throw error }
             let failure = DownloadFailure(error: self.error(error), isFinal: true)
             state.withLock { state in
@@ -285,7 +287,8 @@ extension Download {
         if flow == .stop { cancelPart(id) }
     }
 
-    /// A cancelled part does not wait for its write, but nothing may follow its end before the write is over.
+    /// A cancelled part does not wait for its write, but it must not complete before the write has
+    /// returned.
     private func endClaim(of id: Int) {
         let ended = state.withLock { state in
             state.plan.endClaim(of: id)
@@ -296,18 +299,18 @@ extension Download {
 
     private func cancelPart(_ id: Int) { state.withLock { $0.operations[id] }?.cancel() }
 
-    /// Tells how far the file is.
+    /// Reports the progress.
     func report(_ bytes: Int64) {
         let (work, total, expected) = state.withLock { ($0.work, $0.plan.done.count, $0.plan.total) }
         work?.report(bytes: bytes, total: total, expected: expected)
     }
 
-    // MARK: Ends
+    // MARK: Completion
 
-    /// The failure to report: that of the part that has failed last.
+    /// The failure to report: that of the part that failed last.
     var lastFailure: DownloadFailure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
 
-    /// What follows the end of a part.
+    /// What to do after a part has completed.
     private enum Following {
         case nothing
         case stopped
@@ -319,7 +322,7 @@ extension Download {
         case stopAll([HTTPRequestOperation])
     }
 
-    /// A part has ended. On the network thread, or on a worker.
+    /// Handles the completion of a part. Called on the network thread or a worker.
     private func didEnd(_ id: Int, _ part: HTTPRequestOperation) {
         let error = part.error
         let head = part.responseHead
@@ -331,8 +334,9 @@ extension Download {
                 return .nothing
             }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
-            // One that was stopped from here has not failed by its own error, which says that it was cancelled: also where the
-            // plan knows no reason, as the file seemed to be whole without it.
+            // The error of a part that this download stopped is only its cancellation, not a
+            // failure. This includes parts without a recorded reason, stopped because the file
+            // seemed complete without them.
             let ending = state.plan.parts[id]?.ending
             let end = ending ?? Self.end(error, head)
             let wasStopped = ending != nil || part.isCancelled && (error as? URLError)?.code == .cancelled
@@ -342,7 +346,7 @@ extension Download {
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
                     isOfStatus: isOfStatus)
             }
-            // The length of a body that was not announced is known at its end.
+            // If the length was not announced, it is known only at the end of the body.
             if end == .complete, state.plan.total == nil, let length = state.plan.parts[id]?.position,
                 settings.lengths?.contains(length) == false, let error = settings.error(ofLength: length)
             {
@@ -353,12 +357,12 @@ extension Download {
             if !goesOn { state.plan.drop(id, at: now) }
             let replaces = state.plan.isReplacing
             let next = goesOn ? state.plan.didEnd(id, end, at: now) : .more
-            // The file has given up nothing yet, and other sources go on with what it has.
+            // The file still has its bytes, so other sources can continue with them.
             if replaces, !state.plan.isReplacing, case .ask = next {
                 state.file?.begin(state.plan.representation, keeping: state.plan.done)
                 (state.head, state.expected) = (nil, settings.checksums)
             }
-            // A part that the plan knows and that has no operation yet is about to begin, and looks before.
+            // A part in the plan without an operation is about to start, and will check first.
             let isLast = state.operations.isEmpty && state.plan.parts.isEmpty
             let others = Array(state.operations.values)
             if state.outcome != nil { return isLast ? .succeeded : .stopAll(others) }
@@ -367,12 +371,12 @@ extension Download {
             switch next {
             case .more: return .more
             case .finished:
-                // All is there, and what still comes is not needed.
+                // All bytes have arrived, so the remaining requests are not needed.
                 return isLast ? .finish : .stopAll(others)
             case .ask(let request): return .start(request)
             case .stopAll: return .stopAll(others)
             case .failed:
-                // One that has failed may be temporary, also where the file has changed before.
+                // The last failure may be temporary, even if the file has changed before.
                 let last =
                     state.failures.max { $0.key < $1.key }?.value
                     ?? (state.rejections.isEmpty
@@ -393,7 +397,8 @@ extension Download {
         case .failed(let failure):
             FileWorkers.shared.perform { [self] in
                 if endsIfStopped() { return }
-                // The next download begins anew: it is unknown which of the answers was right.
+                // The next download must start over, because it is unknown which response was
+                // correct.
                 if state.withLock({ $0.plan.isDenied }) { discardFile() }
                 fail(failure)
             }
@@ -412,7 +417,7 @@ extension Download {
     }
 }
 
-/// Writes the bytes of a part to their place. The file is opened and closed by the download.
+/// Writes the bytes of a part to the file, which the download opens and closes.
 final class PartSink: BodySink {
     private let download: Download
     private let id: Int
@@ -420,14 +425,14 @@ final class PartSink: BodySink {
     init(of download: Download, id: Int) { (self.download, self.id) = (download, id) }
 
     var isImmediate: Bool { download.writesAtOnce }
-    /// With its first bytes.
+    /// The first bytes open the file.
     var opensFile: Bool { true }
 
     func accepts(_ response: ResponseHead) -> Bool? { download.accepts(response, for: id) }
 
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }
-        throw URLError(.cannotWriteToFile, url: nil, "A part of a download cannot start over.")
+        throw URLError(.cannotWriteToFile, url: nil, "A part of a download cannot be restarted.")
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) {

@@ -5,24 +5,25 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The work of a `DownloadOperation`, across its pauses and retries: the files, the plan, and the requests for the parts.
+/// The state of a `DownloadOperation` across pauses and retries: the files, the plan, and the
+/// requests for the parts.
 ///
-/// What is decided is decided under one lock, by the plan; it is carried out when the lock has been released. Files are
-/// opened, checked and renamed on threads that may block.
+/// All decisions are made by the plan under one lock, and are carried out after the lock has been
+/// released. Files are opened, verified and renamed on threads that may block.
 final class Download: @unchecked Sendable {
     let settings: DownloadSettings
     let request: URLRequest
     private(set) weak var operation: DownloadOperation?
-    /// Which statuses are acceptable, and which types.
+    /// Determines the acceptable statuses and types.
     let serializer: HTTPResponseSerializer
     let state: Locked<DownloadState>
-    /// Whether a body that came encoded is decoded. Not where the user has asked for an encoding, and not the archive that
-    /// many servers send as its encoded contents.
+    /// Whether to decode an encoded body. False if the user has requested an encoding, and for
+    /// archives that many servers send as encoded contents.
     let decodes: Bool
-    /// Whether the request leaves to the download which encoding is asked for: none.
+    /// Whether the user has left the encoding to the download, which requests none.
     let asksForIdentity: Bool
-    /// Whether a short file may be kept in memory until it is whole: it is new, and nothing needs it, or its partial file,
-    /// before.
+    /// Whether a short file may be kept in memory until complete, because it is new and nothing
+    /// needs it, or its partial file, earlier.
     private let mayKeepInMemory: Bool
     let digest: Locked<FileDigest?> = Locked(nil)
 
@@ -55,34 +56,34 @@ final class Download: @unchecked Sendable {
         return snapshot
     }
 
-    // MARK: Beginning and stopping
+    // MARK: Starting and stopping
 
-    /// Begins a try. Any thread.
+    /// Starts an attempt. Can be called on any thread.
     func begin(_ work: OperationWork) {
         state.withLock { state in
             (state.work, state.isFetching, state.isStopping) = (work, false, false)
             (state.fatal, state.failures) = (nil, [:])
         }
         guard work.begin(stop: { self.stop() }) else {
-            // Before the answer: with it, the next try may begin.
+            // Clear it first: `didStop` may start the next attempt.
             state.withLock { $0.work = nil }
             return work.didStop()
         }
         work.awaitDescriptors(2) { claim in FileWorkers.shared.perform { self.open(claim) } }
     }
 
-    /// The operation was paused, or cancelled. Any thread.
+    /// Stops the attempt after the operation was paused or cancelled. Can be called on any thread.
     private func stop() {
         let operations = state.withLock { state in
             state.isStopping = true
             return state.isFetching ? Array(state.operations.values) : []
         }
-        // While the files are opened or checked, those who do it look now and then.
+        // Code that opens or checks the files polls this flag.
         digest.withLock { $0 }?.stop()
         for operation in operations { operation.cancel() }
     }
 
-    /// Ends the try if it was asked to stop. On a thread that may block, with no part under way.
+    /// Ends the attempt if it should stop. Call on a thread that may block, with no part running.
     func endsIfStopped() -> Bool {
         let (work, file) = state.withLock { state -> (OperationWork?, DownloadFile?) in
             guard state.isStopping else { return (nil, nil) }
@@ -95,7 +96,8 @@ final class Download: @unchecked Sendable {
         return true
     }
 
-    /// Ends the try with a failure, after which the operation may begin another. On a thread that may block.
+    /// Fails the attempt, after which the operation may start another. Call on a thread that may
+    /// block.
     func fail(_ failure: DownloadFailure) {
         let (work, file) = state.withLock { state in
             state.isFetching = false
@@ -113,7 +115,8 @@ final class Download: @unchecked Sendable {
 
     func fail(_ error: any Error) { fail(DownloadFailure(error: error, isFinal: true)) }
 
-    /// The operation has ended, or is gone: lets go of the files. What is there stays for a later download.
+    /// Releases the files when the operation has finished or was deallocated. The partial file is
+    /// kept for a later download.
     func close() {
         guard let file = state.withLock({ $0.file.take() }) else { return }
         digest.withLock { $0.take() }?.stop()
@@ -138,7 +141,7 @@ final class Download: @unchecked Sendable {
         fetch()
     }
 
-    /// Asks for the first part. The files are open. Blocks.
+    /// Requests the first part. The files must be open. Blocks.
     func fetch() {
         digest.withLock { $0 }?.goOn()
         if state.withLock({ $0.outcome }) == .skipped { return succeed() }
@@ -166,17 +169,19 @@ final class Download: @unchecked Sendable {
         if let file = state.withLock({ $0.file }) { return file.isOpen ? () : openLater(file, claim) }
         guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
         try open(paths, later: mayKeepInMemory ? claim : nil)
-        // What is opened later does not replace anything.
+        // A file opened later does not replace anything.
         if state.withLock({ $0.file?.isOpen == false }) { return }
-        // Another download may have put its file in the place since that was looked at, and with it have freed the name of
-        // the partial file. That one is locked now: no other can do so any more.
+        // Check again now that the partial file is locked: another download may have committed its
+        // file since the first check, which also freed the name of the partial file. From here on,
+        // none can.
         guard settings.existing == .fail || settings.existing == .skip, let path = state.withLock({ $0.finalPath }) else {
             return
         }
         if try dealsWithExisting(path) { state.withLock { $0.outcome = .skipped } }
     }
 
-    /// Where the bytes go until the file is whole; nil if the file is there and stays as it is. Blocks.
+    /// Determines where the bytes are stored until the file is complete; nil if the file exists and
+    /// stays unchanged. Blocks.
     func findPlace() throws -> PartialPaths? {
         let method = request.httpMethod ?? "GET"
         guard method == "GET", request.httpBody == nil, request.httpBodyStream == nil,
@@ -200,9 +205,9 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    /// Opens the partial file, or makes it. Blocks.
+    /// Opens or creates the partial file. Blocks.
     ///
-    /// - Parameter claim: where it may be opened later, if there is nothing yet.
+    /// - Parameter claim: If set, a file that does not exist yet may be opened later.
     func open(_ paths: PartialPaths, later claim: DescriptorClaim? = nil) throws {
         let file = DownloadFile(paths, calls: settings.calls, clock: settings.clock)
         if let claim, file.isUntouched {
@@ -231,7 +236,8 @@ final class Download: @unchecked Sendable {
         file.openLater(claim, unless: state.withLock { $0.finalPath })
     }
 
-    /// The head of the file has come, and before it nothing of it.
+    /// Decides whether to keep the file in memory. Called when its head has arrived, before any
+    /// bytes.
     func keepShortFileInMemory() {
         guard mayKeepInMemory else { return }
         state.withLock { state in
@@ -242,20 +248,20 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    /// The error for the operation of one of the file layer's.
+    /// Converts an error of the file layer to one for the operation.
     func error(_ error: FileWritingError) -> any Error {
         let file = finalURL ?? URL(fileURLWithPath: error.path)
         switch error.reason {
         case .partialIsShared where error.cause.code == EBUSY: return DownloadError.inUse(file)
         case .exists: return DownloadError.fileExists(file)
-        // What is in the way is not the file itself.
+        // The error concerns another file, not the destination.
         case .cannotCreate, .partialIsShared, .partialExists:
             return error.urlError(request.url, URL(fileURLWithPath: error.path))
         default: return error.urlError(request.url, file)
         }
     }
 
-    /// Lets the file be checked against further checksums.
+    /// Verifies the file against additional checksums.
     func expect(_ checksums: [Checksum]) {
         let algorithms = state.withLock { state -> [Checksum] in
             for checksum in checksums where !state.expected.contains(checksum) { state.expected.append(checksum) }
@@ -268,60 +274,60 @@ final class Download: @unchecked Sendable {
 }
 
 extension FileWritingError {
-    /// The error for a user, which names the file.
+    /// The error for users, which names the file.
     func urlError(_ url: URL?, _ file: URL) -> URLError {
         URLError(writing: file, url: url, underlying: posixError)
     }
 }
 
-/// Why a part has failed.
+/// The failure of a part.
 struct DownloadFailure: @unchecked Sendable {
     let error: any Error
     var head: ResponseHead?
     var data: Data?
     var object: Any?
-    /// Whether the server has answered with a status that is not acceptable.
+    /// Whether the server has responded with an unacceptable status.
     var isOfStatus = false
-    /// Whether no retry would help.
+    /// Whether a retry cannot help.
     var isFinal = false
 }
 
-/// What a download knows, and what it is doing. Guarded by its lock.
+/// The mutable state of a download, guarded by its lock.
 struct DownloadState: @unchecked Sendable {
-    /// Whether the try has asked for something, and its answers decide what follows.
+    /// Whether the attempt has sent requests, whose responses determine what follows.
     var isFetching = false
     var work: OperationWork?
-    /// Whether the operation has asked the try to stop.
+    /// Whether the operation wants the attempt to stop.
     var isStopping = false
     var plan: DownloadPlan
     var operations: [Int: HTTPRequestOperation] = [:]
-    /// Those that have ended while their bytes were being written.
+    /// The operations that completed while their bytes were being written.
     var endedWhileWriting: [Int: HTTPRequestOperation] = [:]
-    /// Why parts have failed.
+    /// The failures of parts.
     var failures: [Int: DownloadFailure] = [:]
-    /// Why the try ends, whatever else happens.
+    /// The reason why the attempt fails, whatever else happens.
     var fatal: DownloadFailure?
     var file: DownloadFile?
-    /// Where the file is to be; nil as long as the name is not known.
+    /// The destination; nil until the name is known.
     var finalURL: URL?
     var finalPath: String?
-    /// The head by which the file is accepted.
+    /// The head of the response that provides the file.
     var head: ResponseHead?
-    /// That of an earlier try.
+    /// The head from an earlier attempt.
     var earlierHead: ResponseHead?
     var outcome: DownloadOutcome?
     var meter = RateMeter()
-    /// Whether a write has taken so long that further ones must not delay other transfers.
+    /// Whether a write was so slow that further ones must not delay other transfers.
     var isDiskSlow = false
     var expected: [Checksum] = []
-    /// Those of the whole file, which the user wants to know.
+    /// The requested checksums of the complete file.
     var computed: [Checksum] = []
-    /// How often each piece was wrong.
+    /// The number of failed checks of each piece.
     var rejections: [Int: Int] = [:]
-    /// What a file that is there was stored with, if the server is asked whether it has changed.
+    /// The stored validators of the existing file, if the request is conditional.
     var condition: StoredValidators?
-    /// The length that was known of what was there, where the server has a file of another length now.
+    /// The previously known length, if the server now has a file with another length.
     var earlierLength: Int64?
-    /// The file that is there, where the download goes on with it.
+    /// The existing file that the download resumes, if any.
     var existing: Download.Existing?
 }

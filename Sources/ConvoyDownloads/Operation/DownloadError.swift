@@ -1,28 +1,31 @@
 import ConvoySupport
 import Foundation
 
-/// Why a download has failed for a reason of its own. Failures of the network are `URLError`s; a file that cannot be
-/// written is `URLError.cannotWriteToFile`, with the system's error underlying.
+/// A failure specific to downloads. Network failures are `URLError`s. If a file cannot be written,
+/// the error is `URLError.cannotWriteToFile`, with the system's error as its underlying error.
 public struct DownloadError: Error, Equatable, Sendable {
-    /// What has gone wrong.
+    /// The cause of the failure.
     public enum Reason: Equatable, Sendable {
         /// The operation has no destination.
         case noDestination
-        /// The place of the file is no path of a file, or the name of a directory.
+        /// The destination is not a file path, or is a directory.
         case unusableDestination(URL)
-        /// There is no URL that the file could come from.
+        /// No URL is available for the file.
         case noSource
-        /// There is a file already, and ``ExistingFilePolicy/fail`` keeps it. Nothing was sent.
+        /// The file exists, and ``ExistingFilePolicy/fail`` keeps it. No request was sent.
         case fileExists(URL)
-        /// Another download, in this process or another one, is writing the file.
+        /// Another download is writing the file, in this process or another.
         case inUse(URL)
-        /// The bytes are not those of the checksum. The file was not put in its place, and nothing of it was kept.
+        /// The file does not match its checksum. It was not moved to its destination, and its bytes
+        /// were discarded.
         case checksumMismatch(expected: Checksum, actual: Checksum)
-        /// Pieces of the file have other checksums than they should, and no source has better ones. Nothing of it was kept.
+        /// Pieces of the file do not match their checksums, and no source has correct ones. The
+        /// bytes were discarded.
         case piecesMismatch
-        /// The file does not fit where it is to be: its length and the free space, in bytes.
+        /// There is not enough space for the file: its length and the available space, in bytes.
         case notEnoughSpace(needed: Int64, available: Int64, URL)
-        /// The file has another length than was said, in bytes; nil where the server did not tell.
+        /// The length of the file, in bytes, is not the expected one; the actual length is nil if
+        /// the server did not report it.
         case unexpectedLength(expected: Int64, actual: Int64?)
         /// The server sends another media type than that of the stored bytes: a page that asks for a login, for instance. The
         /// stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after
@@ -31,24 +34,26 @@ public struct DownloadError: Error, Equatable, Sendable {
         /// The server's file is shorter than the stored bytes, in bytes, so they cannot be part of it. They are kept, as for
         /// ``changedType(expected:actual:)``.
         case changedLength(stored: Int64, actual: Int64)
-        /// The server has answered with a status that has no file, 204 or 205.
+        /// The server has responded with a status that has no body, 204 or 205.
         case noContent(status: Int)
-        /// The server has begun to send another file again and again, or the whole file contradicts what is known of it: the same
-        /// entity tag with another length, for instance. The next download begins anew.
+        /// The server keeps starting to send another file, or the file contradicts earlier
+        /// responses: for example, the same entity tag with another length. The next download
+        /// starts over.
         case keepsChanging
-        /// The request is none that downloads: it has another method than GET, a body, or a range of its own.
+        /// The request is not suitable for a download: its method is not GET, or it has a body or a
+        /// `Range` field.
         case unsuitableRequest
     }
 
-    /// What has gone wrong.
+    /// The cause of the failure.
     public let reason: Reason
-    /// The URL that was to be downloaded; nil where the error does not come from an operation.
+    /// The URL of the download; nil if the error does not come from an operation.
     public let url: URL?
 
     init(_ reason: Reason, _ url: URL? = nil) { (self.reason, self.url) = (reason, url) }
 }
 
-// The errors as they are thrown; the operation adds its URL.
+// The errors as thrown; the operation adds its URL.
 extension DownloadError {
     static let noDestination = DownloadError(.noDestination)
     static let noSource = DownloadError(.noSource)
@@ -81,34 +86,38 @@ extension DownloadError: URLNaming {
 }
 
 extension DownloadError: SelfDescribingError {
-    /// What has happened, in a sentence, and the URL without its secrets.
+    /// The failure in a sentence, and the URL without its secrets.
     public var description: String {
         guard let url else { return sentence }
         return "\(sentence) (\(Redaction.url(url.absoluteString)))"
     }
 
-    /// What has happened, without the URL.
+    /// The failure in a sentence, without the URL.
     package var sentence: String {
         switch reason {
         case .noDestination: "The download has no destination."
-        case .noSource: "There is no URL of http or https for the file."
-        case .unusableDestination(let url): "No file can be written at \(Self.shown(url))."
-        case .fileExists(let url): "The file \(Self.shown(url)) exists already."
+        case .noSource: "The file has no http or https URL."
+        case .unusableDestination(let url): "Cannot write a file at \(Self.shown(url)). Choose a "
+            + "file URL that is not a directory."
+        case .fileExists(let url): "The file \(Self.shown(url)) already exists."
         case .inUse(let url): "Another download is writing the file \(Self.shown(url))."
         case .checksumMismatch(let expected, let actual):
-            "The file has the checksum \(actual), and should have \(expected)."
-        case .piecesMismatch: "Pieces of the file have other checksums than they should."
+            "The checksum of the file is \(actual), but \(expected) was expected."
+        case .piecesMismatch: "Pieces of the file do not match their checksums."
         case .notEnoughSpace(let needed, let available, let url):
-            "The file \(Self.shown(url)) needs \(needed) bytes, and \(available) are free."
+            "The file \(Self.shown(url)) needs \(needed) bytes, but only \(available) are "
+                + "available."
         case .unexpectedLength(let expected, let actual):
-            "The file should have \(expected) bytes, and has \(actual.map { "\($0)" } ?? "another number")."
+            "The file has \(actual.map { "\($0)" } ?? "another number of") bytes, but \(expected) "
+                + "were expected."
         case .changedType(let expected, let actual):
             "The server sends \(actual), but the stored bytes are \(expected). They were kept."
         case .changedLength(let stored, let actual):
             "The server's file has \(actual) bytes, fewer than the \(stored) bytes stored, which were kept."
-        case .noContent(let status): "The server has answered with the status \(status), and without a file."
-        case .keepsChanging: "The file has changed on the server while it was fetched, or the server contradicts itself."
-        case .unsuitableRequest: "A download is a GET without a body and without a range of its own."
+        case .noContent(let status): "The server responded with status \(status), which has no body."
+        case .keepsChanging:
+            "The file kept changing on the server during the download, or the server's responses contradict each other."
+        case .unsuitableRequest: "A download must be a GET request without a body or a Range field."
         }
     }
 

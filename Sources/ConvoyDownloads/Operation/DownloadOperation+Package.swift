@@ -3,37 +3,37 @@ import Foundation
 import FoundationNetworking
 
 extension DownloadOperation {
-    /// Moves a file that is whole, and has its name, to where it is to be, and answers with its URL there. Called on a thread
-    /// that may block; answers once, now or later, on any thread.
+    /// Moves a complete file from its destination to another URL, and calls back with that URL.
+    /// Called on a thread that may block; calls back once, now or later, on any thread.
     package typealias Relocation =
         @Sendable (
             _ file: URL, _ response: HTTPURLResponse?, _ answer: @escaping @Sendable (Result<URL, any Error>) -> Void
         ) -> Void
 
-    /// Called before the operation ends with a file that was downloaded; nil for none.
+    /// Called before the operation finishes with a downloaded file; nil for none.
     package final var relocation: Relocation? {
         get { downloadSettings.withLock { $0.relocation } }
         set { downloadSettings.withLock { $0.relocation = newValue } }
     }
 
-    /// Whether a file that was there was replaced by the whole, as nothing proves that it is the beginning of the server's; see
-    /// ``ExistingFilePolicy/resume``.
+    /// Whether an existing file was replaced by a complete download, because nothing showed that it
+    /// was a prefix of the server's file; see ``ExistingFilePolicy/resume``.
     package final var hasReplacedUnprovenFile: Bool {
         outcome == .downloaded && download.withLock { $0 }?.state.withLock { $0.existing?.isReplaced } ?? false
     }
 
-    /// How many bytes of the file this operation has fetched: those that an earlier one has left are not among them.
+    /// The number of bytes fetched by this operation, without those of earlier ones.
     package var fetchedByteCount: Int64 {
         download.withLock { $0 }?.state.withLock { $0.plan.contents.sent.values.reduce(0) { $0 + $1.count } } ?? 0
     }
 
-    /// The request that the download would send first, without what is added on the way; nil if it would send none. It asks
-    /// for the rest of what an earlier download has left. To be called before the operation is started; blocks. Nothing is
-    /// changed.
+    /// Returns the first request that the download would send; nil if it would not send any. It
+    /// requests the bytes that an earlier download has not stored. Call it before starting the
+    /// operation. Blocks, and changes nothing.
     ///
-    /// - Throws: what the download would fail with before it sends anything.
+    /// - Throws: The error with which the download would fail before sending a request.
     package func firstRequest() throws -> URLRequest? {
-        // Also what is none of a download stays: nothing is replaced before the download itself is asked for.
+        // Remove nothing, not even an unrelated file: that is up to the download itself.
         let calls = fileCalls
         fileCalls.unlink = { _ in 0 }
         defer { fileCalls = calls }

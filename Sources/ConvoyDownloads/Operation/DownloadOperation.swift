@@ -6,14 +6,15 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A download that ends with a file in its place, or with the old file untouched. The counterpart of
-/// `AFDownloadRequestOperation`.
+/// An operation that downloads a file completely, or leaves the existing file untouched. The
+/// counterpart of `AFDownloadRequestOperation`.
 ///
-/// The bytes go into a partial file beside the destination, which a small journal describes. At every moment, also after
-/// the process was killed, there is the old file, the new file, or a partial file that a later download of the same URL to
-/// the same destination continues, if the server still has the same file; otherwise it starts over. Two downloads never
-/// write one file: the second fails with ``DownloadError/Reason/inUse(_:)``. A new file of at most 64 KiB, over one
-/// connection and without a checksum, is written when it is whole.
+/// The bytes are stored in a partial file beside the destination, described by a small journal. At
+/// any time, even after the process was killed, the disk has the old file, the new file, or a
+/// partial file. A later download of the same URL to the same destination resumes the partial file
+/// if the file on the server has not changed; otherwise it starts over. Two downloads never write
+/// the same file: the second one fails with ``DownloadError/Reason/inUse(_:)``. A new file of at
+/// most 64 KiB, over one connection and without a checksum, is written only when complete.
 ///
 /// ```swift
 /// let download = DownloadOperation(request: request, destination: file)
@@ -22,27 +23,28 @@ import FoundationNetworking
 /// manager.enqueue(download)
 /// ```
 ///
-/// `responseObject` is the URL of the file. A response that is not acceptable to `responseSerializer` does not get into
-/// the file: its body is `responseData`. The request is a GET; it asks for the body without a content encoding, unless it
-/// has an `Accept-Encoding` of its own. A download uses no cache, and does not share its transfer.
+/// `responseObject` is the URL of the file. If `responseSerializer` does not accept a response, its
+/// body is not written to the file, but available as `responseData`. The request is a GET without a
+/// content encoding, unless it has an `Accept-Encoding` field. A download does not use a cache, and
+/// does not share its transfer.
 open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     let downloadSettings = Locked(DownloadSettings())
     let download = Locked<Download?>(nil)
 
-    /// A download whose place is set later, as ``destination`` or ``directory``.
+    /// Creates a download whose ``destination`` or ``directory`` is set later.
     public required init(request: URLRequest) {
         super.init(request: request)
         worker = Worker()
     }
 
-    /// A download into a file. A file that has its name is dealt with by ``existingFilePolicy``.
+    /// Creates a download to a file. If the file exists, ``existingFilePolicy`` applies.
     public convenience init(request: URLRequest, destination: URL) {
         self.init(request: request)
         downloadSettings.withLock { $0.place = .file(destination) }
     }
 
-    /// A download into a directory, under the name that the server says, or else that of the URL; see
-    /// ``usesServerFileName``.
+    /// Creates a download to a directory, under the name suggested by the server or that in the
+    /// URL; see ``usesServerFileName``.
     public convenience init(request: URLRequest, directory: URL) {
         self.init(request: request)
         downloadSettings.withLock { $0.place = .directory(directory) }
@@ -52,26 +54,27 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Settings, read when the operation starts
 
-    /// Where the file is to be; nil if only its directory is known.
+    /// The destination; nil if only its directory is known.
     public final var destination: URL? {
         get { downloadSettings.withLock { if case .file(let url) = $0.place { url } else { nil } } }
         set { downloadSettings.withLock { $0.place = newValue.map { .file($0) } } }
     }
 
-    /// The directory in which the file is to be under the name that the server says; nil if the name is known.
+    /// The directory for a file named by the server; nil if the name is known.
     public final var directory: URL? {
         get { downloadSettings.withLock { if case .directory(let url) = $0.place { url } else { nil } } }
         set { downloadSettings.withLock { $0.place = newValue.map { .directory($0) } } }
     }
 
-    /// What happens where a file has the name already. `.fail` by default, in every form of a download.
+    /// What to do if the destination exists. The default is `.fail`, in every form of a download.
     public final var existingFilePolicy: ExistingFilePolicy {
         get { downloadSettings.withLock { $0.existing } }
         set { downloadSettings.withLock { $0.existing = newValue } }
     }
 
-    /// Whether a file in a ``directory`` has the name of the response's `Content-Disposition`, made safe (RFC 6266, section
-    /// 4.3), if there is one. True by default. Otherwise it has the last part of the URL's path.
+    /// Whether a file in a ``directory`` is named after the response's `Content-Disposition`, made
+    /// safe (RFC 6266, section 4.3), if present. Otherwise, the last component of the URL's path is
+    /// used. The default is true.
     public final var usesServerFileName: Bool {
         get { downloadSettings.withLock { $0.usesServerFileName } }
         set { downloadSettings.withLock { $0.usesServerFileName = newValue } }
@@ -89,71 +92,77 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.acceptsUnrelatedContent = newValue } }
     }
 
-    /// The digest that the file must have; nil, the default, for any. It is computed while the bytes come. Without
-    /// one, the file is checked against what the server says of it in `Repr-Digest`, `Digest` or `Content-MD5`.
+    /// The expected digest of the file; nil, the default, to accept any. It is computed during the
+    /// download. Without it, the file is verified against the server's `Repr-Digest`, `Digest` or
+    /// `Content-MD5`, if present.
     public final var checksum: Checksum? {
         get { downloadSettings.withLock { $0.checksums.first } }
         set { downloadSettings.withLock { $0.checksums = newValue.map { [$0] } ?? [] } }
     }
 
-    /// All digests that the file must have.
+    /// The expected digests of the file, all of which must match.
     public final var checksums: [Checksum] {
         get { downloadSettings.withLock { $0.checksums } }
         set { downloadSettings.withLock { $0.checksums = newValue } }
     }
 
-    /// Whose checksums of the file are computed while it comes; see ``computedChecksums``. None by default.
+    /// The algorithms of the checksums to compute during the download; see ``computedChecksums``.
+    /// Empty by default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
         get { downloadSettings.withLock { $0.computed } }
         set { downloadSettings.withLock { $0.computed = newValue } }
     }
 
-    /// The digests of the file's pieces, by which a mirror with wrong bytes is found. nil by default.
+    /// The digests of the file's pieces, which identify a mirror with wrong bytes. The default is
+    /// nil.
     public final var pieceChecksums: PieceChecksums? {
         get { downloadSettings.withLock { $0.pieces } }
         set { downloadSettings.withLock { $0.pieces = newValue } }
     }
 
-    /// The length that the file must have, in bytes; nil, the default, for any.
+    /// The expected length of the file, in bytes; nil, the default, to accept any.
     public final var expectedLength: Int64? {
         get { downloadSettings.withLock { $0.expectedLength } }
         set { downloadSettings.withLock { $0.expectedLength = newValue } }
     }
 
-    /// Over how many connections one file is fetched, where the server allows ranges and says what identifies the file; 1
-    /// by default. They count as one operation in a queue.
+    /// The number of connections for one file, if the server supports ranges and sends a validator.
+    /// The default is 1. They count as one operation in a queue.
     public final var segmentCount: Int {
         get { downloadSettings.withLock { $0.segments } }
         set { downloadSettings.withLock { $0.segments = max(1, newValue) } }
     }
 
-    /// A segment is divided into parts no shorter than this, in bytes; 1 MiB by default.
+    /// The minimum length of a segment, in bytes. The default is 1 MiB.
     public final var minimumSegmentLength: Int64 {
         get { downloadSettings.withLock { $0.minimumSegment } }
         set { downloadSettings.withLock { $0.minimumSegment = max(1, newValue) } }
     }
 
-    /// Other URLs of the same file, the best first, which are asked when the request's fails. If ``checksum`` is known, the
-    /// segments come from all of them, and mostly from the fastest; otherwise bytes of two mirrors are never combined.
+    /// Other URLs of the same file, best first, used if the request's URL fails. If ``checksum`` is
+    /// known, the segments come from all of them, and mostly from the fastest. Otherwise, bytes of
+    /// two mirrors are never combined.
     public final var mirrors: [URL] {
         get { downloadSettings.withLock { $0.mirrors } }
         set { downloadSettings.withLock { $0.mirrors = newValue } }
     }
 
-    /// Whether the duplicates that the server names in `Link` are mirrors too (RFC 6249). False by default.
+    /// Whether to also use the mirrors that the server lists in `Link` fields (RFC 6249). The
+    /// default is false.
     public final var usesServerMirrors: Bool {
         get { downloadSettings.withLock { $0.usesServerMirrors } }
         set { downloadSettings.withLock { $0.usesServerMirrors = newValue } }
     }
 
-    /// Whether the operation finishes only when the file's name is on the disk, too (`fsync` of the file and its folder).
-    /// False by default: its bytes are there, but a power cut soon after the end may leave what was there before.
+    /// Whether the operation finishes only when the file's name is also on the disk (`fsync` of the
+    /// file and its directory). The default is false: the bytes are on the disk, but a power
+    /// failure shortly after completion may bring back the previous file.
     public final var synchronizesFile: Bool {
         get { downloadSettings.withLock { $0.synchronizes } }
         set { downloadSettings.withLock { $0.synchronizes = newValue } }
     }
 
-    /// Whether the file gets the time of `Last-Modified`. True by default.
+    /// Whether the file gets the modification time in `Last-Modified`. The default is true.
     public final var keepsModificationDate: Bool {
         get { downloadSettings.withLock { $0.keepsModificationDate } }
         set { downloadSettings.withLock { $0.keepsModificationDate = newValue } }
@@ -161,28 +170,30 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Results
 
-    /// What a finished download has done; nil if it has failed, or not finished.
+    /// The result of a successful download; nil if it has failed or has not finished.
     public final var outcome: DownloadOutcome? { isFinished && error == nil ? download.withLock { $0 }?.outcome : nil }
 
-    /// The file; nil as long as its name is not known.
+    /// The URL of the file; nil until its name is known.
     public final var fileURL: URL? { download.withLock { $0 }?.finalURL ?? destination }
 
-    /// The checksums of a file that was downloaded, for ``computedChecksumAlgorithms``, in no order; otherwise empty.
+    /// The checksums of a downloaded file for ``computedChecksumAlgorithms``, in no particular
+    /// order; empty unless the file was downloaded.
     public final var computedChecksums: [Checksum] {
         outcome == .downloaded ? download.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
     }
 
-    /// The length, in bytes, of the file that an interrupted download had begun, where the server has one of another length
-    /// now, which was fetched from its start; otherwise nil.
+    /// The previous length of the file, in bytes, if the server's file had changed its length since
+    /// an interrupted download and was fetched from the start; otherwise nil.
     public final var earlierLength: Int64? { download.withLock { $0 }?.state.withLock { $0.earlierLength } }
 
-    /// How far the download is, and how fast. Any thread.
+    /// The current progress and rate. Can be read on any thread.
     public final var downloadProgress: DownloadProgress {
         guard let download = download.withLock({ $0 }) else { return DownloadProgress(transferProgress) }
         return download.progress(transferProgress)
     }
 
-    /// The same as it moves: first as it is now, last as it was when the operation finished; then the sequence ends.
+    /// The progress, starting with the current value. The sequence ends after the final value, when
+    /// the operation has finished.
     public final var downloadProgressUpdates: AsyncMapSequence<AsyncStream<TransferProgress>, DownloadProgress> {
         transferProgressUpdates.map { [weak self] progress in
             guard let download = self?.download.withLock({ $0 }) else { return DownloadProgress(progress) }
@@ -190,9 +201,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         }
     }
 
-    /// Removes what an unfinished download has left beside a destination.
+    /// Removes what an incomplete download has left beside a destination.
     ///
-    /// - Throws: ``DownloadError/Reason/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
+    /// - Throws: ``DownloadError/Reason/inUse(_:)`` while another download is writing, or
+    ///   `URLError.cannotWriteToFile`.
     public static func removePartialFile(of destination: URL) throws {
         let paths = PartialPaths(following: destination.path)
         guard FileManager.default.fileExists(atPath: paths.partial) || FileManager.default.fileExists(atPath: paths.journal)
@@ -206,8 +218,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         file.discard()
     }
 
-    /// Called once with the place of a file whose name the response says; returns the place that it gets, in the same
-    /// directory. On the network thread: it must not block.
+    /// Called once with the destination of a file named by the response; returns the destination to
+    /// use, in the same directory. Called on the network thread: it must not block.
     package final var placeFilter: (@Sendable (URL) -> URL)? {
         get { downloadSettings.withLock { $0.placeFilter } }
         set { downloadSettings.withLock { $0.placeFilter = newValue } }
@@ -221,19 +233,19 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.calls = newValue } }
     }
 
-    /// The clock by which the bytes are synchronized: nanoseconds.
+    /// The clock for synchronization, in nanoseconds.
     package final var fileClock: @Sendable () -> UInt64 {
         get { downloadSettings.withLock { $0.clock } }
         set { downloadSettings.withLock { $0.clock = newValue } }
     }
 
-    // MARK: The work
+    // MARK: Execution
 
-    /// Called when the file is whole, and is about to get its name; on a thread that may block. An error that it throws ends
-    /// the download.
+    /// Called when the file is complete and about to get its name, on a thread that may block. If
+    /// it throws, the download fails.
     package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
 
-    /// Called when the file is whole, like ``willCommit(partialFile:as:)``, in downloads of other modules.
+    /// Called when the file is complete, like ``willCommit(partialFile:as:)``, for other modules.
     package final var commitCheck: (@Sendable (_ partialFile: String, _ place: URL) throws -> Void)? {
         get { downloadSettings.withLock { $0.commitCheck } }
         set { downloadSettings.withLock { $0.commitCheck = newValue } }
@@ -267,10 +279,11 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
 /// Downloads that a Metalink describes.
 extension DownloadOperation {
-    /// A download of a file of a Metalink (RFC 5854) into a directory, with its mirrors, checksums and length. The
-    /// directories in the file's name are not made.
+    /// Creates a download of a file in a Metalink (RFC 5854) to a directory, with its mirrors,
+    /// checksums and length. Directories in the file's name are not created.
     ///
-    /// - Throws: ``DownloadError/Reason/noSource`` if the Metalink has no URL of http or https for the file.
+    /// - Throws: ``DownloadError/Reason/noSource`` if the Metalink has no http or https URL for the
+    ///   file.
     public convenience init(_ file: Metalink.File, directory: URL) throws(DownloadError) {
         guard let first = file.mirrors.first else { throw .noSource }
         let place = file.pathComponents.reduce(directory) { $0.appendingPathComponent($1, isDirectory: false) }
@@ -279,8 +292,8 @@ extension DownloadOperation {
         mirrors = file.mirrors.dropFirst().map(\.url)
     }
 
-    /// Takes over what a Metalink says of the file: its other URLs, checksums and length. The request stays the first to
-    /// be sent.
+    /// Applies the mirrors, checksums and length in a Metalink. The URL of the request is still
+    /// used first.
     public final func apply(_ file: Metalink.File) {
         mirrors = file.mirrors.map(\.url).filter { $0 != request.url }
         if !file.checksums.isEmpty { checksums = file.checksums }
@@ -292,8 +305,8 @@ extension DownloadOperation {
 }
 
 extension DownloadOperation {
-    /// The request as it is sent: it asks for a body without a content encoding, unless it has an `Accept-Encoding` of its
-    /// own.
+    /// Returns the request as sent: without a content encoding, unless it has an `Accept-Encoding`
+    /// field.
     package static func askingForIdentity(_ request: URLRequest) -> URLRequest {
         guard request.value(forHTTPHeaderField: "Accept-Encoding") == nil else { return request }
         var request = request
@@ -301,14 +314,14 @@ extension DownloadOperation {
         return request
     }
 
-    /// Whether a body that comes encoded nevertheless is decoded: not where the user has asked for an encoding, and not
-    /// the archive that many servers send as its encoded contents.
+    /// Whether to decode a body that is encoded nevertheless. False if the user has requested an
+    /// encoding, and for archives that many servers send as encoded contents.
     package static func decodesBody(of request: URLRequest) -> Bool {
         request.value(forHTTPHeaderField: "Accept-Encoding") == nil && !isCompressedFile(request.url)
     }
 
     static func isCompressedFile(_ url: URL?) -> Bool {
-        // Many have none, which is seen sooner here than by Foundation.
+        // Many URLs have no extension, which is found faster here than by Foundation.
         guard let url,
             url.absoluteString.utf8.reversed().prefix(while: { $0 != UInt8(ascii: "/") })
                 .contains(where: {
@@ -319,7 +332,8 @@ extension DownloadOperation {
     }
 }
 
-// The names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler says what to write now.
+// The names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler
+// suggests the replacements.
 
 /// A download to a file (AFDownloadRequestOperation).
 @available(*, unavailable, renamed: "DownloadOperation")

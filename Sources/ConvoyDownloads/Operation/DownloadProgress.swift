@@ -2,22 +2,24 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// How far a download is, and how fast: a snapshot.
+/// A snapshot of the progress and the rate of a download.
 public struct DownloadProgress: Sendable, Hashable {
-    /// Bytes of the file that are there; those that an earlier download has left are among them.
+    /// The number of bytes stored, including those of an earlier download.
     public var bytesReceived: Int64
-    /// The length of the file in bytes; nil while it is unknown.
+    /// The length of the file, in bytes; nil if unknown.
     public var bytesExpected: Int64?
-    /// Bytes per second in the last seconds, without those that were there before; nil before there are enough to tell.
+    /// The current rate, in bytes per second, over the last few seconds; nil until there is enough
+    /// data.
     public var bytesPerSecond: Double?
 
-    /// The share of the bytes that are there, from 0 to 1; nil while it is unknown how many there will be.
+    /// The completed fraction, from 0 to 1; nil if the length is unknown.
     public var fractionCompleted: Double? {
         guard let bytesExpected else { return nil }
         return bytesExpected > 0 ? min(1, Double(bytesReceived) / Double(bytesExpected)) : 1
     }
 
-    /// The seconds that the rest will take at the rate of the last seconds; nil if that is unknown, or nothing comes.
+    /// The estimated remaining time, in seconds, at the current rate; nil if it is unknown or
+    /// nothing is arriving.
     public var timeRemaining: TimeInterval? {
         guard let bytesExpected, let bytesPerSecond else { return nil }
         if bytesReceived >= bytesExpected { return 0 }
@@ -29,9 +31,9 @@ public struct DownloadProgress: Sendable, Hashable {
     }
 }
 
-/// The rate of the last seconds, from bytes and the times at which they have come.
+/// The rate over the last seconds, computed from the times at which bytes arrived.
 package struct RateMeter: Sendable {
-    /// In nanoseconds.
+    /// The averaging window, in nanoseconds.
     static let window: UInt64 = 5_000_000_000
     private static let step: UInt64 = 100_000_000
 
@@ -40,7 +42,7 @@ package struct RateMeter: Sendable {
 
     package init() {}
 
-    /// Time begins to count, for instance after a pause.
+    /// Starts measuring, for example after a pause.
     package mutating func begin(at now: UInt64) {
         samples = []
         began = now
@@ -56,7 +58,7 @@ package struct RateMeter: Sendable {
         if samples.count > 80 { samples.removeAll { now &- $0.time > Self.window } }
     }
 
-    /// Bytes per second; nil in the first fifth of a second.
+    /// The rate in bytes per second; nil during the first fifth of a second.
     package func rate(at now: UInt64) -> Double? {
         guard let began, now > began else { return nil }
         let span = min(now - began, Self.window)

@@ -2,11 +2,11 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The user's settings of a download. Read when it starts.
+/// The user's settings of a download, read when it starts.
 struct DownloadSettings: Sendable {
     enum Place: Sendable {
         case file(URL)
-        /// The name is that of the response, or of the URL.
+        /// A directory; the name comes from the response or the URL.
         case directory(URL)
     }
 
@@ -27,41 +27,45 @@ struct DownloadSettings: Sendable {
     var synchronizes = false
     var keepsModificationDate = true
     var relocation: DownloadOperation.Relocation?
-    /// The lengths that the file may have.
+    /// The valid lengths of the file.
     var lengths: ClosedRange<Int64>? { expectedLength.map { $0...$0 } ?? pieces?.lengths }
-    /// The error where it has another one.
+    /// The error for any other length.
     func error(ofLength length: Int64?) -> DownloadError? {
         if let expectedLength { return .unexpectedLength(expected: expectedLength, actual: length) }
         return pieces == nil ? nil : .piecesMismatch
     }
-    /// The system calls, and the clock of the journal; tests replace them.
+    /// The system calls and the clock of the journal, which tests replace.
     var calls = FileCalls()
     var clock: @Sendable () -> UInt64 = { MonotonicClock.now }
 }
 
-/// What a download does where a file has its name already.
+/// What a download does if its destination exists.
 public enum ExistingFilePolicy: Sendable, Hashable, Codable {
-    /// It fails with ``DownloadError/Reason/fileExists(_:)``, before anything is sent where the name is known by then.
+    /// Fails with ``DownloadError/Reason/fileExists(_:)``, before sending a request if the name is
+    /// already known.
     case fail
-    /// It succeeds without sending anything, and the file stays as it is.
+    /// Succeeds without sending a request, and keeps the file.
     case skip
-    /// It asks for the file only if it has changed since (RFC 9110, section 13): with the entity tag and the date that were
-    /// stored with the file, or with the time when the file was last modified. If not, it succeeds, and the file stays.
+    /// Fetches the file only if it has changed (RFC 9110, section 13), according to the entity tag
+    /// and the date stored with the file, or its modification time. Otherwise succeeds and keeps
+    /// the file.
     case revalidate
-    /// It replaces the file, at the moment when the new one is whole.
+    /// Replaces the file once the new one is complete.
     case replace
-    /// It goes on with the file, as `wget -c` does, but only where its bytes can be proven: by the user's checksum, or by a
-    /// digest of the whole that the server tells when it is asked by a HEAD. Otherwise the whole is fetched, and replaces the
-    /// file when it is whole. A file that has the checksum, or without one is as long as the server's, stays as it is.
+    /// Completes the file, as `wget -c` does, but only if the result can be verified: with the
+    /// user's checksum, or with a digest of the complete file in the server's response to a HEAD
+    /// request. Otherwise fetches the complete file, which then replaces the existing one. Keeps
+    /// the file if it matches the checksum or, without a checksum, if it is as long as the
+    /// server's.
     case resume
 }
 
-/// What a download that succeeded has done.
+/// The result of a successful download.
 public enum DownloadOutcome: Sendable, Hashable {
-    /// The file was fetched.
+    /// The file was downloaded.
     case downloaded
-    /// There was a file, and it was left as it is.
+    /// The file existed and was kept.
     case skipped
-    /// The server says that the file that was there has not changed.
+    /// The file existed, and the server reported that it has not changed.
     case notModified
 }

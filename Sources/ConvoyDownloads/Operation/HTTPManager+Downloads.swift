@@ -6,7 +6,8 @@ import FoundationNetworking
 
 /// Downloads with a manager's settings.
 extension HTTPManager {
-    /// A download into a file, with the manager's settings, and a GET that its request serializer makes. Not enqueued.
+    /// Creates a download to a file, with the manager's settings and a GET request from its request
+    /// serializer. The download is not enqueued.
     ///
     /// ```swift
     /// let download = try manager.makeDownload("archive.zip", to: file)
@@ -15,10 +16,10 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - destination: the file; see ``DownloadOperation/existingFilePolicy`` for one that is there.
-    ///   - parameters: become the query.
-    ///   - headers: win over the serializer's; nil takes one of those away.
+    ///   - url: The URL, absolute or relative to `baseURL`.
+    ///   - destination: The file; see ``DownloadOperation/existingFilePolicy`` if it exists.
+    ///   - parameters: The query parameters.
+    ///   - headers: Fields that override the serializer's; nil removes a field.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
     public func makeDownload(
         _ url: some URLConvertible, to destination: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:]
@@ -28,8 +29,8 @@ extension HTTPManager {
         return download
     }
 
-    /// A download into a directory, under the name that the server says; see
-    /// ``DownloadOperation/usesServerFileName``. The rest is as with a file.
+    /// Creates a download to a directory, under the name suggested by the server; see
+    /// ``DownloadOperation/usesServerFileName``. Otherwise the same as a download to a file.
     public func makeDownload(
         _ url: some URLConvertible, into directory: URL, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:]
@@ -39,24 +40,24 @@ extension HTTPManager {
         return download
     }
 
-    // MARK: At once
+    // MARK: Starting immediately
 
-    /// Downloads into a file, and returns the finished operation.
+    /// Downloads a file, and returns the finished operation.
     ///
-    /// This is ``makeDownload(_:to:parameters:headers:)``, begun at once: a file that is there is an error, before anything is
-    /// sent, unless `existing` says otherwise; and what a download has left that was interrupted, in this process or another,
-    /// is continued.
+    /// This starts a ``makeDownload(_:to:parameters:headers:)`` immediately. If the destination
+    /// exists, the download fails before sending a request unless `existing` specifies otherwise.
+    /// An interrupted download, by this process or another, is resumed.
     ///
     /// - Parameters:
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - file: where the file is to be.
-    ///   - existing: what happens where a file has the name already.
-    ///   - parameters: become the query.
-    ///   - headers: win over the serializer's; nil takes one of those away.
-    ///   - timeout: how long it may take.
-    ///   - progress: called as bytes come.
-    /// - Throws: ``DownloadError``; `URLError`, which is `.cannotWriteToFile` and names the file where it cannot be written;
-    ///   the error of a status that is not acceptable.
+    ///   - url: The URL, absolute or relative to `baseURL`.
+    ///   - file: The destination.
+    ///   - existing: What to do if the destination exists.
+    ///   - parameters: The query parameters.
+    ///   - headers: Fields that override the serializer's; nil removes a field.
+    ///   - timeout: The time limit.
+    ///   - progress: Called as bytes arrive.
+    /// - Throws: ``DownloadError``; a `URLError`, which is `.cannotWriteToFile` and names the file
+    ///   if it cannot be written; or the error for an unacceptable status.
     @discardableResult
     public nonisolated(nonsending) func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
@@ -66,7 +67,7 @@ extension HTTPManager {
         return try await finish(download.reporting(to: progress), as: .download)
     }
 
-    /// Downloads into a file, in the form with handlers. See the async form.
+    /// Downloads a file and calls handlers. See the async version.
     @discardableResult
     public func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,
@@ -83,7 +84,7 @@ extension HTTPManager {
         to file: URL, _ existing: ExistingFilePolicy
     ) throws -> DownloadOperation {
         guard file.isFileURL else {
-            throw URLError(.badURL, url: file, "A download goes into a file, and this is the URL of none.")
+            throw URLError(.badURL, url: file, "The destination of a download must be a file URL.")
         }
         let download = try newDownload(url, parameters, headers, timeout)
         (download.destination, download.existingFilePolicy) = (file, existing)

@@ -3,51 +3,52 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What a download that was stopped has left: enough to go on with it later, in this process or another one. The counterpart
-/// of the resume data of `URLSession`.
+/// The state of a stopped download, with which it can be resumed later by this process or another.
+/// The counterpart of the resume data of `URLSession`.
 ///
-/// It is JSON, of a few hundred bytes:
+/// The data is JSON of a few hundred bytes:
 ///
-///     {"digest":"…","file":"…","journal":"convoy-journal 2 …","url":"https://…","version":1}
+///  {"digest":"…","file":"…","journal":"convoy-journal 2 …","url":"https://…","version":1}
 ///
-/// `file` is the name of the partial file in the directory of a session's downloads, and never a path. `journal` is what the
-/// ``DownloadOperation``'s own journal says: what the bytes are bytes of, and which of them are there. `url` is that of the
-/// request, with its query: a reader of the one may read the other. `digest` is the SHA-256 digest of the other
-/// members, by which damage is found.
+/// `file` is the name of the partial file in the directory of a session's downloads, never a path.
+/// `journal` has the contents of the ``DownloadOperation``'s journal: what the bytes belong to, and
+/// which of them have been stored. `url` is that of the request, with its query. `digest` is the
+/// SHA-256 digest of the other members, which detects damage.
 ///
-/// It holds no header fields, and no secrets but those of the URL.
+/// The data contains no header fields, and no secrets except those in the URL.
 ///
-/// Resume data may come from anybody. It decides nothing about bytes: those are believed only as far as the journal beside
-/// the partial file goes, and only if the server still has the same file. Where the partial file is gone, the download
-/// starts over.
+/// Resume data may be untrusted. It makes no claims about bytes: those are accepted only according
+/// to the journal beside the partial file, and only if the file on the server has not changed. If
+/// the partial file is missing, the download starts over.
 public struct ResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
     public static let currentVersion = 1
-    /// Longer data is not read, in bytes.
+    /// The maximum size of the data, in bytes.
     public static let maximumSize = 64 << 10
 
     /// The URL of the request.
     public let url: URL
-    /// The name of the partial file, without its suffix: 32 hexadecimal digits.
+    /// The name of the partial file without its suffix: 32 hexadecimal digits.
     package let name: String
-    /// How many bytes the download had.
+    /// The number of bytes stored.
     public let byteCount: Int64
-    /// How many bytes the whole file had.
+    /// The length of the complete file, in bytes.
     public let expectedByteCount: Int64
-    /// The journal's entry as text.
+    /// The journal entry as text.
     private let journal: String
 
-    /// The resume data that some bytes are, as ``data`` makes them.
+    /// Decodes resume data from the form in ``data``.
     ///
     /// - Throws: ``ResumeDataError``.
     public init(_ data: Data) throws(ResumeDataError) {
-        guard data.count <= Self.maximumSize else { throw .malformed("It is longer than \(Self.maximumSize) bytes.") }
+        guard data.count <= Self.maximumSize else { throw .malformed("It is longer than "
+            + "\(Self.maximumSize) bytes.") }
         do {
             self = try JSONDecoder().decode(ResumeData.self, from: data)
         } catch let error as ResumeDataError {
             throw error
         } catch {
-            throw .malformed("It is no JSON of resume data, or only a part of it.")
+            throw .malformed("It is incomplete or not valid JSON.")
         }
     }
 
@@ -55,13 +56,13 @@ public struct ResumeData: Sendable, Hashable {
     public var data: Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // Texts and a number, which can always be encoded.
+        // Strings and a number can always be encoded.
         return (try? encoder.encode(self)) ?? Data()
     }
 
-    /// - Returns: nil where that is nothing to go on from.
+    /// - Returns: nil if there is nothing to resume.
     package init?(url: URL, name: String, _ representation: Representation, _ bytes: ByteRanges) {
-        // Which file has them, its journal says.
+        // The journal identifies the file with these bytes.
         let entry = JournalEntry(number: 1, mark: "", representation: representation, bytes: bytes)
         guard let text = entry.text, !bytes.isEmpty, ResourcePlace(url) == representation.place,
             let data = try? Members(version: Self.currentVersion, url: url.absoluteString, file: name, journal: text)
@@ -70,10 +71,10 @@ public struct ResumeData: Sendable, Hashable {
         self = made
     }
 
-    /// That of a partial file in a directory of a session's downloads, as its journal says; nil if it is of another resource,
-    /// or nothing that could be continued. Blocks.
+    /// Creates resume data from the journal of a partial file in the directory of a session's
+    /// downloads; nil if it belongs to another resource or cannot be resumed. Blocks.
     ///
-    /// - Parameter name: that of the file, without its suffix.
+    /// - Parameter name: The name of the file without its suffix.
     package init?(url: URL, ofPartialFile name: String, in directory: URL) {
         let paths = PartialPaths(destination: PathText.join(directory.path, name))
         guard let (entry, length) = DownloadFile(paths).entry(ofFileAt: paths.partial) else { return nil }
@@ -84,13 +85,13 @@ public struct ResumeData: Sendable, Hashable {
 
     private init(_ members: Members) throws(ResumeDataError) {
         guard members.file.utf8.count == 32, members.file.utf8.allSatisfy(Self.isHexadecimal) else {
-            throw .malformed("It names no partial file.")
+            throw .malformed("The name of the partial file is invalid.")
         }
         guard let url = URL(string: members.url), url.absoluteString == members.url,
             let address = HTTPAddress(members.url), !address.hasUserInfo
-        else { throw .malformed("Its URL is none of HTTP.") }
+        else { throw .malformed("The URL is not a valid http or https URL.") }
         guard let entry = JournalEntry(text: Array(members.journal.utf8)[...]) else {
-            throw .malformed("Its journal is none.")
+            throw .malformed("The journal entry is invalid.")
         }
         guard ResourcePlace(url) == entry.representation.place else { throw .otherURL }
         (self.url, name, journal) = (url, members.file, members.journal)
@@ -104,12 +105,13 @@ public struct ResumeData: Sendable, Hashable {
         }
     }
 
-    /// Whether a URL is that of the same resource: apart from the signature in its query, which is a new one each time.
+    /// Whether a URL is that of the same resource. Signatures in the query, which change with each
+    /// request, are ignored.
     public func isOf(_ other: URL) -> Bool { ResourcePlace(url) == ResourcePlace(other.absoluteURL) }
 }
 
 extension ResumeData: Codable {
-    /// As it is written.
+    /// The encoded form.
     fileprivate struct Members: Codable {
         var version: Int
         var url: String
@@ -124,12 +126,12 @@ extension ResumeData: Codable {
         init(_ version: Int, _ url: String, _ file: String, _ journal: String) throws(ResumeDataError) {
             (self.version, self.url, self.file, self.journal) = (version, url, file, journal)
             guard let digest = Self.digest(version, url, file, journal) else {
-                throw .malformed("Its digest cannot be computed.")
+                throw .malformed("The digest could not be computed.")
             }
             self.digest = digest
         }
 
-        /// The digest of the members in the order of their names, each with its length before it.
+        /// The digest of the members in the order of their names, each preceded by its length.
         static func digest(_ version: Int, _ url: String, _ file: String, _ journal: String) -> String? {
             let digest = MessageDigest()
             for member in [file, journal, url, "\(version)"] { digest.update(Data("\(member.utf8.count):\(member)".utf8)) }
@@ -151,52 +153,53 @@ extension ResumeData: Codable {
         try self.init(members)
     }
 
-    /// Encodes the members that are listed above.
+    /// Encodes the members listed above.
     public func encode(to encoder: any Encoder) throws {
         try Members(Self.currentVersion, url.absoluteString, name, journal).encode(to: encoder)
     }
 }
 
 extension ResumeData: CustomStringConvertible {
-    /// The URL without secrets, and how many bytes there are.
+    /// The URL without secrets, and the number of bytes stored.
     public var description: String {
         "\(Redaction.url(url.absoluteString)): \(byteCount) of \(expectedByteCount) bytes"
     }
 }
 
 extension ResumeData: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// Empty, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Why resume data cannot be used.
+/// Why resume data was rejected.
 public enum ResumeDataError: Error, Equatable, Sendable {
-    /// It is none, or was changed: why, as a sentence.
+    /// The data is invalid or was changed; the reason as a sentence.
     case malformed(String)
-    /// A later version of this library has written it.
+    /// The data was written by a later version of this library.
     case unsupportedVersion(Int)
-    /// It is about another URL than the request, or than its own journal.
+    /// The URL does not match that of the request or of the journal entry.
     case otherURL
 }
 
 extension ResumeDataError: LocalizedError, CustomStringConvertible {
-    /// What is wrong, in a sentence.
+    /// The problem in a sentence.
     public var errorDescription: String? { description }
 
-    /// What is wrong, in a sentence.
+    /// The problem in a sentence.
     public var description: String {
         switch self {
         case .malformed(let reason): "The resume data cannot be read. \(reason)"
         case .unsupportedVersion(let version):
-            "The resume data has version \(version), and this library knows \(ResumeData.currentVersion)."
-        case .otherURL: "The resume data is that of another URL."
+            "The resume data has version \(version), but this library supports only version "
+                + "\(ResumeData.currentVersion)."
+        case .otherURL: "The resume data belongs to another URL."
         }
     }
 }
 
 extension DownloadOperation {
-    /// What the operation, which has finished, has left beside a destination whose name is made for that; nil where there
-    /// is nothing to go on from: no bytes, none that anything could be added to, or the whole file.
+    /// The resume data of a finished operation whose destination has a generated name; nil if there
+    /// is nothing to resume: no bytes, no validators, or a complete file.
     package final var resumeData: ResumeData? {
         guard isFinished, outcome == nil, let url = request.url?.absoluteURL, let destination,
             let download = download.withLock({ $0 })

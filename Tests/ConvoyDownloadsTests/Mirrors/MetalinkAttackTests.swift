@@ -145,7 +145,7 @@ struct MetalinkAttackTests {
         #expect(error(MetalinkText.file(filler)) == .tooLarge(limit: 16 << 20))
         #expect(
             error(MetalinkText.file(String(repeating: "<x>", count: 40)))
-                == .malformed(reason: "Elements are nested too deep.", line: 3))
+                == .malformed(reason: "Elements are nested too deeply.", line: 3))
         let long = String(repeating: "y", count: 70_000)
         for elements in [long, "<!--\(long)-->", "<x a='\(long)'/>"] {
             #expect(error(MetalinkText.file("\n" + elements)) == .malformed(reason: "A tag or a text is too long.", line: 4))

@@ -181,7 +181,7 @@ struct MetalinkTests {
             ("<size></size>", .invalidValue(element: "size", value: "", line: 3)),
             ("<size>9223372036854775808</size>", .invalidValue(element: "size", value: "9223372036854775808", line: 3)),
             ("<size>1</size><size>2</size>", .repeated(element: "size", line: 3)),
-            ("<size>1<x/>2</size>", .malformed(reason: "There is an element x inside of a value.", line: 3)),
+            ("<size>1<x/>2</size>", .malformed(reason: "The element x is not allowed inside a value.", line: 3)),
             ("<hash>\(md5)</hash>", .missingAttribute(element: "hash", attribute: "type", line: 3)),
             ("<hash type='md5'>\(sha256)</hash>", .invalidValue(element: "hash", value: sha256, line: 3)),
             ("<hash type='md5'>x</hash>", .invalidValue(element: "hash", value: "x", line: 3)),

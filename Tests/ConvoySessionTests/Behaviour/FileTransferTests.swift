@@ -34,7 +34,7 @@ import Testing
         try Data("old".utf8).write(to: file)
         let refused = await #expect(throws: DownloadError.self) { try await api.download("file", to: file) }
         #expect(refused?.reason == .fileExists(file) && refused?.url == server.url("/file"))
-        #expect(refused.map { "\($0)" }?.hasSuffix("exists already. (\(server.url("/file")))") == true)
+        #expect(refused.map { "\($0)" }?.hasSuffix("already exists. (\(server.url("/file")))") == true)
         #expect(server.requests.isEmpty)
         #expect(try Data(contentsOf: file) == Data("old".utf8))
         let operation = try await api.download("file", to: file, existing: .replace)
