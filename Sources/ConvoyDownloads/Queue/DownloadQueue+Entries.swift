@@ -2,93 +2,100 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// What is in a queue.
+/// The entries of a queue.
 extension DownloadQueue {
-    /// Where an entry is.
+    /// The state of an entry.
     public enum State: String, Sendable, Hashable, CaseIterable {
-        /// It waits for a slot, for dependencies, for a retry, or for the queue to be started or resumed.
+        /// Waiting for a slot, for dependencies, for a retry, or for the queue to be started or
+        /// resumed.
         case waiting
-        /// A dependency has failed, and ``FailedDependencyPolicy/hold`` keeps it.
+        /// Held by ``FailedDependencyPolicy/hold`` because a dependency has failed.
         case blocked
-        /// It was paused by itself.
+        /// Paused individually.
         case paused
         case running
         case finished
-        /// Its operation has failed for good: no retry is left, or none can help. It is kept. See ``DownloadQueue/retry(_:)``.
+        /// Failed permanently: no retry is left, or none can help. The entry is kept. See
+        /// ``DownloadQueue/retry(_:)``.
         case failed
-        /// The process has ended, or the connection was lost, while it was sent, and it must not be sent again without being
-        /// asked for: see ``OutboxRequest/sendsAgainWhenUnknown``.
+        /// Interrupted while being sent, by the end of the process or a lost connection, and not to
+        /// be sent again automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
         case outcomeUnknown
-        /// It was cancelled, and is gone. Only in ``DownloadQueue/updates``.
+        /// Cancelled and removed. Occurs only in ``DownloadQueue/updates``.
         case cancelled
     }
 
-    /// An entry as it was at a moment.
+    /// A snapshot of an entry.
     public struct Entry: Sendable, Identifiable, Hashable {
-        /// What kind of request it is.
+        /// The kind of a request.
         public enum Kind: String, Sendable, Hashable { case download, outbox, upload }
 
-        /// The `id` of the request that was enqueued.
+        /// The `id` of the enqueued request.
         public let id: UUID
-        /// Whether it fetches a file, sends a request, or uploads a file.
+        /// Whether the entry downloads a file, sends a request, or uploads a file.
         public let kind: Kind
         /// The method of the request.
         public let method: String
         /// The URL of the request.
         public let url: URL
-        /// The tag that the request was given.
+        /// The tag of the request.
         public let tag: String?
-        /// What has become of it so far.
+        /// The current state.
         public let state: State
         /// The priority of its operation.
         public let priority: Operation.QueuePriority
-        /// The entries that it waits for, or has waited for.
+        /// The entries it depends on.
         public let dependencies: Set<UUID>
-        /// How often it has been tried, in all processes. A pause does not count.
+        /// The number of attempts in all processes. A pause does not count.
         public let attempts: Int
-        /// For a download the bytes of the file that are there; for another request, those of its body that were sent. Of one
-        /// that does not run, those of the last stop.
+        /// For a download, the number of bytes of the file that have been stored; otherwise, the
+        /// number of bytes of the body that have been sent. If the entry is not running, the number
+        /// when it last stopped.
         public let bytesCompleted: Int64
-        /// How many there will be; nil while that is unknown.
+        /// The total number of bytes; nil if unknown.
         public let bytesExpected: Int64?
-        /// Where the file of a download is, or will be; nil as long as its name is not known.
+        /// The destination of a download; nil until the name is known.
         public let file: URL?
-        /// The key by which a server recognizes that a request comes again; nil for a download.
+        /// The key by which a server recognizes a repeated request; nil for a download.
         public let idempotencyKey: String?
-        /// Why its last attempt has failed, without secrets; nil if it has not.
+        /// The error of the last attempt, without secrets; nil if it has not failed.
         public let errorDescription: String?
-        /// When the next attempt is due after one that has failed; nil for an entry that waits for no retry.
+        /// The time of the next attempt after a failure; nil if no retry is pending.
         public let nextAttemptAt: Date?
-        /// The status of the response, if there was one.
+        /// The status of the response, if one was received.
         public let statusCode: Int?
-        /// When it was enqueued.
+        /// The time of the `enqueue` call.
         public let enqueuedAt: Date
-        /// When it was last begun or ended.
+        /// The time at which it last started or ended.
         public let changedAt: Date
     }
 
-    /// All entries in the order in which they were enqueued. Takes time proportional to their number.
+    /// All entries, in the order in which they were enqueued. Takes time proportional to their
+    /// number.
     public var entries: [Entry] {
         let (records, operations) = core.state.withLock { ($0.table.ordered, $0.operations) }
         return records.filter { !$0.isNew }.map { Entry($0, operations[$0.row.id], nil) }
     }
 
-    /// The entries that this version cannot read, by their identifiers, as far as it can read these: a later version has
-    /// written them, or the disk was damaged. They stay in the database as they are, and do not run.
+    /// The identifiers of entries that this version cannot read, as far as these are readable: they
+    /// were written by a later version, or the disk was damaged. They stay in the database
+    /// unchanged, and do not run.
     public var unreadableEntries: [UUID?] { core.state.withLock { $0.unreadable } }
 
-    /// An entry; nil if there is none of this identifier.
+    /// Returns an entry; nil if no entry has this identifier.
     public func entry(_ id: UUID) -> Entry? {
         let (record, operation) = core.state.withLock { ($0.table[id], $0.operations[id]) }
         guard let record, !record.isNew else { return nil }
         return Entry(record, operation, nil)
     }
 
-    /// The operation of an entry; nil if it is over, or not there. After ``retry(_:)`` it is another one.
+    /// Returns the operation of an entry; nil if the entry has ended or does not exist.
+    /// ``retry(_:)`` creates a new operation.
     public func operation(for id: UUID) -> HTTPRequestOperation? { core.state.withLock { $0.operations[id] } }
 
-    /// The entries whose state changes from now on, each as it is then. Ends when the queue is closed. To be iterated over
-    /// once; each reading of the property makes a new one. How far a transfer is tells its operation.
+    /// A stream of the entries whose state changes from now on. It ends when the queue is closed.
+    /// Each access creates a new stream, to be iterated once. For the progress of a transfer, use
+    /// its operation.
     public var updates: AsyncStream<Entry> {
         let (stream, continuation) = AsyncStream.makeStream(of: Entry.self)
         let key = UUID()
@@ -104,9 +111,11 @@ extension DownloadQueue {
         return stream
     }
 
-    /// Waits until nothing waits or runs any more: each entry has finished or failed, or is paused or blocked.
+    /// Waits until no entry is waiting or running: each has finished or failed, or is paused or
+    /// blocked.
     ///
-    /// - Throws: ``DownloadQueueError/closed`` if the queue is closed meanwhile; `CancellationError`.
+    /// - Throws: ``DownloadQueueError/closed`` if the queue is closed in the meantime;
+    ///   `CancellationError`.
     public func waitUntilAllFinished() async throws {
         let key = UUID()
         try await withTaskCancellationHandler {
@@ -128,8 +137,8 @@ extension DownloadQueue {
 
 extension DownloadQueue.Entry {
     /// - Parameters:
-    ///   - operation: knows how far it is, if it runs.
-    ///   - shown: a state in place of the record's.
+    ///   - operation: The operation, which provides the progress.
+    ///   - shown: A state that overrides the record's.
     init(_ record: QueueTable.Record, _ operation: (any QueuedOperation)?, _ shown: DownloadQueue.State?) {
         let (row, status) = (record.row, record.row.status)
         id = row.id
@@ -166,7 +175,7 @@ extension DownloadQueue.Entry {
 }
 
 extension DownloadQueue.Entry: CustomReflectable {
-    /// What the entry is and how far, without the secrets that its URL may have.
+    /// The entry and its progress, without secrets in its URL.
     public var customMirror: Mirror {
         Mirror(
             self,

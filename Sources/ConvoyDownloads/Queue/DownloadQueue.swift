@@ -2,12 +2,13 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// Downloads and requests that outlive the process: what was enqueued, paused or running when it ended comes back in the
-/// next one. The counterpart of AFNetworking's archived operations, and of a background session.
+/// A queue of downloads and requests that survives the process: entries that were waiting, paused
+/// or running are restored when the queue is opened again. The counterpart of AFNetworking's
+/// archived operations, and of a background session.
 ///
 /// ```swift
 /// let queue = try DownloadQueue(directory: folder, manager: manager) { operation, entry in
-///     operation.setCompletionHandler(success: { _, file in … }, failure: { _, error in … })
+///  operation.setCompletionHandler(success: { _, file in … }, failure: { _, error in … })
 /// }
 /// queue.start()
 ///
@@ -17,43 +18,49 @@ import Foundation
 /// try queue.enqueue([photo, receipt])
 /// ```
 ///
-/// ### What is promised
-/// When `enqueue` has returned, the entry is on the disk: it survives the end of the process at any moment, and of the
-/// system. Entries come back in order, with their dependencies, priorities and tags, paused if they were, with the attempts
-/// so far. A download goes on where it stopped, under the rules of ``DownloadOperation``. What has finished is not done
-/// again: that it is about to be sent is stored before its first byte can go out, and what has become of it before its
-/// operation tells anybody. What was under way when the process ended is done again, as ``OutboxRequest`` says.
+/// ### Guarantees
+/// When `enqueue` returns, the entry is on the disk, and survives the end of the process or of the
+/// system at any moment. Entries are restored in order, with their dependencies, priorities, tags,
+/// pauses and numbers of attempts. A download resumes where it stopped, under the rules of
+/// ``DownloadOperation``. A finished request is not sent again: the queue records that it is about
+/// to be sent before its first byte can be sent, and its result before its operation reports
+/// completion. A request that was in progress when the process ended is sent again according to
+/// ``OutboxRequest``.
 ///
 /// ### Entries and operations
-/// Each entry that is not over has an operation, which runs in the manager's queue when its dependencies have finished. The
-/// operation can be awaited, paused and cancelled like any other: that pauses the entry, and removes it. An operation has
-/// the manager's settings, and the plain `HTTPResponseSerializer`. What it has beyond that, the `configure` block of the
-/// initializer sets, the same for those that are new and those that come back: handlers, another serializer, and
-/// secrets, which are not stored.
+/// Each entry that has not ended has an operation, which runs in the manager's queue when its
+/// dependencies have finished. The operation can be awaited, paused and cancelled like any other;
+/// this pauses or removes the entry. An operation has the manager's settings, and the plain
+/// `HTTPResponseSerializer`. Everything else is set by the `configure` block of the initializer,
+/// for new and restored entries alike: handlers, another serializer, and secrets, which are not
+/// stored.
 ///
 /// ### Retries
-/// An entry that fails in a way that is likely to be temporary, as its `RetryPolicy` says, waits, and is tried again by the
-/// same operation, whose handlers run when it has succeeded or failed for good. The time of the next attempt and the count
-/// of retries are stored: the next process waits for the rest of the time, and counts on. What has failed for good stays as
-/// ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``; what depends on it stays ``State/blocked``, and runs when it has
-/// succeeded after all.
+/// If an entry fails in a way that its `RetryPolicy` considers temporary, the same operation
+/// retries it after a delay. Its handlers run when it has succeeded or failed permanently. The time
+/// of the next attempt and the number of retries are stored, so the next process waits for the
+/// remaining time and continues counting. An entry that has failed permanently stays as
+/// ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``. Entries that depend on it stay
+/// ``State/blocked``, and run once it has succeeded.
 ///
 /// ### Secrets
-/// Not stored are the values of `Authorization`, `Cookie`, `Proxy-Authorization` and other header fields that hold secrets by
-/// their name, of those in the manager's `sensitiveHeaders`, and of those with a URL that holds one. As long as the process
-/// lasts they are sent. In a later one, a request fails with ``DownloadQueueError/missingSecrets(_:)`` unless `configure` has
-/// seen to them, and nothing is sent. A URL with a secret is refused. Bodies and tags are stored as they are. All files have the mode
-/// 0600.
+/// The values of `Authorization`, `Cookie`, `Proxy-Authorization` and other secret header fields
+/// are not stored. This includes the fields in the manager's `sensitiveHeaders`, and those that
+/// contain a URL with a secret. They are sent as long as the process lasts. In a later process, a
+/// request fails with ``DownloadQueueError/missingSecrets(_:)`` before anything is sent, unless
+/// `configure` provides the values. A URL with a secret is rejected. Bodies and tags are stored as
+/// they are. All files have mode 0600.
 ///
 /// ### Files
-/// The directory holds the database `queue.sqlite` with its log, `queue.lock`, and the folder `bodies`. It belongs to one
-/// queue at a time: while it is open, another one, in this process or another, gets ``DownloadQueueError/inUse(_:process:)``.
+/// The directory contains the database `queue.sqlite` with its log, `queue.lock`, and the folder
+/// `bodies`. Only one queue can have it open. Opening another, in this process or another, throws
+/// ``DownloadQueueError/inUse(_:process:)``.
 ///
-/// All members can be used from any thread. Only the initializer and `enqueue` wait for the disk. Other changes are on it a
-/// moment later: see ``flush()``.
+/// All members can be used on any thread. Only the initializer and `enqueue` wait for the disk.
+/// Other changes are written shortly afterwards: see ``flush()``.
 public final class DownloadQueue: Sendable {
-    /// Called with each operation that the queue has made, before anything of it is started, on the thread that enqueues,
-    /// opens or retries.
+    /// Called with each operation created by the queue before any of them starts, on the thread
+    /// that enqueues, opens or retries.
     public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: Entry) -> Void
 
     let core: QueueCore
@@ -61,12 +68,14 @@ public final class DownloadQueue: Sendable {
     /// Opens a queue. Nothing runs before ``start()``. Blocks on the disk.
     ///
     /// - Parameters:
-    ///   - directory: where it is kept; made if it is not there.
-    ///   - manager: whose settings, credentials and queue the operations have.
-    ///   - operationQueue: where they run, if not in the manager's queue.
-    ///   - retryPolicy: when a failed entry is tried again; nil for the manager's, as a rule not at all.
-    ///   - configure: changes each operation that is made, also for entries that come back.
-    /// - Throws: ``DownloadQueueError``. A database that is damaged, or not of this kind, is left as it is.
+    ///   - directory: The directory of the queue, created if it does not exist.
+    ///   - manager: Provides the settings and credentials of the operations, and their queue.
+    ///   - operationQueue: The queue in which they run, if not the manager's.
+    ///   - retryPolicy: The policy for failed entries; nil for the manager's, which usually does
+    ///     not retry.
+    ///   - configure: Configures each operation, also of restored entries.
+    /// - Throws: ``DownloadQueueError``. A database that is damaged or does not belong to a queue
+    ///   is left unchanged.
     public init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
         retryPolicy: RetryPolicy? = DownloadQueue.standardRetryPolicy, configure: @escaping Configure = { _, _ in }
@@ -74,8 +83,9 @@ public final class DownloadQueue: Sendable {
         core = try QueueCore.open(directory, manager, operationQueue, retryPolicy, configure)
     }
 
-    /// A policy for what has time: at most 30 retries in a row that bring nothing, with delays of at most 2, 4, 8 seconds and so
-    /// on up to an hour, so that they end after half a day on average; and a retry as soon as a network comes back.
+    /// A policy for requests that are not urgent: at most 30 consecutive retries without progress,
+    /// with delays of at most 2, 4, 8 seconds and so on up to an hour, which end after half a day
+    /// on average, and a retry as soon as a network becomes available.
     public static var standardRetryPolicy: RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: 30)
         (policy.initialDelay, policy.maximumDelay) = (2, 3600)
@@ -83,57 +93,60 @@ public final class DownloadQueue: Sendable {
         return policy
     }
 
-    /// Closes the queue, without waiting for that.
+    /// Closes the queue without waiting.
     deinit { core.close() }
 
-    /// Where the queue is kept.
+    /// The directory of the queue.
     public var directory: URL { core.directory }
 
     // MARK: Enqueuing
 
-    /// Enqueues a download. When this returns, it is on the disk.
+    /// Enqueues a download. When this returns, the entry is on the disk.
     ///
-    /// - Returns: its operation, which was configured.
-    /// - Throws: ``DownloadQueueError``; then nothing was enqueued.
+    /// - Returns: The configured operation.
+    /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
     @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
     @discardableResult
     public func enqueue(_ request: DownloadRequest) throws(DownloadQueueError) -> DownloadOperation {
         try only(core.enqueue([request]))
     }
 
-    /// Enqueues a request that sends. When this returns, it is on the disk, with its body.
+    /// Enqueues a request to send. When this returns, the entry and its body are on the disk.
     ///
-    /// - Returns: its operation, which was configured.
-    /// - Throws: ``DownloadQueueError``; then nothing was enqueued.
+    /// - Returns: The configured operation.
+    /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
     @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
     @discardableResult
     public func enqueue(_ request: OutboxRequest) throws(DownloadQueueError) -> HTTPRequestOperation {
         try only(core.enqueue([request]))
     }
 
-    /// Enqueues requests in this order, all or none. Thousands take hardly longer than one. They may depend on each other.
+    /// Enqueues requests in this order, all or none. Thousands of requests take hardly longer than
+    /// one. They may depend on each other.
     ///
-    /// - Returns: their operations in the same order.
-    /// - Throws: ``DownloadQueueError``; then nothing was enqueued.
+    /// - Returns: Their operations, in the same order.
+    /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
     @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
     @discardableResult
     public func enqueue(_ requests: [any DurableRequest]) throws(DownloadQueueError) -> [HTTPRequestOperation] {
         try core.enqueue(requests)
     }
 
-    /// Enqueues a download. When this returns, it is on the disk. Otherwise as the form that blocks.
+    /// Enqueues a download. When this returns, the entry is on the disk. Otherwise the same as the
+    /// blocking version.
     @discardableResult
     public func enqueue(_ request: DownloadRequest) async throws(DownloadQueueError) -> DownloadOperation {
         try only(await enqueueOnWorker([request]))
     }
 
-    /// Enqueues a request that sends. When this returns, it is on the disk. Otherwise as the form that blocks.
+    /// Enqueues a request to send. When this returns, the entry is on the disk. Otherwise the same
+    /// as the blocking version.
     @discardableResult
     public func enqueue(_ request: OutboxRequest) async throws(DownloadQueueError) -> HTTPRequestOperation {
         try only(await enqueueOnWorker([request]))
     }
 
-    /// Enqueues requests in this order, all or none. Otherwise as the form that blocks.
+    /// Enqueues requests in this order, all or none. Otherwise the same as the blocking version.
     @discardableResult
     public func enqueue(_ requests: [any DurableRequest]) async throws(DownloadQueueError) -> [HTTPRequestOperation] {
         try await enqueueOnWorker(requests)
@@ -151,26 +164,28 @@ public final class DownloadQueue: Sendable {
     }
 
     private func only<Made>(_ operations: [any QueuedOperation]) throws(DownloadQueueError) -> Made {
-        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It is of another kind.") }
+        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It is of "
+            + "an unexpected kind.") }
         return operation
     }
 
     // MARK: Running
 
-    /// Lets the entries run: those that have come back, and those that are enqueued later. Until then a program can look at
-    /// what has come back, and cancel of it what it does not want.
+    /// Allows entries to run, both restored and new ones. Before calling this, a program can
+    /// inspect restored entries and cancel unwanted ones.
     public func start() { core.start() }
 
-    /// Whether the whole queue is paused. Stored, as the pauses of entries are.
+    /// Whether the whole queue is paused. The pause is stored, like those of entries.
     public var isPaused: Bool { core.state.withLock { $0.isPaused } }
 
-    /// Pauses the whole queue, until ``resume()``, in a later process if need be. What runs is paused; nothing starts.
+    /// Pauses the whole queue until ``resume()``, even if that is called by a later process.
+    /// Running entries are paused, and none starts.
     public func pause() { core.setPaused(true) }
 
-    /// Resumes the whole queue. Entries that were paused by themselves stay so.
+    /// Resumes the whole queue, except individually paused entries.
     public func resume() { core.setPaused(false) }
 
-    /// Pauses an entry. What has arrived of it stays.
+    /// Pauses an entry. The received bytes are kept.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func pause(_ id: UUID) throws(DownloadQueueError) { try core.setPaused(true, id) }
@@ -180,41 +195,42 @@ public final class DownloadQueue: Sendable {
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func resume(_ id: UUID) throws(DownloadQueueError) { try core.setPaused(false, id) }
 
-    /// Removes an entry, whatever its state is: its operation is cancelled, and what it has in partial files and bodies is
-    /// removed. A file that is in its place stays. For those that depend on it, it has failed.
+    /// Removes an entry in any state: cancels its operation, and removes its partial file and body.
+    /// A completed file is kept. Entries that depend on it treat it as failed.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func cancel(_ id: UUID) throws(DownloadQueueError) { try core.cancel(id) }
 
-    /// Tries an entry again that has failed, or of which it is unknown whether it has arrived; at once one that waits for its
-    /// next attempt; or lets one that is blocked run without the dependencies that have failed. A request that sends has the same `Idempotency-Key` as before.
+    /// Retries an entry that has failed or whose outcome is unknown. Starts an entry immediately if
+    /// it is waiting for its next attempt, and runs a blocked entry without its failed
+    /// dependencies. A request to send keeps its `Idempotency-Key`.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)``, ``DownloadQueueError/cannotRetry(_:)``,
     ///   ``DownloadQueueError/bodyMissing(_:)`` or ``DownloadQueueError/closed``.
     public func retry(_ id: UUID) throws(DownloadQueueError) { try core.retry(id) }
 
-    /// Sets which entry comes first of those that could start.
+    /// Sets the priority of an entry among those that are ready to start.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func setPriority(_ priority: Operation.QueuePriority, of id: UUID) throws(DownloadQueueError) {
         try core.setPriority(priority, id)
     }
 
-    /// Removes the entries that have finished. Until then they are listed.
+    /// Removes finished entries, which are listed until then.
     public func removeFinished() { core.removeFinished() }
 
     // MARK: Closing
 
-    /// Stops everything, and waits until others can open the directory. What runs is cancelled with
-    /// ``DownloadQueueError/closed`` as the reason; its entry stays, and goes on when the queue is opened again, by this
-    /// process or another.
+    /// Stops everything, and waits until the directory can be opened again. Running operations are
+    /// cancelled with ``DownloadQueueError/closed`` as the reason. Their entries are kept, and
+    /// continue when the queue is opened again by this process or another.
     public func close() async {
         await withCheckedContinuation { continuation in core.close { continuation.resume() } }
     }
 
     /// Waits until all changes made so far are on the disk.
     ///
-    /// - Throws: why they cannot be written. They are tried again with the next change.
+    /// - Throws: The reason why they cannot be written. Writing is retried with the next change.
     public func flush() async throws(DownloadQueueError) {
         let error = await withCheckedContinuation { continuation in
             core.writer.submit([]) { continuation.resume(returning: $0) }
@@ -222,93 +238,100 @@ public final class DownloadQueue: Sendable {
         if let error = error ?? core.writer.failure { throw error }
     }
 
-    /// Why the last changes could not be written; nil as soon as all are.
+    /// Why the last changes could not be written; nil once all are written.
     public var failure: DownloadQueueError? { core.writer.failure }
 }
 
 extension DownloadQueue: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// Empty, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Why a ``DownloadQueue`` could not be opened, or has refused something.
+/// Why a ``DownloadQueue`` could not be opened, or has rejected a call.
 public enum DownloadQueueError: Error, Hashable, Sendable {
-    /// Another queue, in this process or another one, has the directory open. The id of that process, if it is known.
+    /// The directory is open in another queue, by this process or another, whose identifier is
+    /// included if known.
     case inUse(URL, process: Int32?)
-    /// The database is damaged. It was left as it is: move `queue.sqlite` away to begin with an empty queue.
+    /// The database is damaged, and was left unchanged. Move `queue.sqlite` away to start with an
+    /// empty queue.
     case damaged(String)
-    /// The database is one of another program. It was left as it is.
+    /// The database belongs to another program, and was left unchanged.
     case foreign(String)
-    /// The database was written by a newer version of this library. It was left as it is.
+    /// The database was written by a newer version of this library, and was left unchanged.
     case newerVersion(String)
-    /// The directory or a file in it cannot be made or opened.
+    /// The directory or a file in it cannot be created or opened.
     case cannotOpen(String)
-    /// The directory or a file in it may have been prepared by another user, or can be changed by one. It was left as it is;
-    /// what is wrong, and what to do.
+    /// Another user may have prepared the directory or a file in it, or can change it. It was left
+    /// unchanged. The text describes the problem and what to do.
     case unsafe(String)
     /// The disk, or the quota, is full.
     case diskFull(String)
-    /// The disk has failed in another way.
+    /// Another disk error occurred.
     case cannotWrite(String)
     /// The queue was closed.
     case closed
-    /// No entry has this identifier: it was never enqueued, was cancelled, or has finished and was removed.
+    /// No entry has this identifier: it was never enqueued, was cancelled, or was removed after it
+    /// finished.
     case unknownEntry(UUID)
-    /// There is an entry of this identifier already.
+    /// The queue already has an entry with this identifier.
     case duplicate(UUID)
-    /// A request depends on an entry that is neither in the queue nor enqueued together with it.
+    /// A request depends on an entry that is neither in the queue nor enqueued with it.
     case unknownDependency(UUID, of: UUID)
-    /// Requests depend on each other in a circle, of which this is one.
+    /// Requests depend on each other in a cycle that includes this one.
     case dependencyCycle(UUID)
-    /// The URL holds a secret, which would be stored: a user name or password, or a query item such as `access_token`. The
-    /// URL is shown without it. See ``DownloadRequest/storesSecretsInURL``.
+    /// The URL contains a secret, which would be stored: a user name or password, or a query item
+    /// such as `access_token`. It is shown without the secret. See
+    /// ``DownloadRequest/storesSecretsInURL``.
     case secretInURL(String)
-    /// The request cannot be stored, and why.
+    /// The request cannot be stored; the reason.
     case unsuitableRequest(String)
-    /// The file that is to be sent cannot be read, and why.
+    /// The file to send cannot be read; the reason.
     case unreadableBody(URL, String)
-    /// The stored body of an entry is gone, or has another length.
+    /// The stored body of an entry is missing or has another length.
     case bodyMissing(UUID)
-    /// A dependency of the entry has failed, or was cancelled. Why the entry has failed, under
+    /// A dependency of the entry failed or was cancelled. This is the error of an entry with
     /// ``FailedDependencyPolicy/fail``.
     case dependencyFailed(UUID)
-    /// The request was to have header fields with secrets, which are not stored, and the program has not set them again: by
-    /// `prepare`, in the `configure` block, or by credentials. Their names. Nothing was sent.
+    /// The request lacks header fields with secrets, which are not stored, and the program has not
+    /// set them again: with `prepare`, in the `configure` block, or with credentials. The names of
+    /// the fields. Nothing was sent.
     case missingSecrets([String])
-    /// The entry is in a state in which it cannot be tried again.
+    /// The entry is not in a state that can be retried.
     case cannotRetry(UUID)
 }
 
 extension DownloadQueueError: LocalizedError, CustomStringConvertible {
-    /// What has happened, in a sentence.
+    /// The error in a sentence.
     public var errorDescription: String? { description }
 
-    /// What has happened, in a sentence.
+    /// The error in a sentence.
     public var description: String {
         switch self {
         case .inUse(let url, let process):
             "The queue in \(url.path) is in use by \(process.map { "process \($0)" } ?? "another process")."
         case .damaged(let text): "The queue's database is damaged: \(text)"
-        case .foreign(let text): "The queue's database is not a queue's: \(text)"
+        case .foreign(let text): "The queue cannot use its database: \(text)"
         case .newerVersion(let text): "The queue's database cannot be read: \(text)"
         case .cannotOpen(let text): "The queue cannot be opened: \(text)"
         case .unsafe(let text): "The queue cannot be trusted: \(text)"
-        case .diskFull(let text): "The queue cannot be written, as the disk is full: \(text)"
+        case .diskFull(let text): "The queue cannot be written because the disk is full: \(text)"
         case .cannotWrite(let text): "The queue cannot be written: \(text)"
-        case .closed: "The queue was closed."
+        case .closed: "The queue has been closed."
         case .unknownEntry(let id): "The queue has no entry \(id)."
-        case .duplicate(let id): "The queue has an entry \(id) already."
+        case .duplicate(let id): "The queue already has an entry \(id)."
         case .unknownDependency(let id, let dependent):
             "The request \(dependent) depends on \(id), which is not in the queue."
-        case .dependencyCycle(let id): "The request \(id) depends on itself, by way of others."
-        case .secretInURL(let url): "The URL \(url) holds a secret, which would be stored."
+        case .dependencyCycle(let id): "The request \(id) depends on itself through other requests."
+        case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
         case .unsuitableRequest(let reason): "The request cannot be stored: \(reason)"
         case .unreadableBody(let file, let reason): "The file \(file.path) cannot be read: \(reason)"
-        case .bodyMissing(let id): "The stored body of the entry \(id) is gone, or has another length."
-        case .dependencyFailed: "A dependency has failed, or was cancelled."
+        case .bodyMissing(let id): "The stored body of the entry \(id) is missing or has another "
+            + "length."
+        case .dependencyFailed: "A dependency failed or was cancelled."
         case .missingSecrets(let names):
-            "The request lacks what was not stored of it: \(names.joined(separator: ", "))."
-        case .cannotRetry(let id): "The entry \(id) has not failed."
+            "The request lacks header fields with secrets, which are not stored: "
+                + "\(names.joined(separator: ", ")). Set them again."
+        case .cannotRetry(let id): "The entry \(id) cannot be retried because it has not failed."
         }
     }
 }

@@ -2,24 +2,25 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A download that a ``DownloadQueue`` keeps. Its members are those of a ``DownloadOperation``.
+/// A download for a ``DownloadQueue``. Its members correspond to those of ``DownloadOperation``.
 public struct DownloadRequest: DurableRequest {
-    /// The name of the entry, by which others depend on it.
+    /// The identifier of the entry, by which other entries depend on it.
     public var id = UUID()
-    /// The entries that must have finished before.
+    /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// What happens when one of them has failed. `.hold` by default.
+    /// What to do if one of them has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
-    /// The priority of the operation. `.normal` by default.
+    /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
-    /// What the program calls it; stored as it is.
+    /// A label for the program's own use, stored as it is.
     public var tag: String?
 
-    /// A GET without a body. What is stored of it: the URL, the header fields that are no secrets, and `timeoutInterval`.
+    /// A GET request without a body. Its URL, its header fields without secrets, and
+    /// `timeoutInterval` are stored.
     public var request: URLRequest
-    /// Where the file is to be; nil if only its directory is known.
+    /// The destination; nil if only its directory is known.
     public var destination: URL?
-    /// The directory in which the file is to be under the name that the server says; nil if the name is known.
+    /// The directory for a file named by the server; nil if the name is known.
     public var directory: URL?
 
     /// See ``DownloadOperation/existingFilePolicy``.
@@ -40,32 +41,34 @@ public struct DownloadRequest: DurableRequest {
     public var mirrors: [URL] = []
     /// See ``DownloadOperation/usesServerMirrors``.
     public var usesServerMirrors = false
-    /// Without effect: a queue synchronizes every file before it stores that the file is there. Kept for programs that set
-    /// it.
+    /// Has no effect: a queue synchronizes every file before it records that the file exists. Kept
+    /// for source compatibility.
     public var synchronizesFile = false
     /// See ``DownloadOperation/keepsModificationDate``.
     public var keepsModificationDate = true
 
-    /// Whether a URL with a secret in its query is stored with it, as a signed URL of a store in a cloud must be. False by
-    /// default: it is refused with ``DownloadQueueError/secretInURL(_:)``. A user name or a password is refused in any case.
+    /// Whether to store a URL with a secret in its query, such as a signed URL of cloud storage.
+    /// The default is false: such a URL is rejected with ``DownloadQueueError/secretInURL(_:)``. A
+    /// user name or password is always rejected.
     public var storesSecretsInURL = false
 
-    /// A download of a request into a file.
+    /// Creates a download of a request to a file.
     public init(_ request: URLRequest, destination: URL) {
         self.request = request
         self.destination = destination
     }
 
-    /// A download of a URL into a file.
+    /// Creates a download of a URL to a file.
     public init(_ url: URL, destination: URL) { self.init(URLRequest(url: url), destination: destination) }
 
-    /// A download of a request into a directory, under the name that the server says, or else that of the URL.
+    /// Creates a download of a request to a directory, under the name suggested by the server or
+    /// that in the URL.
     public init(_ request: URLRequest, directory: URL) {
         self.request = request
         self.directory = directory
     }
 
-    /// A download of a URL into a directory.
+    /// Creates a download of a URL to a directory.
     public init(_ url: URL, directory: URL) { self.init(URLRequest(url: url), directory: directory) }
 }
 
@@ -75,10 +78,10 @@ extension DownloadRequest: StorableRequest {
 
     package func work() throws(DownloadQueueError) -> StoredRequest.Work {
         guard (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil else {
-            throw .unsuitableRequest("A download is a GET without a body.")
+            throw .unsuitableRequest("A download must be a GET request without a body.")
         }
         guard let place = destination ?? directory, place.isFileURL else {
-            throw .unsuitableRequest("It says no file and no directory for what is downloaded.")
+            throw .unsuitableRequest("It has neither a destination nor a directory.")
         }
         var options = StoredDownload.Options()
         options.existing = existingFilePolicy
@@ -103,62 +106,67 @@ extension DownloadRequest: CustomReflectable {
     public var customMirror: Mirror { shownMirror }
 }
 
-/// A request that sends something, and that a ``DownloadQueue`` keeps until it was sent: a POST, PUT, PATCH or DELETE.
+/// A request that a ``DownloadQueue`` keeps until it has been sent: a POST, PUT, PATCH or DELETE.
 ///
-/// It has an `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header), which is made once, and stored: by it a server
-/// that knows such keys recognizes a request that comes a second time, and does not carry it out again.
+/// The request has an `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header), which is
+/// generated once and stored. A server that supports such keys recognizes a repeated request, and
+/// does not process it twice.
 ///
-/// Whether a request has arrived is unknown where a process ends, or a connection breaks, after it has begun to be sent.
-/// GET, HEAD, PUT and DELETE may be sent again by their definition (RFC 9110, section 9.2.2), a POST or PATCH because of
-/// its key. For a server that ignores the key, set ``sendsAgainWhenUnknown`` to false.
+/// If the process ends or the connection breaks after sending has started, it is unknown whether
+/// the request has arrived. By definition, GET, HEAD, PUT and DELETE can be sent again (RFC 9110,
+/// section 9.2.2); a POST or PATCH can because of its key. For a server that ignores the key, set
+/// ``sendsAgainWhenUnknown`` to false.
 public struct OutboxRequest: DurableRequest {
-    /// What is sent.
+    /// The body of a request.
     public enum Body: Sendable {
         /// These bytes.
         case data(Data)
-        /// The contents of a file, which is copied when the request is enqueued.
+        /// The contents of a file, copied when the request is enqueued.
         case file(URL)
     }
 
-    /// The name of the entry, by which others depend on it.
+    /// The identifier of the entry, by which other entries depend on it.
     public var id: UUID
-    /// The entries that must have finished before.
+    /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// What happens when one of them has failed. `.hold` by default.
+    /// What to do if one of them has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
-    /// The priority of the operation. `.normal` by default.
+    /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
-    /// What the program calls it; stored as it is.
+    /// A label for the program's own use, stored as it is.
     public var tag: String?
 
-    /// The request. What is stored of it: the method, the URL, the header fields that are no secrets, and `timeoutInterval`.
+    /// The request. Its method, URL, header fields without secrets, and `timeoutInterval` are
+    /// stored.
     public var request: URLRequest
-    /// What is sent; nil for nothing. Kept in a file of the queue's.
+    /// The body, kept in a file by the queue; nil for none.
     public var body: Body?
 
-    /// Whether the request is sent again where it is unknown whether it has arrived. True by default.
+    /// Whether to send the request again if it is unknown whether it has arrived. The default is
+    /// true.
     ///
-    /// If it is false, the entry becomes ``DownloadQueue/State/outcomeUnknown`` then, and is not sent again until it is
-    /// retried. It is not paused either, once it has begun.
+    /// If false, the entry becomes ``DownloadQueue/State/outcomeUnknown`` in that case, and is not
+    /// sent again until it is retried. It also cannot be paused once it has started.
     public var sendsAgainWhenUnknown = true
 
-    /// Whether a URL with a secret in its query is stored with it. False by default: it is refused with
-    /// ``DownloadQueueError/secretInURL(_:)``. A user name or a password is refused in any case.
+    /// Whether to store a URL with a secret in its query. The default is false: such a URL is
+    /// rejected with ``DownloadQueueError/secretInURL(_:)``. A user name or password is always
+    /// rejected.
     public var storesSecretsInURL = false
 
-    /// A request with a body, which takes the place of the request's own.
+    /// Creates a request with a body, which replaces that of the request.
     public init(_ request: URLRequest, body: Body? = nil) {
         self.id = UUID()
         self.request = request
         self.body = body ?? request.httpBody.map { .data($0) }
         self.request.httpBody = nil
         if request.value(forHTTPHeaderField: Self.keyField) == nil {
-            // A string in the sense of RFC 8941, as the draft demands.
+            // A string as defined in RFC 8941, which the draft requires.
             self.request.setValue("\"\(UUID().uuidString.lowercased())\"", forHTTPHeaderField: Self.keyField)
         }
     }
 
-    /// The value of the `Idempotency-Key`: that of the request, or else a new UUID.
+    /// The value of the `Idempotency-Key`: that in the request, otherwise a new UUID.
     public var idempotencyKey: String { request.value(forHTTPHeaderField: Self.keyField) ?? "" }
 
     package static let keyField = "Idempotency-Key"
@@ -169,7 +177,7 @@ extension OutboxRequest: StorableRequest {
 
     package func work() throws(DownloadQueueError) -> StoredRequest.Work {
         guard request.httpBodyStream == nil, request.httpBody == nil else {
-            throw .unsuitableRequest("A body is given as data or as a file, not in the request.")
+            throw .unsuitableRequest("The body must be set as data or a file, not in the request.")
         }
         return .send(StoredSending(body: nil, sendsAgain: sendsAgainWhenUnknown))
     }
@@ -180,25 +188,28 @@ extension OutboxRequest: CustomReflectable {
     public var customMirror: Mirror { shownMirror }
 }
 
-/// A request that a ``DownloadQueue`` keeps: a ``DownloadRequest`` or an ``OutboxRequest``. Other types are refused.
+/// A request for a ``DownloadQueue``: a ``DownloadRequest`` or an ``OutboxRequest``. Other types
+/// are rejected.
 public protocol DurableRequest: Sendable {
-    /// What the entry is known by, in this process and in later ones. Random, unless set before it is enqueued.
+    /// The identifier of the entry, in this process and later ones. Random, unless set before
+    /// enqueuing.
     var id: UUID { get set }
-    /// The entries that must have finished before this one starts: those in the queue already, or enqueued together with it.
+    /// The entries that must finish before this one starts. They must be in the queue already, or
+    /// be enqueued with it.
     var dependencies: Set<UUID> { get set }
-    /// What happens when one of the dependencies has failed, or was cancelled.
+    /// What to do if a dependency failed or was cancelled.
     var failedDependencyPolicy: FailedDependencyPolicy { get set }
-    /// Which of the entries that could start comes first.
+    /// The priority among the entries that are ready to start.
     var priority: Operation.QueuePriority { get set }
-    /// A text for your own use, by which a later process knows what the entry is for. It is stored as it is: no place for
-    /// secrets.
+    /// A text for your own use, from which a later process knows the purpose of the entry. It is
+    /// stored as it is, so do not put secrets in it.
     var tag: String? { get set }
 }
 
-/// What a ``DownloadQueue`` does with an entry of which a dependency has failed or was cancelled.
+/// What a ``DownloadQueue`` does with an entry if a dependency failed or was cancelled.
 public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
-    /// The entry is ``DownloadQueue/State/blocked`` until the dependency has succeeded after all, or until it is itself
-    /// retried, which lets it run without.
+    /// The entry is ``DownloadQueue/State/blocked`` until the dependency succeeds after all, or
+    /// until it is itself retried, which runs it without the dependency.
     case hold = 0
     /// The entry runs, as in AFNetworking and in Foundation.
     case run = 1
@@ -210,15 +221,15 @@ public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
 package protocol StorableRequest: DurableRequest {
     var request: URLRequest { get }
     var storesSecretsInURL: Bool { get }
-    /// The other URLs that are stored.
+    /// The other stored URLs.
     var otherURLs: [URL] { get }
     func work() throws(DownloadQueueError) -> StoredRequest.Work
-    /// What is to be sent; nil for nothing.
+    /// The body to send; nil for none.
     var body: OutboxRequest.Body? { get }
 }
 
 extension StorableRequest {
-    /// What `dump` prints.
+    /// The mirror for `dump`.
     var shownMirror: Mirror {
         let url = Redaction.url(request.url?.absoluteString ?? "")
         return Mirror(self, children: ["id": id, "method": request.httpMethod ?? "GET", "url": url])

@@ -2,11 +2,11 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// What users do with entries.
+/// Pausing, cancelling and retrying entries.
 extension QueueCore {
     // MARK: Pausing
 
-    /// Starts what can start. Nothing runs before.
+    /// Starts entries that are ready. None runs before.
     func start() {
         update { state in
             state.isStarted = true
@@ -50,8 +50,8 @@ extension QueueCore {
         applyPauses(id)
     }
 
-    /// Makes an operation paused if it should be, or not. Several threads may do that at once: the last one looks again
-    /// whether that is still what should be.
+    /// Pauses or resumes an operation to match its entry. Several threads may do this concurrently,
+    /// so each checks the entry again afterwards.
     func applyPauses(_ id: UUID) {
         while true {
             let wanted = state.withLock { state -> (any QueuedOperation, Bool, UInt64)? in
@@ -68,12 +68,12 @@ extension QueueCore {
 
     // MARK: Cancelling
 
-    /// Cancels an entry, which is gone when this returns.
+    /// Cancels an entry, which no longer exists when this returns.
     func cancel(_ id: UUID) throws(DownloadQueueError) {
         let operation = state.withLock { $0.operations[id] }
         if let operation {
             operation.cancel()
-            // It has ended meanwhile, or another one has taken its place.
+            // The operation has finished in the meantime, or was replaced.
             guard state.withLock({ $0.table[id] != nil }) else { return }
         }
         let (row, orphan, isHeld, error) = update {
@@ -96,9 +96,10 @@ extension QueueCore {
         }
     }
 
-    /// An operation is being cancelled; `cancelNow` does it.
+    /// Removes the entry of an operation that is being cancelled, and calls `cancelNow`, which
+    /// cancels it.
     func cancel(_ id: UUID, by operation: any QueuedOperation, cancelNow: () -> Void) {
-        // If there is a reason, it was not the user, and the operation fails.
+        // With a reason, the operation was not cancelled by the user, and fails.
         guard !operation.isFinished, operation.cancellationReason == nil else { return cancelNow() }
         let isHeld = update { state -> Bool in
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else { return false }
@@ -118,9 +119,9 @@ extension QueueCore {
         writer.submit([.remove(id)])
     }
 
-    /// Removes the files of an entry that has no operation.
+    /// Removes the files of an entry without an operation.
     private func removeFiles(of row: QueueRow) {
-        // When it is stored that the entry is gone.
+        // Wait until the removal of the entry is stored.
         writer.submit([]) { [self] _ in
             BlockingWorkers.shared.perform { [self] in
                 if let body = row.request.body { bodies.remove([body]) }
@@ -134,7 +135,7 @@ extension QueueCore {
         }
     }
 
-    /// Removes the entries that have finished.
+    /// Removes finished entries.
     func removeFinished() {
         update { state in
             for record in state.table.ordered where record.phase == .finished && !record.isNew {
@@ -144,9 +145,9 @@ extension QueueCore {
         }
     }
 
-    // MARK: Trying again
+    // MARK: Retrying
 
-    /// Tries an entry again that has failed, that may or may not have arrived, or that is blocked.
+    /// Retries an entry that has failed, is blocked, or whose outcome is unknown.
     func retry(_ id: UUID) throws(DownloadQueueError) {
         let record = state.withLock { state in state.isClosing ? nil : state.table[id] }
         guard let record, !record.isNew else {
@@ -167,7 +168,7 @@ extension QueueCore {
             state.table.change(id) { record in
                 record.row.status.phase = .waiting
                 (record.row.status.error, record.row.status.statusCode, record.row.status.file) = (nil, nil, nil)
-                // The user knows what that means.
+                // The user accepts that it may be sent twice.
                 record.row.status.mayHaveBeenSent = false
                 record.row.status.retries = 0
                 record.row.status.changed = Self.now
@@ -179,10 +180,10 @@ extension QueueCore {
         attach([(id, operation)])
     }
 
-    /// Ends the wait for the next attempt.
+    /// Ends the delay before the next attempt.
     private func retryNow(_ id: UUID) {
         endDelay(of: id)
-        // A resumed operation waits for nothing but its slot.
+        // Pausing and resuming skips the delay: a resumed operation waits only for a slot.
         guard let operation = state.withLock({ $0.operations[id] }), operation.state == .ready, operation.retryCount > 0
         else { return }
         operation.pauseNow()
@@ -217,9 +218,9 @@ extension QueueCore {
     }
 }
 
-/// How entries get into a queue.
+/// Adding entries to a queue.
 extension QueueCore {
-    /// A request that is ready to be stored.
+    /// A request ready to be stored.
     private struct New: Sendable {
         let id: UUID
         var stored: StoredRequest
@@ -227,12 +228,12 @@ extension QueueCore {
         let request: any StorableRequest
     }
 
-    /// Stores requests, all or none, and makes their operations. Blocks on the disk.
+    /// Stores requests, all or none, and creates their operations. Blocks on the disk.
     func enqueue(_ requests: [any DurableRequest]) throws(DownloadQueueError) -> [any QueuedOperation] {
         guard !requests.isEmpty else { return [] }
         var new = try requests.map { request throws(DownloadQueueError) in try prepare(request) }
         try checkOrder(new)
-        // Once before anything is written, and once when it is decided.
+        // Check here before anything is written, and again when the requests are inserted.
         try state.withLock { state throws(DownloadQueueError) in try check(new, state) }
         let stored = try bodies.store(new.map { $0.request.body })
         for (index, body) in stored.enumerated() { new[index].stored.setBody(body) }
@@ -254,13 +255,14 @@ extension QueueCore {
     private func prepare(_ request: any DurableRequest) throws(DownloadQueueError) -> New {
         guard let request = request as? any StorableRequest else {
             throw .unsuitableRequest(
-                "\(type(of: request)) is none of a DownloadRequest, an OutboxRequest and an UploadRequest.")
+                "Requests of type \(type(of: request)) are not supported.")
         }
         let (stored, secrets) = try StoredRequest.storing(request, classifier: manager.connectionConfiguration.secrets)
         return New(id: request.id, stored: stored, secrets: secrets, request: request)
     }
 
-    /// Whether those that are enqueued together depend on each other in a circle. (None can depend on later ones.)
+    /// Throws if requests enqueued together depend on each other in a cycle. (An existing entry
+    /// cannot depend on a later one.)
     private func checkOrder(_ new: [New]) throws(DownloadQueueError) {
         var waiting: [UUID: Int] = [:], dependents: [UUID: [UUID]] = [:]
         for entry in new {
@@ -291,7 +293,7 @@ extension QueueCore {
         for entry in new {
             if state.table[entry.id] != nil { throw .duplicate(entry.id) }
             for dependency in entry.request.dependencies where !ids.contains(dependency) {
-                // One that is being enqueued now may not come to be.
+                // An entry that is just being enqueued may still fail to be stored.
                 guard let record = state.table[dependency], !record.isNew else {
                     throw .unknownDependency(dependency, of: entry.id)
                 }
@@ -299,7 +301,7 @@ extension QueueCore {
         }
     }
 
-    /// Writes the rows, and waits for that. Until then the entries are not visible.
+    /// Writes the rows, and waits for the disk. The entries are not visible until then.
     private func insert(_ new: [New]) throws(DownloadQueueError) -> [QueueTable.Record] {
         let receipt = WriteReceipt()
         let records = try state.withLock { state throws(DownloadQueueError) -> [QueueTable.Record] in

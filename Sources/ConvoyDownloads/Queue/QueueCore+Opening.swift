@@ -5,15 +5,16 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// How a queue comes back.
+/// Restoring a queue.
 extension QueueCore {
-    /// Opens the queue in a directory, which is made if it is not there and must be this user's, and makes the operations of
-    /// the entries that are not over. Blocks.
+    /// Opens the queue in a directory, and creates the operations of the entries that have not
+    /// ended. The directory is created if it does not exist, and must belong to this user. Blocks.
     static func open(
         _ directory: URL, _ manager: HTTPRequestOperationManager, _ operationQueue: OperationQueue?,
         _ retryPolicy: RetryPolicy?, _ configure: @escaping DownloadQueue.Configure
     ) throws(DownloadQueueError) -> QueueCore {
-        guard directory.isFileURL else { throw .cannotOpen("\(directory.absoluteString) is not the URL of a directory.") }
+        guard directory.isFileURL else { throw .cannotOpen("\(directory.absoluteString) is not a "
+            + "file URL.") }
         let path = directory.standardizedFileURL.path
         do {
             try FileManager.default.createDirectory(
@@ -43,7 +44,7 @@ extension QueueCore {
             if rows[index].status != old { changes.append(.update(rows[index].id, rows[index].status)) }
         }
         let kept = rows.filter { $0.status.phase != .finished }.compactMap(\.request.body)
-        // A later version may read what this one cannot.
+        // Keep the bodies of unreadable entries, which a later version may be able to read.
         bodies.removeAll(but: kept + found.unreadable.compactMap { $0.body.map { StoredBody(name: $0, length: 0) } })
         var state = State()
         state.isPaused = isPaused
@@ -78,20 +79,20 @@ extension QueueCore {
             }
         }
         attach(made)
-        // One whose dependencies have failed before, or are gone.
+        // Entries whose dependencies have failed or no longer exist.
         update { state in state.candidates.formUnion(rows.map(\.id)) }
     }
 }
 
-// MARK: - Waits of an earlier process
+// MARK: - Delays of an earlier process
 
 extension QueueCore {
-    /// Lets entries that came back start when their next attempt is due.
+    /// Schedules restored entries for the time of their next attempt.
     func awaitNextAttempts(of made: [(id: UUID, operation: any QueuedOperation)]) {
         for (id, operation) in made {
             guard let record = state.withLock({ $0.table[id] }), record.isDelayed else { continue }
             let now = Self.now
-            // The system's clock may have been put back since.
+            // The system clock may have been set back since.
             let wait = min((record.row.status.next ?? now) - now, Self.longestWait(of: operation.retryPolicy))
             guard wait > 0 else {
                 endDelay(of: id)
@@ -104,14 +105,14 @@ extension QueueCore {
         }
     }
 
-    /// The longest wait that a policy can ask for, in microseconds.
+    /// The longest delay that a policy can specify, in microseconds.
     private static func longestWait(of policy: RetryPolicy?) -> Int64 {
         let policy = policy ?? RetryPolicy()
         let seconds = max(policy.maximumDelay, policy.maximumRetryAfter + 1)
         return seconds < 1e9 ? Int64(max(0, seconds) * 1e6) : .max
     }
 
-    /// Lets an entry that came back start before its next attempt is due, or because it is.
+    /// Ends the delay of a restored entry, because its next attempt is due or requested earlier.
     func endDelay(of id: UUID) {
         update { state in
             guard state.table[id]?.isDelayed == true else { return }
@@ -122,14 +123,14 @@ extension QueueCore {
 }
 
 extension QueueRow {
-    /// Decides what becomes of an entry of an earlier process.
+    /// Determines the phase of an entry restored from an earlier process.
     mutating func comeBack(_ bodies: BodyFolder) {
         switch status.phase {
         case .finished, .failed, .unknown:
             status.next = nil
             return
         case .finishing where status.file?.isThere == true:
-            // The process ended after the file got its name, and before that was stored.
+            // The process ended after the file got its name, but before that was stored.
             status.phase = .finished
             return
         case .waiting, .running, .finishing: break

@@ -4,24 +4,25 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What the operations ask and tell.
+/// Handling the start, progress and completion of operations.
 extension QueueCore {
     // MARK: Starting
 
-    /// An operation was started: `begin` is called when it is stored that its request may have been sent. A start that
-    /// follows a pause or a delay goes on at once.
+    /// Handles the start of an operation. Calls `begin` once it is stored that its request may have
+    /// been sent. A start after a pause or a delay continues immediately.
     func operationWillStart(_ operation: any QueuedOperation, _ id: UUID, begin: @escaping @Sendable () -> Void) {
         enum Answer: Sendable { case begins, waits, isTooLate }
         let (retries, key) = (operation.retryCount, ObjectIdentifier(operation))
         let isOver = operation.isCancelled || operation.isFinished
         let answer = update { state -> Answer in
             if let known = state.running[key] {
-                // The first start goes on when it is stored.
+                // The first start continues when it is stored.
                 guard known.isStored else { return .waits }
                 state.running[key]?.retries = retries
                 return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
             }
-            // It only ends. (One that is paused by now may be resumed before it gets as far as beginning.)
+            // The operation only has to finish. (If it is paused now, it may be resumed before it
+            // begins.)
             if isOver { return .begins }
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
                 return .isTooLate
@@ -48,8 +49,8 @@ extension QueueCore {
         }
     }
 
-    /// An operation starts again, after a pause or a delay. What was stored as not sent may be from here on, which is stored
-    /// before `begin` is called; false then.
+    /// Handles another start of an operation, after a pause or a delay. Returns false if it was
+    /// stored as not sent; then `begin` is called once it is stored that it may have been.
     private func beginAgain(
         _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State,
         _ begin: @escaping @Sendable () -> Void
@@ -71,7 +72,7 @@ extension QueueCore {
         return false
     }
 
-    /// Stores that an operation begins, and calls `begin` when that is on the disk.
+    /// Stores that an operation begins, and calls `begin` when this is on the disk.
     private func storeBeginning(
         of operation: any QueuedOperation, _ id: UUID, _ state: State, _ mayHaveBeenSent: Bool,
         _ begin: @escaping @Sendable () -> Void
@@ -95,14 +96,15 @@ extension QueueCore {
         }
     }
 
-    /// An attempt has failed, and another follows after a delay: in this process, or in the next one.
+    /// Handles a failed attempt that will be retried after a delay, by this process or the next
+    /// one.
     func operation(_ operation: any QueuedOperation, _ id: UUID, willRetry event: RetryEvent, countedRetries: Int) {
         guard case .retry(let delay) = event.decision else { return }
         let secrets = operation.connectionConfiguration.secrets
         let (text, statusCode): (String?, Int?) =
             switch event.reason {
             case .error(let error): (String(Redaction.text("\(error)", secrets).prefix(1000)), nil)
-            case .status(let code): ("The server answered with \(code).", code)
+            case .status(let code): ("The server responded with status \(code).", code)
             case .closedGate: (nil, nil)
             }
         let bytes = operation.bytes
@@ -115,16 +117,16 @@ extension QueueCore {
                 (record.row.status.error, record.row.status.statusCode) = (text, statusCode.map(Int64.init))
                 (record.row.status.bytesReceived, record.row.status.bytesExpected) = bytes
                 record.row.status.changed = Self.now
-                // Its policy lets it be sent again only because nothing of it was.
+                // The policy allows sending it again only because none of it was sent.
                 if !record.row.request.sendsAgain { record.row.status.mayHaveBeenSent = false }
             }
             store(id, state)
         }
     }
 
-    // MARK: Changes of the lifecycle
+    // MARK: State changes
 
-    /// The operation's state has changed; `proceed` carries out what follows from that.
+    /// Handles a change of the operation's state; `proceed` continues the operation.
     func operation(
         _ operation: any QueuedOperation, _ id: UUID, changes transition: AtomicLifecycle.Transition,
         proceed: @escaping @Sendable () -> Void
@@ -135,7 +137,7 @@ extension QueueCore {
             let bytes = isExecuting ? nil : operation.bytes
             update { state in
                 guard state.operations[id] === operation, let record = state.table[id] else { return }
-                // Threads may come here in another order than their changes were made in.
+                // Threads may arrive here in another order than their changes.
                 if let last = record.changeNumber, Int32(bitPattern: number &- last) <= 0 { return }
                 state.table.change(id) { record in
                     (record.isExecuting, record.changeNumber) = (isExecuting, number)
@@ -147,8 +149,8 @@ extension QueueCore {
         proceed()
     }
 
-    /// The file of a download is whole, and gets its name next. By what is stored here, the next process recognizes it.
-    /// Blocks.
+    /// Records a complete file that is about to get its name, so that the next process can
+    /// recognize it. Blocks.
     func downloadWillCommit(
         _ operation: any QueuedOperation, _ id: UUID, partialFile: String, as place: URL
     ) throws(DownloadQueueError) {
@@ -160,17 +162,17 @@ extension QueueCore {
             store(id, state, isKept: false) { receipt.note($0) }
             return true
         }
-        // It was cancelled, or the queue is gone.
+        // The operation was cancelled, or the queue no longer exists.
         guard isCurrent else { throw .closed }
         try receipt.wait()
     }
 
-    // MARK: Ending
+    // MARK: Completion
 
-    /// What has become of an operation.
+    /// The result of an operation.
     private struct Outcome: Sendable {
         var error: (any Error)?
-        /// Whether it was cancelled because the queue is being closed.
+        /// Whether it was cancelled because the queue is closing.
         var isInterrupted: Bool
         var statusCode: Int?
         var bytes: (done: Int64, expected: Int64?)
@@ -181,17 +183,17 @@ extension QueueCore {
         var isUnknown: Bool
     }
 
-    /// An operation has ended. It reports that after its outcome is stored, so that nothing builds on what the next process
-    /// would do again.
+    /// Handles the completion of an operation. It is reported only after its outcome is stored, so
+    /// that nothing depends on a result that the next process would produce again.
     private func end(_ operation: any QueuedOperation, _ id: UUID, _ proceed: @escaping @Sendable () -> Void) {
         let (outcome, key) = (outcome(of: operation), ObjectIdentifier(operation))
-        // Those that wait for it start after it has reported its end.
+        // Its dependents start after it has reported its completion.
         let (isCurrent, dependents) = update { state -> (Bool, Set<UUID>) in
             let hasBegun = state.running[key] != nil
             guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
             state.operations[id] = nil
             state.endingCount += 1
-            // The one that it waits for has not begun.
+            // The retry that it is waiting for has not begun.
             let countedRetries = (state.running[key]?.retries ?? 0) + (state.table[id]?.row.status.next == nil ? 0 : 1)
             let dependents = state.table.change(id) { record in
                 (record.isExecuting, record.isStarted) = (false, false)
@@ -202,7 +204,7 @@ extension QueueCore {
             if hasBegun || !outcome.isInterrupted { store(id, state) }
             return (true, dependents)
         }
-        // An empty change comes after those that were submitted before.
+        // The completion of an empty change is called after all earlier changes are written.
         writer.submit([]) { [self] error in
             events.async { [self] in
                 proceed()
@@ -217,7 +219,7 @@ extension QueueCore {
         if outcome.isInterrupted, row.status.next != nil { return }
         row.status.next = nil
         if outcome.isInterrupted {
-            // Of one that is finishing, the next process sees whether its file has got its name.
+            // For a phase of `finishing`, the next process checks whether the file has its name.
             if row.status.phase == .running { row.status.phase = .waiting }
             return
         }
@@ -255,7 +257,8 @@ extension QueueCore {
     private func outcome(of operation: any QueuedOperation) -> Outcome {
         let error = operation.error
         let secrets = operation.connectionConfiguration.secrets
-        // It was stopped for that, or came too late to begin, or to give its file its name.
+        // The operation was stopped by closing the queue, or came too late to begin or to rename
+        // its file.
         let isInterrupted = (operation.isCancelled ? operation.cancellationReason : error) as? DownloadQueueError == .closed
         return Outcome(
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,
@@ -264,7 +267,7 @@ extension QueueCore {
             isUnknown: operation.mayHaveArrived)
     }
 
-    // MARK: Tidying
+    // MARK: Cleaning up
 
     private func tidy(_ work: @escaping @Sendable () -> Void) { BlockingWorkers.shared.perform(work) }
 
@@ -283,7 +286,7 @@ extension QueueCore {
         }
     }
 
-    /// Removes what a download that is cancelled has left, unless another one goes on with it.
+    /// Removes the partial file of a cancelled download, unless another download is using it.
     func removePartialFile(_ download: StoredDownload, of url: URL, _ file: URL?) {
         let paths =
             download.isDirectory && (download.options.usesServerFileName || file == nil)

@@ -6,36 +6,36 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The work of a `DownloadQueue`. It is an object of its own, as the operations that are under way keep it: the queue can be
-/// released before they have ended.
+/// The implementation of `DownloadQueue`. It is a separate object that running operations retain,
+/// so that the queue can be released before they finish.
 ///
-/// What is decided is decided under one lock, by the table; what follows from it is carried out when the lock has been
-/// released. Changes are submitted to the writer under the lock, so that they are written in the order in which they were
-/// made.
+/// All decisions are made under one lock, by the table, and their effects are carried out after the
+/// lock has been released. Changes are submitted to the writer under the lock, so that they are
+/// written in the order in which they were made.
 final class QueueCore: Sendable {
     struct State: Sendable {
         var table = QueueTable()
-        /// The operations of the entries that are not over.
+        /// The operations of entries that have not ended.
         var operations: [UUID: any QueuedOperation] = [:]
-        /// Those that have begun and not ended.
+        /// The operations that have begun but not finished.
         var running: [ObjectIdentifier: Running] = [:]
-        /// How many have ended, and not reported it yet.
+        /// The number of operations that have finished but not reported it yet.
         var endingCount = 0
-        /// What is left to be tidied when cancelled operations have ended.
+        /// The entries to clean up when their cancelled operations have finished.
         var leftovers: [ObjectIdentifier: QueueRow] = [:]
-        /// The rows that cannot be read.
+        /// The unreadable rows.
         var unreadable: [UUID?] = []
-        /// Header lines that are not stored, for as long as the process lasts.
+        /// Secret header lines, kept in memory only.
         var secrets: [UUID: [HeaderLine]] = [:]
-        /// Entries whose fate may have changed.
+        /// Entries whose next step must be determined again.
         var candidates: Set<UUID> = []
         var isStarted = false
         var isPaused = false
         var isClosing = false
-        /// Whether the last operation has ended since, and the files are being closed.
+        /// Whether the last operation has finished while closing, and the files are being closed.
         var hasEnded = false
         var isClosed = false
-        /// Grows with each change of what is paused.
+        /// Increases with each change of a pause.
         var pauses: UInt64 = 0
         var listeners: [UUID: AsyncStream<DownloadQueue.Entry>.Continuation] = [:]
         var waiters: [UUID: Waiter] = [:]
@@ -45,9 +45,9 @@ final class QueueCore: Sendable {
     /// An operation that has begun.
     struct Running: Sendable {
         let operation: any QueuedOperation
-        /// How many of its retries have been counted.
+        /// The number of its retries counted so far.
         var retries: Int
-        /// Whether it is stored that it has begun, so that it may go on.
+        /// Whether its start has been stored, so that it may continue.
         var isStored = false
     }
 
@@ -62,9 +62,10 @@ final class QueueCore: Sendable {
     let writer: QueueWriter
     let bodies: BodyFolder
     private let lock: QueueLock
-    /// Where operations go on when their changes were written: in the order of the changes.
+    /// The queue on which operations continue when their changes have been written, in the order of
+    /// the changes.
     let events = DispatchQueue(label: "Convoy.DownloadQueue.Events")
-    /// Where listeners are called.
+    /// The queue on which listeners are called.
     private let reports = DispatchQueue(label: "Convoy.DownloadQueue.Reports")
 
     init(
@@ -83,7 +84,7 @@ final class QueueCore: Sendable {
 
     // MARK: Changing
 
-    /// Changes the state, and carries out what follows from it.
+    /// Changes the state, and carries out the effects.
     func update<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
         let (result, starting, waiters) = state.withLock { state in
             let result = body(&state)
@@ -101,8 +102,8 @@ final class QueueCore: Sendable {
         return result
     }
 
-    /// Decides what becomes of the candidates, and of those for whom that changes something. Returns the operations that
-    /// are to start, in order.
+    /// Determines the next step of the candidates and of the entries they affect. Returns the
+    /// operations to start, in order.
     private func settle(_ state: inout State) -> [any QueuedOperation] {
         var starting: [(sequence: Int64, operation: any QueuedOperation)] = []
         let mayStart = state.isStarted && !state.isPaused && !state.isClosing
@@ -117,7 +118,7 @@ final class QueueCore: Sendable {
                     record.row.status.error = DownloadQueueError.dependencyFailed(id).description
                     record.row.status.changed = Self.now
                 }
-                // Nothing else lets it end.
+                // Nothing else lets the operation finish.
                 if let operation = state.operations.removeValue(forKey: id) {
                     events.async { self.endUnstarted(operation, because: DownloadQueueError.dependencyFailed(id)) }
                 }
@@ -128,14 +129,15 @@ final class QueueCore: Sendable {
                 starting.append((record.row.sequence, operation))
             }
         }
-        // The first ones may be started before the last ones are in their queue.
+        // Sort by priority, because the first ones may start before the last ones are in their
+        // queue.
         return starting.sorted { one, other in
             let (priority, otherPriority) = (one.operation.queuePriority.rawValue, other.operation.queuePriority.rawValue)
             return priority != otherPriority ? priority > otherPriority : one.sequence < other.sequence
         }.map(\.operation)
     }
 
-    /// Submits what is stored of an entry as it is now.
+    /// Submits the current state of an entry for storage.
     func store(_ id: UUID, _ state: State, isKept: Bool = true, completion: QueueWriter.Completion? = nil) {
         guard let record = state.table[id] else { return }
         writer.submit([.update(id, record.row.status)], isKept: isKept, completion: completion)
@@ -147,7 +149,7 @@ final class QueueCore: Sendable {
         for record in changes { tell(record, nil, state) }
     }
 
-    /// Tells listeners of an entry as it is now.
+    /// Reports the current state of an entry to listeners.
     func tell(_ record: QueueTable.Record, _ shown: DownloadQueue.State?, _ state: State) {
         guard !state.listeners.isEmpty else { return }
         let (listeners, operation) = (Array(state.listeners.values), state.operations[record.row.id])
@@ -157,23 +159,24 @@ final class QueueCore: Sendable {
         }
     }
 
-    // MARK: The operations' queue
+    // MARK: Operation queue
 
     func enqueue(_ operation: any QueuedOperation) {
         operation.enterCompletionGroup()
         (operationQueue ?? manager.operationQueue).addOperation(operation)
     }
 
-    /// Lets an operation end as cancelled that was never started.
+    /// Finishes an operation that was never started as cancelled.
     func endUnstarted(_ operation: any QueuedOperation, because error: DownloadQueueError? = nil) {
         operation.link.cut()
         if let error { operation.cancel(because: error) } else { operation.cancel() }
         enqueue(operation)
     }
 
-    // MARK: Making operations
+    // MARK: Creating operations
 
-    /// An operation for an entry, with the manager's settings. The link is not connected yet.
+    /// Creates an operation for an entry, with the manager's settings. Its link is not connected
+    /// yet.
     func makeOperation(
         _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
     ) throws(DownloadQueueError) -> any QueuedOperation {
@@ -193,13 +196,15 @@ final class QueueCore: Sendable {
             operation = made
         case .upload(let upload):
             guard let maker = QueuedUploads.maker else {
-                throw .unsuitableRequest("The program has no ConvoyUploads, which the entry needs.")
+                throw .unsuitableRequest("The entry is an upload: link ConvoyUploads in the "
+                    + "program.")
             }
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             operation = try maker.queuedOperation(request, upload)
         }
         manager.adopt(operation)
-        // The manager's may be one for JSON: a file is none, and a request has arrived whatever its answer looks like.
+        // The manager's serializer may expect JSON. A file is not JSON, and a request has arrived
+        // whatever its response looks like.
         operation.responseSerializer = HTTPResponseSerializer()
         operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
         operation.name = id.uuidString
@@ -228,7 +233,7 @@ final class QueueCore: Sendable {
         if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
     }
 
-    /// Lets the user change an operation, and applies the rules on what may be sent again.
+    /// Configures an operation, and applies the rules for sending it again.
     func prepare(_ operation: any QueuedOperation, _ record: QueueTable.Record) {
         configure(operation, DownloadQueue.Entry(record, nil, nil))
         record.row.request.requireWithheld(in: operation) { DownloadQueueError.missingSecrets($0) }
@@ -241,9 +246,9 @@ final class QueueCore: Sendable {
         operation.retryPolicy = policy
     }
 
-    /// Gives entries their operations, after which these may start.
+    /// Assigns operations to entries, which may start from then on.
     func attach(_ made: [(id: UUID, operation: any QueuedOperation)]) {
-        // By `configure`.
+        // Changed by `configure`.
         let cancelled = made.filter { $0.operation.isCancelled }, paused = made.filter { $0.operation.isPaused }
         let orphans = update { state in
             made.filter { id, operation in
@@ -265,7 +270,7 @@ final class QueueCore: Sendable {
 
     // MARK: Closing
 
-    /// Stops everything, and calls the block when the directory is free for others.
+    /// Stops everything, and calls the block when the directory can be opened again.
     func close(_ completion: (@Sendable () -> Void)? = nil) {
         typealias Held = (operation: any QueuedOperation, isStarted: Bool)
         typealias Listener = AsyncStream<DownloadQueue.Entry>.Continuation
@@ -282,11 +287,11 @@ final class QueueCore: Sendable {
         if isClosed { completion?() }
         guard isFirst else { return }
         for waiter in waiters { waiter(.failure(DownloadQueueError.closed)) }
-        // After what has been reported so far.
+        // Finish the streams after all earlier reports.
         reports.async { for listener in listeners { listener.finish() } }
         for (operation, isStarted) in operations {
             if !isStarted, operation.dependencies.isEmpty, !operation.isPaused, !operation.isCancelled {
-                // It was not cancelled by anyone, and may end before its turn.
+                // It was not cancelled by anyone, so it can finish immediately.
                 operation.fail(with: DownloadQueueError.closed)
                 operation.enterCompletionGroup()
                 operation.start()
@@ -298,7 +303,7 @@ final class QueueCore: Sendable {
         closeIfEnded()
     }
 
-    /// Closes the files if the queue is being closed, and the last operation has ended.
+    /// Closes the files if the queue is closing and the last operation has finished.
     func closeIfEnded() {
         let isDue = state.withLock { state in
             guard state.isClosing, !state.hasEnded, state.running.isEmpty else { return false }
@@ -320,7 +325,7 @@ final class QueueCore: Sendable {
 }
 
 extension StoredDownload {
-    /// Sets what the download does.
+    /// Applies the stored settings to a download.
     package func apply(to operation: DownloadOperation) {
         if isDirectory { operation.directory = place } else { operation.destination = place }
         operation.existingFilePolicy = options.existing
@@ -335,7 +340,7 @@ extension StoredDownload {
         operation.minimumSegmentLength = options.minimumSegment
         operation.mirrors = options.mirrors.compactMap { URL(string: $0) }
         operation.usesServerMirrors = options.usesServerMirrors
-        // What is stored as finished is not asked for again.
+        // A stored result is final, so its file must survive a power failure.
         operation.synchronizesFile = true
         operation.keepsModificationDate = options.keepsModificationDate
     }

@@ -2,7 +2,7 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The database of a queue. Used by its writer only, which is one thread at a time.
+/// The database of a queue. Only its writer uses it, on one thread at a time.
 final class QueueFile {
     private let database: Database
 
@@ -34,7 +34,7 @@ final class QueueFile {
 
     init(path: String) throws(DatabaseError) {
         database = try Database(path: path, schema: Self.schema)
-        // What was enqueued is to survive a power cut as well; and what was removed is to be gone.
+        // Enqueued entries must survive a power failure, and removed ones must leave no traces.
         try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
     }
 
@@ -47,11 +47,11 @@ final class QueueFile {
     struct UnreadableRow {
         let sequence: Int64
         let id: UUID?
-        /// The name of its body.
+        /// The name of the entry's body.
         let body: String?
     }
 
-    /// All rows in order, and those that make no sense.
+    /// Returns all rows in order, and the unreadable ones.
     func rows() throws(DatabaseError) -> (readable: [QueueRow], unreadable: [UnreadableRow]) {
         var dependencies: [UUID: Set<UUID>] = [:]
         try database.forEachRow("SELECT entry, needed FROM dependency") { row throws(DatabaseError) in
@@ -81,7 +81,7 @@ final class QueueFile {
     }
 
     private static func row(_ row: Statement, _ dependencies: [UUID: Set<UUID>]) -> QueueRow? {
-        // What is enqueued later must have a place behind it.
+        // Leave room for the sequence numbers of later entries.
         guard let id = Self.id(row.blob(1)), let url = URL(string: row.text(3)), let work = work(row),
             let status = status(row), row.integer(0) <= largestNumber
         else { return nil }
@@ -97,7 +97,8 @@ final class QueueFile {
     private static func work(_ row: Statement) -> StoredRequest.Work? {
         guard !row.isNull(6) else {
             let body = row.isNull(9) ? nil : StoredBody(name: row.text(9), length: row.integer(10))
-            // A name of a folder elsewhere would be removed with the entry.
+            // The file of a body is removed with its entry, so its name must not lead to another
+            // folder.
             if let body, body.length < 0 || !BodyFolder.isName(body.name) { return nil }
             return .send(StoredSending(body: body, sendsAgain: row.integer(11) != 0))
         }
@@ -113,10 +114,11 @@ final class QueueFile {
         return .download(download)
     }
 
-    /// Damage, or another program, may have left any number. To one that is this large, others can be added.
+    /// The limit for numbers in the database, which damage or another program may have changed.
+    /// Adding to a number below it cannot overflow.
     static let largestNumber = Int64(1) << 62
 
-    /// The number in a column, or the nearest one from zero to the largest.
+    /// The number in a column, clamped to the range from zero to the limit.
     private static func number(_ row: Statement, _ column: Int) -> Int64 {
         min(max(0, row.integer(column)), largestNumber)
     }
@@ -137,7 +139,7 @@ final class QueueFile {
 
     // MARK: Writing
 
-    /// Makes changes in one transaction.
+    /// Applies changes in one transaction.
     func write(_ changes: [QueueChange]) throws(DatabaseError) {
         try database.transaction { () throws(DatabaseError) in
             for change in changes { try apply(change) }
@@ -167,7 +169,7 @@ final class QueueFile {
         }
     }
 
-    /// The rows of those that depend on it stay: they know by them that it was cancelled.
+    /// Keep the rows of the entries that depend on it: from them these learn that it was cancelled.
     private func remove(_ id: UUID) throws(DatabaseError) {
         try database.run("DELETE FROM entry WHERE id = ?", [Self.blob(id)])
         try database.run("DELETE FROM dependency WHERE entry = ?", [Self.blob(id)])
@@ -224,13 +226,13 @@ final class QueueFile {
 }
 
 extension DownloadQueueError {
-    /// The error of a file or directory that is not used.
+    /// The error for a file or directory that cannot be used.
     init(_ error: PrivateFile.Failure, _ path: String) {
         let text = "\(path): \(error.reason)"
         if case .unsafe = error { self = .unsafe(text) } else { self = .cannotOpen(text) }
     }
 
-    /// The error of the database, for a user.
+    /// The error for users.
     init(_ error: DatabaseError, isOpening: Bool) {
         self =
             switch error.code {
@@ -244,12 +246,14 @@ extension DownloadQueueError {
     }
 }
 
-/// The lock by which only one queue at a time has a directory: a file that is locked while it is open, and that says which
-/// process that is. The system releases it with the process, however that ends.
+/// A lock that allows only one queue to have a directory open: a locked file that contains the
+/// identifier of the process. The system releases the lock when the process ends, for whatever
+/// reason.
 final class QueueLock: Sendable {
     private let descriptor: Locked<Int32>
 
-    /// - Throws: ``DownloadQueueError/inUse(_:process:)``, or `cannotOpen` where there are no locks.
+    /// - Throws: ``DownloadQueueError/inUse(_:process:)``, or `cannotOpen` if the file system does
+    ///   not support locks.
     init(_ path: String, directory: URL) throws(DownloadQueueError) {
         let opened: Int32
         do throws(PrivateFile.Failure) {
@@ -262,10 +266,12 @@ final class QueueLock: Sendable {
         guard result == 0 else {
             let error = SystemError()
             defer { close(opened) }
-            guard error.code == EWOULDBLOCK else { throw .cannotOpen("\(path) cannot be locked: \(error.text)") }
+            guard error.code == EWOULDBLOCK else { throw .cannotOpen("Cannot lock \(path): "
+                + "\(error.text)") }
             throw .inUse(directory, process: Self.process(opened))
         }
-        // Only for the error of others: without it they know no less that the queue is in use.
+        // The identifier is used only in the error of another queue, so ignore a failure to write
+        // it.
         let text = Array("\(getpid())\n".utf8)
         if ftruncate(opened, 0) == 0 { _ = pwrite(opened, text, text.count, 0) }
         descriptor = Locked(opened)
@@ -273,7 +279,7 @@ final class QueueLock: Sendable {
 
     deinit { release() }
 
-    /// Lets others open the directory.
+    /// Releases the lock, so that others can open the directory.
     func release() {
         let closing = descriptor.withLock { descriptor in
             defer { descriptor = -1 }

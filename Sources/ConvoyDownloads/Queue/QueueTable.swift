@@ -1,27 +1,28 @@
 import Foundation
 
-/// The entries of a queue, who waits for whom, and what may start: a value without locks, files and operations.
+/// The entries of a queue, their dependencies, and which of them may start: a value without locks,
+/// files or operations.
 struct QueueTable: Sendable {
-    /// An entry, and what is known of it in this process only.
+    /// An entry with the state that is known in this process only.
     struct Record: Sendable {
         var row: QueueRow
-        /// Whether its row is not on the disk yet: it is not reported.
+        /// Whether its row is not on the disk yet, so that it is not reported.
         var isNew = false
-        /// Whether it was given to the operations' queue.
+        /// Whether it was added to the operation queue.
         var isStarted = false
-        /// Whether it waits for the time of the next attempt that an earlier process has stored.
+        /// Whether it is waiting for the time of the next attempt, as stored by an earlier process.
         var isDelayed = false
-        /// Whether its operation executes, and the number of the change by which that is known.
+        /// Whether its operation is executing, and the number of the change that reported this.
         var isExecuting = false
         var changeNumber: UInt32?
-        /// How many of its dependencies have not ended.
+        /// The number of its dependencies that have not ended.
         fileprivate(set) var unfinished = 0
-        /// How many of its dependencies have failed, or are gone.
+        /// The number of its dependencies that have failed or no longer exist.
         fileprivate(set) var failed = 0
 
         var phase: QueueStatus.Phase { row.status.phase }
 
-        /// Whether a dependency holds it back that will not end by itself.
+        /// Whether a failed dependency keeps it from running.
         var isBlocked: Bool { phase == .waiting && !isStarted && failed > 0 && row.policy == .hold }
 
         var state: DownloadQueue.State {
@@ -34,20 +35,21 @@ struct QueueTable: Sendable {
             }
         }
 
-        /// Whether it will end by itself, once the queue runs.
+        /// Whether it will end automatically once the queue is running.
         var isPending: Bool { state == .running || state == .waiting }
     }
 
-    /// What a dependency means for its dependents.
+    /// The state of a dependency from the view of its dependents.
     private enum Standing { case unfinished, succeeded, failed }
 
     private var records: [UUID: Record] = [:]
-    /// Who waits for an entry, also for one that is gone.
+    /// The dependents of each entry, even of removed ones.
     private var dependents: [UUID: Set<UUID>] = [:]
-    /// How many entries are pending.
+    /// The number of pending entries.
     private(set) var pendingCount = 0
     private var nextSequence: Int64 = 1
-    /// The entries that have changed since the last call of `takeChanges()`, with what their state was; nil for a new one.
+    /// The entries that have changed since the last call of `takeChanges()`, with their previous
+    /// states; nil for a new entry.
     private var changed: [UUID: DownloadQueue.State?] = [:]
 
     subscript(id: UUID) -> Record? { records[id] }
@@ -55,26 +57,27 @@ struct QueueTable: Sendable {
     /// The entries in order.
     var ordered: [Record] { records.values.sorted { $0.row.sequence < $1.row.sequence } }
 
-    /// The places in the order of the next entries.
+    /// Reserves sequence numbers for the next entries, and returns the first one.
     mutating func takeSequence(_ count: Int) -> Int64 {
         defer { nextSequence += Int64(count) }
         return nextSequence
     }
 
-    /// The place in the order is that of a row that is not here. Behind the last place there is nothing to reserve.
+    /// Reserves the sequence number of a row that is not in the table. Numbers above the limit need
+    /// not be reserved.
     mutating func reserve(_ sequence: Int64) {
         if sequence <= QueueFile.largestNumber { nextSequence = max(nextSequence, sequence + 1) }
     }
 
     // MARK: Changing
 
-    /// Adds entries. A dependency that is not there, and not among them, counts as failed.
+    /// Adds entries. A dependency that does not exist and is not among them counts as failed.
     mutating func insert(_ new: [Record]) {
         for record in new {
             let (id, waiting) = (record.row.id, dependents[record.row.id] ?? [])
             records[id] = record
             nextSequence = max(nextSequence, record.row.sequence + 1)
-            // It was here before, and was removed.
+            // It existed before and was removed.
             move(waiting, from: .failed, to: standing(of: id))
         }
         for record in new {
@@ -103,9 +106,9 @@ struct QueueTable: Sendable {
         }
     }
 
-    /// Changes an entry, and what follows from it for others.
+    /// Changes an entry, and updates its dependents.
     ///
-    /// - Returns: the entries that may be able to start now, or must fail.
+    /// - Returns: The entries that may be able to start now, or must fail.
     @discardableResult
     mutating func change(_ id: UUID, _ body: (inout Record) -> Void) -> Set<UUID> {
         guard var record = records[id] else { return [] }
@@ -119,7 +122,7 @@ struct QueueTable: Sendable {
         return oldStanding == standing(of: id) ? [] : waiting
     }
 
-    /// Says to dependents that what they depend on stands in another way.
+    /// Updates the dependents of an entry whose state has changed.
     private mutating func move(_ dependents: Set<UUID>, from old: Standing, to new: Standing) {
         guard old != new else { return }
         for dependent in dependents {
@@ -130,9 +133,9 @@ struct QueueTable: Sendable {
         }
     }
 
-    /// Removes an entry. If it has not succeeded, those that depend on it have a failed dependency from now on.
+    /// Removes an entry. Unless it has succeeded, it counts as a failed dependency from now on.
     ///
-    /// - Returns: the entries that may be able to start now, or must fail.
+    /// - Returns: The entries that may be able to start now, or must fail.
     @discardableResult
     mutating func remove(_ id: UUID) -> Set<UUID> {
         guard let record = records[id] else { return [] }
@@ -155,7 +158,7 @@ struct QueueTable: Sendable {
         if dependents[dependency]?.isEmpty == true { dependents[dependency] = nil }
     }
 
-    /// Lets an entry wait no more for those that have failed, or are gone. Returns these.
+    /// Removes an entry's dependencies that have failed or no longer exist, and returns them.
     mutating func forgetFailedDependencies(of id: UUID) -> [UUID] {
         let forgotten = (records[id]?.row.dependencies ?? []).filter { standing(of: $0) == .failed }
         for dependency in forgotten { unregister(id, from: dependency) }
@@ -166,9 +169,9 @@ struct QueueTable: Sendable {
         return Array(forgotten)
     }
 
-    // MARK: Asking
+    // MARK: Queries
 
-    /// What is to become of an entry now.
+    /// The next step of an entry.
     enum Fate { case waits, starts, fails }
 
     func fate(of id: UUID) -> Fate {
@@ -181,7 +184,7 @@ struct QueueTable: Sendable {
         return .starts
     }
 
-    /// The entries whose state is another than before, in order.
+    /// Returns the entries whose state has changed, in order, and resets the changes.
     mutating func takeChanges() -> [Record] {
         guard !changed.isEmpty else { return [] }
         defer { changed = [:] }
@@ -192,10 +195,10 @@ struct QueueTable: Sendable {
     }
 }
 
-/// An entry as it is stored.
+/// A stored entry.
 struct QueueRow: Sendable {
     let id: UUID
-    /// The place in the order.
+    /// The position in the order.
     let sequence: Int64
     var request: StoredRequest
     var dependencies: Set<UUID>
@@ -206,58 +209,62 @@ struct QueueRow: Sendable {
     var status: QueueStatus
 }
 
-/// What changes in a row.
+/// The part of a row that changes.
 struct QueueStatus: Sendable, Equatable {
     enum Phase: Int64, Sendable {
-        /// To be done, and not under way.
+        /// To be sent, and not in progress.
         case waiting = 0
-        /// The operation has begun, and not ended.
+        /// The operation has begun but not finished.
         case running = 1
-        /// The file of a download is whole, and about to get its name.
+        /// The file of a download is complete and about to get its name.
         case finishing = 2
         case finished = 3
         case failed = 4
-        /// It is unknown whether the request has arrived, and it must not be sent again without being asked.
+        /// It is unknown whether the request has arrived, and it must not be sent again
+        /// automatically.
         case unknown = 5
 
-        /// Whether nothing more happens by itself.
+        /// Whether the entry does not continue automatically.
         var isOver: Bool { self == .finished || self == .failed || self == .unknown }
     }
 
     var phase = Phase.waiting
     var isPaused = false
-    /// Whether a try has begun whose outcome was not stored: the request may have been sent.
+    /// Whether an attempt has begun whose outcome was not stored, so that the request may have been
+    /// sent.
     var mayHaveBeenSent = false
     var priority: Int64 = 0
     var attempts: Int64 = 0
-    /// How many retries in a row have brought nothing; the policy counts on from them.
+    /// The number of consecutive retries without progress, from which the policy continues
+    /// counting.
     var retries: Int64 = 0
-    /// When the next attempt is due, in microseconds since 1970; nil if nothing has failed since it was last begun.
+    /// The time of the next attempt, in microseconds since 1970; nil if no attempt has failed since
+    /// it last began.
     var next: Int64?
     var bytesReceived: Int64 = 0
     var bytesExpected: Int64?
     var error: String?
     var statusCode: Int64?
     var file: FinishedFile?
-    /// When the phase has changed, in microseconds since 1970.
+    /// The time of the last change of phase, in microseconds since 1970.
     var changed: Int64
 }
 
-/// The file of a download, by which it is recognized after its name has changed.
+/// Identifies the file of a download, even after it was renamed.
 package struct FinishedFile: Sendable, Equatable, Codable {
     package var url: URL
-    /// The number of its inode, and its length in bytes.
+    /// Its inode number, and its length in bytes.
     package var number: Int64
     package var length: Int64
 
-    /// Whether the file is at its place.
+    /// Whether the file is at its destination.
     package var isThere: Bool {
         var information = stat()
         guard stat(url.path, &information) == 0 else { return false }
         return Int64(bitPattern: UInt64(information.st_ino)) == number && Int64(information.st_size) == length
     }
 
-    /// - Parameter path: where the file is now.
+    /// - Parameter path: The current path of the file.
     package init?(_ path: String, as url: URL) {
         var information = stat()
         guard stat(path, &information) == 0 else { return nil }
@@ -268,14 +275,14 @@ package struct FinishedFile: Sendable, Equatable, Codable {
     init(url: URL, number: Int64, length: Int64) { (self.url, self.number, self.length) = (url, number, length) }
 }
 
-/// A change of what is stored.
+/// A change to the database.
 enum QueueChange: Sendable {
     case insert(QueueRow)
     case update(UUID, QueueStatus)
     case remove(UUID)
-    /// What has finished is removed: it holds nothing back.
+    /// Removes a finished entry, which does not block its dependents.
     case removeFinished(UUID)
-    /// The entry does not wait for these any more.
+    /// The entry no longer depends on these.
     case removeDependencies(of: UUID, [UUID])
     case setPaused(Bool)
 }

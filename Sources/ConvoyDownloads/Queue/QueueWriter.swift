@@ -4,15 +4,16 @@ import Foundation
 
 /// Writes the changes of a queue in the order in which they were submitted.
 ///
-/// What comes while a transaction is written becomes the next one, so that many changes at once cost as much time as one:
-/// each transaction waits for the disk.
+/// Changes that arrive during a transaction are combined into the next one, so that many
+/// simultaneous changes take as long as one: each transaction waits for the disk.
 final class QueueWriter: Sendable {
-    /// Called on the writer's queue when the changes are on the disk, or cannot be written. Must be short.
+    /// Called on the writer's queue when the changes are on the disk or could not be written. Must
+    /// return quickly.
     typealias Completion = @Sendable (DownloadQueueError?) -> Void
 
     private struct Submission: Sendable {
         var changes: [QueueChange]
-        /// Whether the changes are tried again later if they cannot be written.
+        /// Whether to retry the changes later if they cannot be written.
         var isKept: Bool
         var completion: Completion?
     }
@@ -23,7 +24,7 @@ final class QueueWriter: Sendable {
         var isClosed = false
     }
 
-    /// Used on the writer's queue only.
+    /// Used only on the writer's queue.
     private final class Store: @unchecked Sendable {
         var file: QueueFile?
         /// Changes that could not be written yet.
@@ -37,10 +38,10 @@ final class QueueWriter: Sendable {
 
     init(_ file: sending QueueFile) { store.file = file }
 
-    /// Why the last changes could not be written; nil as soon as all are.
+    /// Why the last changes could not be written; nil once all are written.
     var failure: DownloadQueueError? { lastFailure.withLock { $0 } }
 
-    /// Submits changes. Waits for nothing, and may be called with a lock held.
+    /// Submits changes. Does not wait, and can be called with a lock held.
     func submit(_ changes: [QueueChange], isKept: Bool = true, completion: Completion? = nil) {
         let (isDue, isClosed) = backlog.withLock { backlog -> (Bool, Bool) in
             guard !backlog.isClosed else { return (false, true) }
@@ -52,7 +53,7 @@ final class QueueWriter: Sendable {
         if isClosed, let completion { queue.async { completion(.closed) } }
     }
 
-    /// Writes what was submitted, and closes the file. Later changes are refused.
+    /// Writes the submitted changes, and closes the file. Later changes are rejected.
     func close(_ completion: @escaping @Sendable () -> Void) {
         backlog.withLock { $0.isClosed = true }
         queue.async { [self] in
@@ -73,7 +74,8 @@ final class QueueWriter: Sendable {
     }
 
     private func write(_ submissions: [Submission]) -> DownloadQueueError? {
-        // All together, or else each by itself: one that is too large for the disk must not stop the others.
+        // Write all changes together. If that fails, write them one by one, so that a change that
+        // is too large for the disk does not block the others.
         if attempt(store.unsaved + submissions.flatMap(\.changes)) == nil {
             store.unsaved = []
             for submission in submissions { submission.completion?(nil) }
@@ -85,7 +87,7 @@ final class QueueWriter: Sendable {
             if failure == nil { store.unsaved = [] }
         }
         for submission in submissions {
-            // In order: nothing overtakes what is kept.
+            // Keep the order: nothing overtakes the unsaved changes.
             let error = attempt(store.unsaved + submission.changes)
             if error == nil { store.unsaved = [] }
             if error != nil, submission.isKept { store.unsaved += submission.changes }
@@ -106,7 +108,7 @@ final class QueueWriter: Sendable {
     }
 }
 
-/// Waits for changes that were submitted. To be kept from threads that must not block.
+/// Waits for submitted changes. Do not wait on threads that must not block.
 final class WriteReceipt: Sendable {
     private let result = Locked<DownloadQueueError?>(nil)
     private let isDone = DispatchSemaphore(value: 0)

@@ -3,19 +3,21 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// An operation of an entry. It asks its queue before it starts, and before it reports its end.
+/// The operation of an entry. It waits for its queue before it starts, and before it reports its
+/// completion.
 package protocol QueuedOperation: HTTPRequestOperation, Sendable {
     var link: QueueLink { get }
-    /// Pauses and resumes the operation without the entry.
+    /// Pauses and resumes the operation without changing the entry.
     func pauseNow()
     func resumeNow()
-    /// The bytes of it that are there, and that there will be.
+    /// The numbers of completed and expected bytes.
     var bytes: (done: Int64, expected: Int64?) { get }
-    /// Where its file is; nil if it has none.
+    /// The URL of its file; nil if it has none.
     var finishedFile: URL? { get }
 }
 
-/// What connects an operation with its entry; nothing in a copy of the operation, which is one like others.
+/// Connects an operation with its entry. A copy of the operation is not connected, and behaves like
+/// any other operation.
 package final class QueueLink: OperationSupervisor {
     struct Entry: Sendable {
         let core: QueueCore
@@ -26,7 +28,7 @@ package final class QueueLink: OperationSupervisor {
 
     package init() {}
 
-    /// The entry; nil once the operation has ended.
+    /// The entry; nil after the operation has finished.
     var entry: Entry? { current.withLock { $0 } }
 
     func connect(_ core: QueueCore, _ id: UUID) { current.withLock { $0 = Entry(core: core, id: id) } }
@@ -50,8 +52,8 @@ package final class QueueLink: OperationSupervisor {
     }
 }
 
-/// The overrides of a queued operation of another module. Each calls `own`, which is that of its own `super`, where there is
-/// no entry any more, and where the queue lets it.
+/// The overrides of queued operations in other modules. Each calls `own`, which calls the
+/// implementation of `super`, if there is no entry anymore, or when the queue allows it.
 extension QueueLink {
     package func start(_ operation: any QueuedOperation, _ own: @escaping @Sendable () -> Void) {
         guard let entry else { return own() }
@@ -69,25 +71,27 @@ extension QueueLink {
     }
 }
 
-/// Makes the operations of uploads, for queues: `ConvoyUploads` has them, which builds on this module.
+/// Creates the operations of uploads for queues. Implemented by `ConvoyUploads`, which depends on
+/// this module.
 package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
-    /// An operation of an entry.
+    /// Creates the operation of an entry.
     static func queuedOperation(
         _ request: URLRequest, _ upload: StoredUpload
     ) throws(DownloadQueueError) -> any QueuedOperation
 
-    /// Removes what an unfinished upload has left beside its file. Blocks.
+    /// Removes what an incomplete upload has left beside its file. Blocks.
     static func removeLeftovers(of upload: StoredUpload, for url: URL)
 }
 
-/// Finds the module that makes uploads.
+/// Finds the module that creates uploads.
 package enum QueuedUploads {
-    /// What makes them, by its name: a queue that comes back must find it although the program has named nothing of that
-    /// module yet. nil in a program without it.
+    /// The type that creates uploads; nil if the program does not contain it. It is looked up by
+    /// name, because a restored queue must find it even if the program has not used that module
+    /// yet.
     package static let maker = NSClassFromString("ConvoyUploads.QueuedUploadMaker") as? any QueuedUploadMaking.Type
 }
 
-/// A download of an entry.
+/// The operation of a download entry.
 final class QueuedDownloadOperation: DownloadOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
 
@@ -128,14 +132,14 @@ final class QueuedDownloadOperation: DownloadOperation, QueuedOperation, @unchec
     var finishedFile: URL? { fileURL }
 }
 
-/// A request of an entry that sends. Its overrides are those of ``QueuedDownloadOperation``: each class calls its own
-/// `super`, which nothing that both share could do.
+/// The operation of an entry that sends a request. Its overrides are the same as in
+/// ``QueuedDownloadOperation``, but cannot be shared, because each class calls its own `super`.
 final class QueuedRequestOperation: HTTPRequestOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
     /// Whether it may be stopped and sent again.
     private let isPausable = Locked(true)
 
-    /// It goes on once it has begun, as it must not be sent twice.
+    /// Makes it continue once it has begun, because it must not be sent twice.
     func forbidPauses() { isPausable.withLock { $0 = false } }
 
     override func start() {

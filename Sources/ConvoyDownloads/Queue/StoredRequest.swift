@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What is stored of a request. It never changes.
+/// The stored part of a request. It never changes.
 package struct StoredRequest: Sendable, Codable {
     package enum Work: Sendable, Codable {
         case download(StoredDownload)
@@ -16,14 +16,14 @@ package struct StoredRequest: Sendable, Codable {
     package var method: String
     package var url: URL
     package var header: [HeaderLine]
-    /// Seconds without a byte.
+    /// The idle timeout, in seconds.
     package var timeout: TimeInterval
     package var work: Work
-    /// The names of the header fields that are not stored, as they hold secrets.
+    /// The names of the header fields that are not stored because they contain secrets.
     package var withheld: [String] = []
 
     var body: StoredBody? { if case .send(let sending) = work { sending.body } else { nil } }
-    /// Whether the request may be sent although it may have arrived before.
+    /// Whether the request may be sent again although it may have arrived.
     package var sendsAgain: Bool { if case .send(let sending) = work { sending.sendsAgain } else { true } }
 }
 
@@ -35,13 +35,14 @@ package struct HeaderLine: Sendable, Equatable, Codable {
     package init(name: String, value: String) { (self.name, self.value) = (name, value) }
 }
 
-/// A download's own part.
+/// The settings of a download.
 package struct StoredDownload: Sendable, Codable {
     package var place: URL
     package var isDirectory: Bool
     package var options = Options()
 
-    /// What is mostly as in a new `DownloadOperation`, and is stored only if it is not.
+    /// The options that usually have the defaults of `DownloadOperation`, and are stored only if
+    /// they differ.
     package struct Options: Codable, Equatable, Sendable {
         var existing = ExistingFilePolicy.fail
         var usesServerFileName = true
@@ -56,7 +57,8 @@ package struct StoredDownload: Sendable, Codable {
         var synchronizes = false
         var keepsModificationDate = true
 
-        /// Whether the checksums can be read: nothing must be downloaded without the check that it was to have.
+        /// Whether all checksums are readable: a file must not be downloaded without its
+        /// verification.
         package var isSound: Bool { (checksums + (pieces ?? [])).allSatisfy { (try? Checksum(parsing: $0)) != nil } }
     }
 }
@@ -67,8 +69,8 @@ extension StoredDownload.Options {
         case mirrors, usesServerMirrors, synchronizes, keepsModificationDate
     }
 
-    /// What a version did not know is as in a new download. What is there and cannot be read is an error: nothing must be
-    /// downloaded in another way than was asked for.
+    /// Missing values are the defaults. A value that cannot be read is an error, because a file
+    /// must not be downloaded with other settings than requested.
     package init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
@@ -90,17 +92,17 @@ extension StoredDownload.Options {
     }
 }
 
-/// An upload's own part. Another module makes its operations: see `QueuedUploadMaking`.
+/// The settings of an upload. Another module creates its operations: see `QueuedUploadMaking`.
 package struct StoredUpload: Sendable, Equatable, Codable {
-    /// The file that is sent.
+    /// The file to send.
     package var file: URL
-    /// What that module stores of it.
+    /// The data stored by that module.
     package var options: Data
 
     package init(file: URL, options: Data) { (self.file, self.options) = (file, options) }
 }
 
-/// The part of a request that sends.
+/// The settings of a request to send.
 package struct StoredSending: Sendable, Codable {
     package var body: StoredBody?
     package var sendsAgain: Bool
@@ -115,18 +117,18 @@ package struct StoredBody: Sendable, Equatable, Codable {
     var length: Int64
 }
 
-// MARK: - Making
+// MARK: - Creating
 
 extension StoredRequest {
-    /// What is stored of a request, and the header lines that are not, as they are secrets.
+    /// Returns the part of a request to store, and the secret header lines, which are not stored.
     ///
-    /// - Parameter classifier: says which fields and query items are secrets.
+    /// - Parameter classifier: Classifies secret fields and query items.
     package static func storing(
         _ request: some StorableRequest, classifier: SecretClassifier
     ) throws(DownloadQueueError) -> (stored: StoredRequest, secrets: [HeaderLine]) {
         let work = try request.work()
         guard let url = request.request.url?.absoluteURL, Target(url) != nil else {
-            throw .unsuitableRequest("Its URL is none of HTTP.")
+            throw .unsuitableRequest("The URL must be an http or https URL.")
         }
         for url in [url] + request.otherURLs {
             let text = url.absoluteString, shown = Redaction.url(text, classifier)
@@ -136,10 +138,11 @@ extension StoredRequest {
         var lines: [HeaderLine] = [], secrets: [HeaderLine] = []
         for (name, value) in request.request.allHTTPHeaderFields ?? [:] {
             guard isOneLine(name), isOneLine(value), !name.utf8.contains(UInt8(ascii: ":")) else {
-                throw .unsuitableRequest("The header field \(name.debugDescription) has a line break.")
+                throw .unsuitableRequest("The header field \(name.debugDescription) contains a "
+                    + "line break.")
             }
             let line = HeaderLine(name: name, value: value)
-            // The key must be stored, whatever it looks like.
+            // The key must be stored, even if it looks like a secret.
             let isSecret = !isKey(name) && !classifier.shown(name, value).utf8.elementsEqual(value.utf8)
             if isSecret { secrets.append(line) } else { lines.append(line) }
         }
@@ -157,7 +160,7 @@ extension StoredRequest {
         text.utf8.allSatisfy { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") && $0 != 0 }
     }
 
-    /// The header as one text.
+    /// The header as text.
     var headerText: String { header.map { "\($0.name):\($0.value)\n" }.joined() }
 
     static func header(of text: String) -> [HeaderLine] {
@@ -170,10 +173,11 @@ extension StoredRequest {
     }
 }
 
-// MARK: - Carrying out
+// MARK: - Restoring
 
 extension StoredRequest {
-    /// The request without a body, with the manager's header fields, and its fields by their names in lower case.
+    /// Returns the request without a body, with the manager's header fields, and its fields by
+    /// their lowercase names.
     package func request(
         with secrets: [HeaderLine], _ manager: HTTPRequestOperationManager
     ) throws(DownloadQueueError) -> (request: URLRequest, lines: [String: (String, String)]) {
@@ -185,14 +189,15 @@ extension StoredRequest {
         }
         var lines = Dictionary(
             (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
-        // That of parameters, which it has none of.
+        // Set for parameters, which the request does not have.
         lines["content-type"] = nil
         for line in header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
         request.timeoutInterval = timeout
         return (request, lines)
     }
 
-    /// Lets an operation fail before it sends anything if the program has not supplied what was not stored.
+    /// Makes an operation fail before sending anything if the program has not provided the secrets
+    /// that were not stored.
     package func requireWithheld(in operation: HTTPRequestOperation, _ error: @escaping @Sendable ([String]) -> any Error) {
         guard !withheld.isEmpty else { return }
         let prepare = operation.prepare
@@ -209,15 +214,15 @@ extension StoredRequest {
 }
 
 extension HTTPRequestOperation {
-    /// Whether the request may have arrived although the operation has failed: no server has answered it, and nothing says
-    /// that it was not sent.
+    /// Whether a failed request may have arrived: the server has not responded, and the error does
+    /// not exclude that it was sent.
     package final var mayHaveArrived: Bool {
         guard let error = error as? URLError else { return false }
         let unsent: Set<URLError.Code> = [
             .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .badURL, .unsupportedURL,
         ]
         if error.userInfo[URLError.nothingWasSentKey] as? Bool == true { return false }
-        // After a redirect the error may be that of another host.
+        // After a redirect, the error may concern another host.
         return !(unsent.contains(error.code) && redirects.isEmpty)
     }
 }

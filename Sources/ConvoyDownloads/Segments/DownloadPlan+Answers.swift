@@ -3,25 +3,27 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// What the answers to a plan's requests mean (RFC 9110, sections 13.1.5, 14 and 15.3.7).
+/// Evaluation of the responses to a plan's requests (RFC 9110, sections 13.1.5, 14 and 15.3.7).
 extension DownloadPlan {
-    /// What the head of an answer means.
+    /// The evaluation of a response head.
     package enum Verdict: Equatable, Sendable {
-        /// Bytes of what is there already follow.
+        /// Bytes of the existing file follow.
         case goesOn
-        /// The whole file follows from its first byte.
+        /// The complete file follows from its first byte.
         case startsOver
-        /// The answer is no use for this part, which is to be stopped.
+        /// The response is useless for this part, which must be stopped.
         case useless
-        /// The file is another one than what is there: all parts are to be stopped, and the whole is asked for.
+        /// The file differs from the existing bytes: all parts must be stopped, and the complete
+        /// file requested.
         case changed
-        /// The source has another file than the others have, or than was expected: it is not asked again.
+        /// The source has another file than the others, or than expected, and is not used again.
         case disagrees
-        /// The answer is not about the file, such as a server's error.
+        /// The response is not about the file, for example a server error.
         case unrelated
     }
 
-    /// Judges the head of a part's answer, and notes it. The part is to be stopped if the verdict says so.
+    /// Evaluates and records the head of a part's response. The part must be stopped if the verdict
+    /// requires it.
     package mutating func evaluate(_ head: ResponseHead, for id: Int) -> Verdict {
         let verdict = self.verdict(of: head, for: id)
         switch verdict {
@@ -33,7 +35,7 @@ extension DownloadPlan {
         return verdict
     }
 
-    /// The answer to a part is none of the server's that is about the file, by its status or type.
+    /// Records that the response to a part is not the file, according to its status or type.
     package mutating func refuse(_ id: Int) { parts[id]?.ending = .refused }
 
     private mutating func verdict(of head: ResponseHead, for id: Int) -> Verdict {
@@ -45,17 +47,18 @@ extension DownloadPlan {
             default: return .unrelated
             }
         }
-        // Another has brought its bytes before its answer came.
+        // Another part has fetched its bytes in the meantime.
         guard part.remaining != 0 else { return .useless }
         let known = known(of: part.source)
-        // Where a checksum is known, it tells whether the bytes of another place are right.
+        // If a checksum is known, it decides whether bytes from another place are correct.
         let isSamePlace = isVerified || sources[part.source].place.map { $0 == ResourcePlace(head.url) } ?? true
         let answer = known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace)
         switch answer {
         case .part(let last, let whole): return evaluatePart(head, part, id, last, whole)
         case .whole: return evaluateRefusal(head, part, id)
         case .complete, .useless, .differs:
-            // What it sends in place of a part is no file either. The others go on with what they have.
+            // The response is a success, but not a range of the file. The other parts continue with
+            // what they have.
             let isNoRange = head.statusCode != 206 || answer == .useless && part.source == mainSource
             if (200..<300).contains(head.statusCode), isNoRange,
                 parts.contains(where: { $0.key != id && $0.value.isReceiving })
@@ -68,7 +71,8 @@ extension DownloadPlan {
         }
     }
 
-    /// What an answer of a source must not deny. The file has one length wherever it comes from.
+    /// The facts that a response of a source must not contradict. The length of the file is the
+    /// same for all sources.
     private func known(of source: Int) -> KnownRepresentation {
         KnownRepresentation(validators: sources[source].validators, length: total)
     }
@@ -77,7 +81,7 @@ extension DownloadPlan {
         _ head: ResponseHead, _ part: DownloadPart, _ id: Int, _ last: Int64, _ whole: Int64
     ) -> Verdict {
         guard let end = part.end else { return .changed }
-        // By its place and validators it is what is there, or else a checksum has to tell.
+        // If the place or the validators differ, only a checksum can confirm the combined bytes.
         let strict = KnownRepresentation(validators: representation?.validators, length: total)
         let isSamePlace = representation?.place == ResourcePlace(head.url)
         if case .part = strict.evaluate(head, from: part.position, upTo: end, isSamePlace: isSamePlace) {
@@ -85,7 +89,7 @@ extension DownloadPlan {
             contents.representation?.isCombined = true
         }
         if sources[part.source].place == nil {
-            // Only a checksum can tell whether its bytes are those of the others.
+            // Only a checksum can confirm that these bytes match the others.
             guard isVerified else { return .changed }
             sources[part.source].place = ResourcePlace(head.url)
             sources[part.source].validators = KnownRepresentation.Validators(of: head)
@@ -93,7 +97,7 @@ extension DownloadPlan {
             return part.source == mainSource ? .changed : .disagrees
         }
         sources[part.source].sendsParts = true
-        // A server may send less than it was asked for. What lacks is asked for later.
+        // A server may send less than requested. The missing bytes are requested later.
         let responseEnd = min(last + 1, whole)
         parts[id]?.responseEnd = responseEnd
         parts[id]?.end = min(end, responseEnd)
@@ -101,22 +105,24 @@ extension DownloadPlan {
         return .goesOn
     }
 
-    /// The source of the parts that are under way, or of what is there.
+    /// The source of the running parts, or of the existing bytes.
     private var mainSource: Int { sources.firstIndex { $0.place != nil && $0.place == representation?.place } ?? 0 }
 
-    /// A part was asked for, and the whole is the answer.
+    /// Evaluates a complete response to the request for a range.
     private mutating func evaluateRefusal(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
         let others = parts.contains { $0.key != id && $0.value.isReceiving }
-        // The first answer of a try: the file has changed, or the server sends no parts. It has begun to send the whole.
+        // The first response of the attempt: the file has changed, or the server does not support
+        // ranges. It has begun to send the complete file.
         if !others, parts.count == 1 {
             parts[id]?.position = 0
             parts[id]?.end = nil
-            // Whatever has led to this, does not lead to it again and again.
+            // Do not let the cause, whatever it is, lead to endless restarts.
             refusals += 1
             if refusals > Self.mostRestarts { allowedParts = 1 }
             return evaluateWhole(head, part, id)
         }
-        // It sends no parts, or no longer those of this file. The others go on with what they have.
+        // The server does not support ranges, or no longer has this file. The other parts continue
+        // with what they have.
         return leaveOut(part)
     }
 
@@ -135,8 +141,8 @@ extension DownloadPlan {
             return .disagrees
         }
         let announced = head.isEncoded ? nil : head.contentLength
-        // The same tag is for the same bytes. But an answer without a length may bring a part of them, after which nothing can
-        // be added to what it has sent.
+        // The same tag identifies the same bytes. But a response without a length may bring only
+        // some of them, and nothing could be added to those.
         let isSame = announced == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
         let length = isSame ? known.length : announced
         if let lengths, let length, !lengths.contains(length) { return .disagrees }

@@ -1,52 +1,53 @@
 import Foundation
 
-/// How parts end, what follows, and how bytes come to lack again.
+/// The completion of parts, what follows from it, and how bytes become missing again.
 extension DownloadPlan {
-    /// How often a try begins the file from its start, before it fails.
+    /// The maximum number of restarts in an attempt.
     static let mostRestarts = 3
-    /// How often in a row a source that has sent bytes refuses to send others, alone, before it is given up.
+    /// The number of consecutive refusals, without other parts running, after which a source that
+    /// has sent bytes is dropped.
     private static let mostRefusals = 4
 
     /// How a part has ended.
     package enum End: Sendable {
-        /// Its response is complete, or it has brought all that it was to and was stopped.
+        /// Its response is complete, or it was stopped after it had fetched its range.
         case complete
         /// The connection failed.
         case failed
-        /// The server has answered with an error, or with something that is not the file.
+        /// The server has responded with an error, or with something other than the file.
         case refused
-        /// Its answer was no use.
+        /// Its response was useless.
         case useless
-        /// What it has brought, or what others have, is of another file than the rest.
+        /// Its bytes, or those of others, belong to another file than the rest.
         case changed
         /// Its source has another file.
         case disagrees
     }
 
-    /// What follows the end of a part.
+    /// The next step after a part has ended.
     package enum Next: Equatable, Sendable {
-        /// Parts may be asked for by `more(at:)`; others are under way.
+        /// More parts may be requested with `more(at:)`; others are running.
         case more
-        /// All is there.
+        /// All bytes have arrived.
         case finished
-        /// This part is asked for, alone.
+        /// Request this part, alone.
         case ask(PartRequest)
-        /// All parts are to be stopped. The end of the last one says how the try goes on.
+        /// Stop all parts. The completion of the last one determines the next step.
         case stopAll
-        /// The try has failed, with the error of the part that has ended.
+        /// The attempt has failed with the error of the part that has ended.
         case failed
     }
 
-    /// A part has ended in a try that is being stopped, so that nothing follows.
+    /// Removes a part that ended in an attempt that is being stopped.
     package mutating func drop(_ id: Int, at now: UInt64) { _ = remove(id, at: now) }
 
-    /// What the part owned and has not brought lacks again.
+    /// Removes a part. The bytes that it has not fetched become missing again.
     private mutating func remove(_ id: Int, isGood: Bool = false, at now: UInt64) -> DownloadPart? {
         guard let part = parts.removeValue(forKey: id) else { return nil }
         if let rate = part.rate(at: now) {
             sources[part.source].rate = sources[part.source].rate.map { ($0 + rate) / 2 } ?? rate
         }
-        // Nothing has come of what was to replace what is in the file, and no other part will bring it.
+        // None of the replacement has arrived, and no other part will fetch it.
         if !isGood, parts.isEmpty, let old = replaced {
             contents = old.contents
             sources[old.index].place = old.source.place
@@ -56,16 +57,17 @@ extension DownloadPlan {
         return part
     }
 
-    /// A part has ended: so, unless it was being stopped for a reason that the plan knows.
+    /// Handles the completion of a part. If the plan has stopped the part, its own reason takes
+    /// precedence over `outcome`.
     package mutating func didEnd(_ id: Int, _ outcome: End, at now: UInt64) -> Next {
         guard let part = parts[id] else { return parts.isEmpty ? .failed : .more }
         var end = part.ending ?? outcome
-        // Fewer bytes have come than the response has announced.
+        // Fewer bytes have arrived than the response announced.
         if end == .complete, let remaining = part.remaining, remaining > 0, part.responseEnd == part.end { end = .failed }
         _ = remove(id, isGood: end == .complete && !isRestarting, at: now)
         if isRestarting { return parts.isEmpty ? restart() : .stopAll }
         if part.asksForRange, !part.isReceiving, part.remaining == 0 {
-            // Another has brought its bytes.
+            // Another part has fetched its bytes.
             if end != .complete { allowFewer() }
             if isComplete { return .finished }
             return parts.isEmpty ? next() : .more
@@ -84,13 +86,15 @@ extension DownloadPlan {
             isTemporary = true
             note(failureOf: part)
         case .useless:
-            // The others, for whose sake it was left out, may have ended meanwhile. Alone it may be asked again.
+            // The parts that it was stopped for may have ended in the meantime. If it is alone, it
+            // may be requested again.
             let isAlone = parts.isEmpty && sources[part.source].failures < 2
             note(failureOf: part)
             if isAlone { sources[part.source].isDropped = false }
             if isAlone, !isComplete { return next() }
         case .refused where sources[part.source].hasSent:
-            // It does not give another connection. What it was asked for is asked for again, over fewer.
+            // The source does not accept another connection: request the range again, with fewer
+            // parts.
             allowFewer()
             if parts.isEmpty, !isComplete {
                 sources[part.source].failures += 1
@@ -108,7 +112,7 @@ extension DownloadPlan {
         let hasUsable = sources.contains(where: \.isUsable)
         if end == .complete || isTemporary && part.received > 0 && sources.filter(\.isUsable).count > 1 { return next() }
         if isTemporary, !hasUsable { return .failed }
-        // It cannot go on. Another does, if there is one.
+        // This source cannot continue. Use another one, if available.
         sources[part.source].isDropped = true
         return next()
     }
@@ -123,11 +127,11 @@ extension DownloadPlan {
 
     private mutating func next() -> Next { first().map { .ask($0) } ?? .failed }
 
-    /// All parts have been stopped because the file is another one: the whole is asked for.
+    /// Requests the complete file after all parts have been stopped because the file differs.
     private mutating func restart() -> Next {
         isRestarting = false
         restarts += 1
-        // What has led to this may be the ranges that were asked for beside each other.
+        // Concurrent ranges may have caused this.
         allowedParts = 1
         guard restarts <= Self.mostRestarts else { return .failed }
         return next()
@@ -135,12 +139,14 @@ extension DownloadPlan {
 
     // MARK: Wrong bytes
 
-    /// The bytes of a range, or of the whole file, are proven wrong: they lack again. A source that has sent all of them is
-    /// not asked again. If several have sent some, or an earlier download has left some, it is not known whose bytes were
-    /// wrong, and from now on one source is asked at a time. `goOn()` follows when no part is under way.
+    /// Marks the bytes of a range, or of the complete file, as wrong, so that they are missing
+    /// again. A source that has sent all of them is not used again. If several sources, or an
+    /// earlier download, have contributed, it is unknown whose bytes were wrong, and only one part
+    /// is requested at a time from now on. Call `goOn()` when no part is running.
     ///
-    /// - Parameter wrong: nil for the whole file, which is asked for without ranges then.
-    /// - Returns: the parts that are to be stopped: those of the source that is not asked again.
+    /// - Parameter wrong: The range; nil for the complete file, which is then requested without
+    ///   ranges.
+    /// - Returns: The parts to stop: those of the source that is not used again.
     package mutating func takeBack(_ wrong: Range<Int64>?) -> [Int] {
         let range = wrong ?? 0..<(total ?? 0)
         let senders = contents.sent.filter { !$0.value.intersection(ByteRanges([range])).isEmpty }
@@ -161,8 +167,8 @@ extension DownloadPlan {
         return stopped
     }
 
-    /// The pieces that touch a range, have become whole, and were not checked yet. They count as checked from now on, until
-    /// they are taken back.
+    /// Returns the pieces that touch a range, are complete, and have not been checked. They count
+    /// as checked until they are taken back.
     package mutating func piecesToCheck(_ pieces: PieceChecksums, touching range: Range<Int64>) -> [Int] {
         guard let total, !range.isEmpty else { return [] }
         return (Int(range.lowerBound / pieces.length)...Int((range.upperBound - 1) / pieces.length)).filter { index in
@@ -173,12 +179,12 @@ extension DownloadPlan {
         }
     }
 
-    /// No part is under way, and what was taken back lacks.
+    /// Continues after bytes were taken back, when no part is running.
     package mutating func goOn() -> Next {
         if isComplete { return .finished }
         return wrongFiles > sources.count + 1 ? .failed : next()
     }
 
-    /// The file is gone. What is known of the sources stays.
+    /// Forgets the file, but not the sources.
     package mutating func forgetFile() { (parts, contents, replaced, isDenied) = ([:], Contents(), nil, false) }
 }

@@ -3,69 +3,72 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// Decides which parts of a file are asked for, from where, and what the answers mean.
+/// Decides which parts of a file to request from which sources, and evaluates the responses.
 ///
-/// A value without I/O and clock, and the only place where it is known which bytes are there and who brings the others. Its
-/// purpose is that bytes of two representations are never combined, unless a checksum of the whole will tell, and that a
-/// connection that has nothing to do takes over work of a slow one.
+/// This is a value without I/O or clock, and the only place that tracks which bytes exist and which
+/// part fetches the others. It never combines bytes of two representations, unless a checksum of
+/// the complete file will confirm the result, and it lets an idle connection take over work from a
+/// slow one.
 ///
-/// Each byte that lacks has one owner at most, the part that is to bring it. Work is shared in blocks of fixed places, and
-/// what is being written never changes its owner. A part claims what it writes before it does, and then may claim blocks
-/// behind its own that no other part has an answer for. When a part has ended, what it owned and has not brought lacks
-/// again; so do bytes that are proven wrong (`takeBack(_:)`).
+/// Each missing byte belongs to at most one part. Work is divided in blocks at fixed positions, and
+/// bytes being written are never reassigned. A part claims bytes before it writes them, and may
+/// then claim the following blocks unless another part has a response for them. When a part ends,
+/// the bytes that it has not fetched are missing again, and so are bytes found to be wrong
+/// (`takeBack(_:)`).
 package struct DownloadPlan: Sendable {
-    /// What is known of the file, and of the bytes that are there.
+    /// What is known about the file, and which bytes have been stored.
     package struct Contents: Sendable {
         /// The bytes that have been written.
         package internal(set) var done = ByteRanges()
         /// The length of the file; nil while it is unknown.
         package internal(set) var total: Int64?
-        /// What the bytes are bytes of; nil if no others could be added later.
+        /// What the bytes belong to; nil if no others can be added later.
         package internal(set) var representation: Representation?
-        /// Which of the bytes each source has sent in this process.
+        /// The bytes sent by each source in this process.
         package internal(set) var sent: [Int: ByteRanges] = [:]
-        /// The bytes of the pieces that were found right, or are being checked.
+        /// The bytes of pieces that are correct or being checked.
         package internal(set) var checked = ByteRanges()
-        /// Whether a body of unknown length has ended, so that all is there.
+        /// Whether a body of unknown length has ended, so that the file is complete.
         var hasEnded = false
     }
 
-    /// The URLs, the one of the request first.
+    /// The URLs, starting with that of the request.
     package internal(set) var sources: [DownloadSource]
-    /// The parts under way, by their numbers.
+    /// The running parts, by number.
     package internal(set) var parts: [Int: DownloadPart] = [:]
     package internal(set) var contents = Contents()
-    /// How many parts may be under way at once.
+    /// The maximum number of concurrent parts.
     package let maximumParts: Int
-    /// A part that is shorter than twice this is not divided, in bytes.
+    /// Half the minimum length of a part that is divided, in bytes.
     package let minimumPart: Int64
     /// The length of a block, in bytes.
     private let blockLength: Int64
-    /// Whether a checksum of the whole is known, so that sources may be combined.
+    /// Whether a checksum of the complete file is known, so that sources may be combined.
     package var isVerified: Bool
-    /// The lengths that the file may have, if the user has said so.
+    /// The valid lengths of the file, if specified by the user.
     let lengths: ClosedRange<Int64>?
-    /// What of the URLs is secret.
+    /// Classifies the secret parts of URLs.
     let secrets: SecretClassifier
     private var nextID = 0
-    /// So that no sum of positions overflows.
+    /// Limits that keep sums of positions from overflowing.
     private static let (longestPart, longestFile): (Int64, Int64) = (1 << 50, 1 << 61)
-    /// How many parts may be under way, since a server has refused another.
+    /// The number of parts that may run concurrently, reduced after a server has refused one.
     var allowedParts: Int
-    /// Whether the whole is asked for, because parts were no use.
+    /// Whether to request the complete file, because ranges did not work.
     var asksForWhole = false
-    /// Whether the whole, when it was asked for, has denied what is known of the file, so that what is there is in doubt.
+    /// Whether a response with the complete file has contradicted what is known, so that the
+    /// existing bytes are in doubt.
     package internal(set) var isDenied = false
-    /// Whether all parts are being stopped, because the file is another one.
+    /// Whether all parts are being stopped because the file differs.
     package internal(set) var isRestarting = false
-    /// How often in this try the file was begun from its start again.
+    /// The number of restarts in this attempt.
     package internal(set) var restarts = 0
-    /// How often in this try the whole has come in place of a part.
+    /// The number of complete responses to requests for ranges in this attempt.
     var refusals = 0
-    /// How often the whole file was wrong.
+    /// The number of times that the complete file was wrong.
     var wrongFiles = 0
 
-    /// What is in the file until the first byte of what replaces it is written.
+    /// The contents of the file until the first byte of the replacement is written.
     struct Replaced: Sendable {
         let contents: Contents
         let source: DownloadSource
@@ -87,22 +90,23 @@ package struct DownloadPlan: Sendable {
         allowedParts = self.maximumParts
     }
 
-    // MARK: What is known
+    // MARK: State
 
     package var done: ByteRanges { contents.done }
     package var total: Int64? { contents.total }
     package var representation: Representation? { contents.representation }
 
-    /// Whether all bytes are there.
+    /// Whether all bytes have been stored.
     package var isComplete: Bool {
         if let total { return done.contains(0..<total) }
         return contents.hasEnded
     }
 
-    /// Whether what is in the file is to be replaced, and no byte of what replaces it has come yet.
+    /// Whether the contents are to be replaced, and no byte of the replacement has arrived yet.
     package var isReplacing: Bool { replaced != nil }
 
-    /// What an earlier download has left. At least one byte is fetched again, so that the server is asked.
+    /// Restores the bytes of an earlier download. At least one byte is fetched again, so that the
+    /// server is contacted.
     package mutating func resume(_ representation: Representation, _ written: ByteRanges) {
         guard lengths?.contains(representation.total) ?? true else { return }
         guard let source = sources.indices.first else { return }
@@ -121,9 +125,10 @@ package struct DownloadPlan: Sendable {
         }
     }
 
-    // MARK: Tries
+    // MARK: Attempts
 
-    /// Begins a try. Returns the first part to ask for; nil if there is nothing to fetch, or no source to ask.
+    /// Begins an attempt. Returns the first part to request; nil if there is nothing to fetch, or
+    /// no source.
     package mutating func begin() -> PartRequest? {
         (parts, isRestarting) = ([:], false)
         (allowedParts, restarts, refusals) = (maximumParts, 0, 0)
@@ -133,7 +138,7 @@ package struct DownloadPlan: Sendable {
         return first()
     }
 
-    /// The first part of a try, or of a further source in it.
+    /// The first part of an attempt, or of another source in it.
     mutating func first() -> PartRequest? {
         guard !isComplete, let source = bestSource(excludingBusy: false) else { return nil }
         guard !asksForWhole, !done.isEmpty, let total, let gap = done.gaps(upTo: total).first,
@@ -142,7 +147,7 @@ package struct DownloadPlan: Sendable {
         return request(gap.lowerBound..<gap.upperBound, from: source)
     }
 
-    /// Whether what is there can be continued with bytes from a source.
+    /// Whether bytes from a source can be added to the existing ones.
     private func canContinue(from source: Int) -> Bool {
         isVerified || sources[source].validators != nil && sources[source].place == representation?.place
     }
@@ -155,7 +160,8 @@ package struct DownloadPlan: Sendable {
     private mutating func request(_ range: Range<Int64>, from source: Int) -> PartRequest {
         let part = DownloadPart(source: source, position: range.lowerBound, end: range.upperBound, asksForRange: true)
         let validators = sources[source].validators
-        // To the end without a last position, as a server may know a longer file by now, which its answer tells then.
+        // Omit the last position for a range to the end: the file may be longer by now, which the
+        // response then shows.
         let last = range.upperBound == total ? nil : range.upperBound - 1
         return ask(
             part,
@@ -172,18 +178,21 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Bytes
 
-    /// What becomes of bytes that have come for a part.
+    /// What to do with bytes received for a part.
     package enum Claim: Equatable, Sendable {
-        /// The first of them, or all, are written to these positions. `didWrite(for:at:)` and `endClaim(of:)` follow.
+        /// Write the first of them, or all, at these positions. Then call `didWrite(for:at:)` and
+        /// `endClaim(of:)`.
         case write(Range<Int64>)
-        /// The part is being stopped, and needs none of them.
+        /// Drop them: the part is being stopped.
         case drop
-        /// They are more than the response announced, so that nothing that it said can be trusted. The part is to be stopped.
+        /// Stop the part: there are more bytes than the response announced, so nothing in it can be
+        /// trusted.
         case exceeds
     }
 
-    /// So many bytes have come for a part. Where they reach the end of what it owns, and its response goes on, it takes the
-    /// blocks that follow, as far as no other part has an answer for them: a server may refuse those that were asked to.
+    /// Claims bytes received for a part. If they reach the end of its range and its response
+    /// continues, the part takes over the following blocks unless another part has a response for
+    /// them, because a server may refuse the requests for those.
     package mutating func claim(_ count: Int64, for id: Int) -> Claim {
         guard let part = parts[id], part.ending == nil else { return .drop }
         if let end = part.responseEnd, part.position + count > end {
@@ -209,16 +218,16 @@ package struct DownloadPlan: Sendable {
         }
     }
 
-    /// What is to be done with a part after bytes of it were written.
+    /// What to do with a part after its bytes were written.
     package enum Flow: Sendable {
         case goesOn
-        /// It has brought all that it was to, and its response has no more.
+        /// It has fetched its range, and its response has ended.
         case ends
-        /// It has brought all that it was to, and is to be stopped, as its response has more.
+        /// It has fetched its range, and must be stopped because its response continues.
         case stop
     }
 
-    /// The bytes that a part has claimed were written.
+    /// Records that the claimed bytes were written.
     package mutating func didWrite(for id: Int, at now: UInt64) -> Flow {
         guard var part = parts[id] else { return .stop }
         let count = part.writing ?? 0
@@ -238,14 +247,15 @@ package struct DownloadPlan: Sendable {
         return flow
     }
 
-    /// All that follows from a claim is done, or its bytes could not be written.
+    /// Ends a claim, after its bytes were written or could not be written.
     package mutating func endClaim(of id: Int) { parts[id]?.writing = nil }
 
     // MARK: More parts
 
-    /// The next part to ask for; nil if there is nothing more to do at once. To be called until it returns nil.
+    /// Returns the next part to request; nil if none is useful now. Call it until it returns nil.
     ///
-    /// - Returns: the request, and the part that has lost all of its work to it and is to be stopped, if there is one.
+    /// - Returns: The request, and the part to stop because the new one has taken over all of its
+    ///   work, if any.
     package mutating func more(at now: UInt64) -> (request: PartRequest, stops: Int?)? {
         guard let total, total <= Self.longestFile, !asksForWhole, !isRestarting, parts.count < allowedParts, !parts.isEmpty,
             parts.values.allSatisfy({ $0.isReceiving || $0.asksForRange }), parts.values.contains(where: \.isReceiving)
@@ -263,15 +273,15 @@ package struct DownloadPlan: Sendable {
         return takeOver(from: source, free, at: now)
     }
 
-    /// The first position of a block that is not before a position.
+    /// The first block boundary at or after a position.
     private func block(atOrAfter position: Int64) -> Int64 {
         let rest = position % blockLength
         return rest == 0 ? position : position - rest + blockLength
     }
 
-    /// Takes blocks from the part that would need the longest.
+    /// Takes over blocks from the part that would need the longest.
     ///
-    /// - Parameter free: how many parts can begin now; more than one divide the work evenly.
+    /// - Parameter free: The number of parts that can begin now; they divide the work evenly.
     private mutating func takeOver(from source: Int, _ free: Int64, at now: UInt64) -> (request: PartRequest, stops: Int?)? {
         func need(_ part: DownloadPart) -> Double {
             let rate = part.isStalled(at: now) ? 1 : part.rate(at: now) ?? sources[part.source].rate ?? 1e6
@@ -284,7 +294,8 @@ package struct DownloadPlan: Sendable {
             case let first = part.position + (part.writing ?? 0), first < end
         else { return nil }
         if part.isStalled(at: now) {
-            // All of it, also the rest of the block that it has begun. What is stopped is not missed.
+            // Take over everything, including the rest of the current block: the stopped part loses
+            // nothing.
             parts[id]?.end = first
             parts[id]?.ending = .complete
             return (request(first..<end, from: source), id)
@@ -307,11 +318,11 @@ package struct DownloadPlan: Sendable {
         return (request(start..<end, from: source), nil)
     }
 
-    /// The source to ask next: the fastest for each of its parts, and before it those that have not been tried.
+    /// The next source to use: an untried one, otherwise the one with the highest rate per part.
     private func bestSource(excludingBusy: Bool) -> Int? {
         var busy: [Int: Int] = [:]
         for part in parts.values { busy[part.source, default: 0] += 1 }
-        // Without a checksum only one source can be combined with what is there.
+        // Without a checksum, only one source can be combined with the existing bytes.
         let own = parts.values.first?.source
         func isCandidate(_ index: Int) -> Bool {
             sources[index].isUsable && (isVerified || !excludingBusy || index == own)
