@@ -2,53 +2,60 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// Why an upload has failed, where it is not the transfer itself, which fails with a `URLError` or the error of its status.
+/// A failure specific to uploads. A failed transfer has a `URLError`, or the error for its status.
 public struct UploadError: Error, Hashable, Sendable {
-    /// What has gone wrong.
+    /// The cause of the failure.
     public enum Reason: Hashable, Sendable {
         /// There is no file, data or sequence to send.
         case noSource
-        /// The request is none that uploads: it has a body of its own, or no URL of http or https.
+        /// The request is not suitable for an upload: it has a body, or its URL is not http or
+        /// https.
         case unsuitableRequest
-        /// The source cannot be read: why, as a sentence.
+        /// The source cannot be read; the reason as a sentence.
         case unreadableSource(String)
-        /// The source is no longer the one that the upload was begun with, or has changed while it was sent.
+        /// The source has changed since the upload began.
         case sourceChanged
-        /// The source has another length, in bytes, than was said; `actual` is nil where it ended too late.
+        /// The length of the source, in bytes, is not the specified one; `actual` is nil if the
+        /// source is longer.
         case unexpectedLength(expected: Int64, actual: Int64?)
         /// Another upload is sending the same file to the same URL.
         case inUse
-        /// The journal cannot be written or read: why, as a sentence. See ``UploadOperation/journal``.
+        /// The journal cannot be written or read; the reason as a sentence. See
+        /// ``UploadOperation/journal``.
         case unusableJournal(String)
-        /// The server does not have the upload any more: the status of its answer.
+        /// The server no longer has the upload; the status of its response.
         case gone(status: Int)
-        /// The upload's URL had secrets in its query, which a journal does not keep.
+        /// The upload's URL had secrets in its query, which the journal does not store.
         case missingSecrets
-        /// The server lacks a part of the protocol: its name.
+        /// The server does not support a feature of the protocol.
         case unsupported(String)
-        /// The server speaks none of the known versions of tus: those that it names.
+        /// The server does not support tus 1.0.0; the versions that it lists.
         case unsupportedVersion([String])
-        /// The server takes no upload of this size: its limit, in bytes, if it says one.
+        /// The server does not accept an upload of this size; its limit, in bytes, if it specifies
+        /// one.
         case tooLarge(limit: Int64?)
-        /// The answer is none of the protocol's, or contradicts an earlier one: why, as a sentence.
+        /// The response violates the protocol or contradicts an earlier one; the reason as a
+        /// sentence.
         case invalidAnswer(String)
-        /// The server claims another number of bytes than it can have.
+        /// The server reports a number of bytes that is impossible.
         case invalidOffset(Int64, allowed: ClosedRange<Int64>)
-        /// The server asks for bytes that are not kept any more; see ``UploadOperation/windowSize``.
+        /// The server needs bytes that are no longer available; see ``UploadOperation/windowSize``.
         case bytesNotKept(Int64)
-        /// The server has lost bytes, or has refused them, again and again.
+        /// The server has repeatedly lost or rejected bytes.
         case noProgress
-        /// The upload was paused while a request was sent that must not be sent twice: it may have arrived.
+        /// The upload was paused while sending a request that must not be sent twice. It may have
+        /// arrived.
         case mayHaveArrived
-        /// The source has another checksum than was said.
+        /// The source does not match its checksum.
         case checksumMismatch(expected: Checksum, actual: Checksum)
-        /// The bytes were damaged on the way, again and again, as the server has found by their checksum.
+        /// The bytes were repeatedly damaged in transit, according to the server's check of their
+        /// checksum.
         case damaged
     }
 
-    /// What has gone wrong.
+    /// The cause of the failure.
     public let reason: Reason
-    /// The URL of the request; nil where the error does not come from an operation.
+    /// The URL of the request; nil if the error does not come from an operation.
     public let url: URL?
 
     init(_ reason: Reason, _ url: URL? = nil) { (self.reason, self.url) = (reason, url) }
@@ -59,39 +66,45 @@ extension UploadError: URLNaming {
 }
 
 extension UploadError: SelfDescribingError {
-    /// What has happened, in a sentence, and the URL without its secrets.
+    /// The failure in a sentence, and the URL without its secrets.
     public var description: String {
         guard let url else { return sentence }
         return "\(sentence) (\(Redaction.url(url.absoluteString)))"
     }
 
-    /// What has happened, without the URL.
+    /// The failure in a sentence, without the URL.
     package var sentence: String {
         switch reason {
         case .noSource: "The upload has nothing to send."
-        case .unsuitableRequest: "The request of an upload has a URL of http or https, and no body of its own."
+        case .unsuitableRequest: "An upload request must have an http or https URL and no body."
         case .unreadableSource(let reason): "The source cannot be read. \(reason)"
-        case .sourceChanged: "The source has changed since the upload was begun."
+        case .sourceChanged: "The source has changed since the upload began."
         case .unexpectedLength(let expected, let actual):
-            "The source should have \(expected) bytes, and has \(actual.map { "\($0)" } ?? "more")."
+            "The source has \(actual.map { "\($0)" } ?? "more") bytes, but \(expected) were "
+                + "expected."
         case .inUse: "Another upload is sending the same source to the same URL."
-        case .unusableJournal(let reason): "The upload's journal cannot be used. \(reason)"
-        case .gone(let status): "The server does not have the upload any more (status \(status))."
-        case .missingSecrets: "The upload's URL had secrets, which its journal does not keep."
-        case .unsupported(let what): "The server does not support this: \(what)."
+        case .unusableJournal(let reason): "The journal of the upload cannot be used. \(reason)"
+        case .gone(let status): "The server no longer has the upload (status \(status))."
+        case .missingSecrets: "The URL of the upload had secrets, which the journal does not store."
+        case .unsupported(let what): "The server does not support \(what)."
         case .unsupportedVersion(let versions):
-            "The server speaks tus \(versions.isEmpty ? "in another version" : versions.joined(separator: ", ")), and not 1.0.0."
+            "The server supports tus "
+                + "\(versions.isEmpty ? "in another version" : versions.joined(separator: ", ")), "
+                + "but not 1.0.0."
         case .tooLarge(let limit):
-            "The server takes no upload of this size\(limit.map { ": at most \($0) bytes" } ?? "")."
-        case .invalidAnswer(let reason): "The server's answer is not valid. \(reason)"
+            "The server does not accept an upload of this "
+                + "size\(limit.map { ": at most \($0) bytes" } ?? "")."
+        case .invalidAnswer(let reason): "The response of the server is invalid. \(reason)"
         case .invalidOffset(let offset, let allowed):
-            "The server says that it has \(offset) bytes, and can have \(allowed.lowerBound) to \(allowed.upperBound)."
-        case .bytesNotKept(let offset): "The server asks for the bytes from \(offset) on, which are not kept any more."
-        case .noProgress: "The server has not kept what was sent, again and again."
-        case .mayHaveArrived: "The upload may have arrived, and its request must not be sent a second time."
+            "The server reported \(offset) bytes, but only \(allowed.lowerBound) to "
+                + "\(allowed.upperBound) are possible."
+        case .bytesNotKept(let offset): "The server needs the bytes from offset \(offset), which "
+            + "are no longer available."
+        case .noProgress: "The server has repeatedly lost or rejected the bytes sent."
+        case .mayHaveArrived: "The upload may have arrived, and its request must not be sent twice."
         case .checksumMismatch(let expected, let actual):
-            "The source has the checksum \(actual), and should have \(expected)."
-        case .damaged: "The bytes were damaged on the way, again and again."
+            "The checksum of the source is \(actual), but \(expected) was expected."
+        case .damaged: "The bytes were repeatedly damaged in transit."
         }
     }
 }

@@ -39,7 +39,7 @@ package struct DownloadPlan: Sendable {
     package internal(set) var contents = Contents()
     /// The maximum number of concurrent parts.
     package let maximumParts: Int
-    /// Half the minimum length of a part that is divided, in bytes.
+    /// A part is divided only if it is at least twice this length, in bytes.
     package let minimumPart: Int64
     /// The length of a block, in bytes.
     private let blockLength: Int64

@@ -3,16 +3,17 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The file that an upload's record is kept in, locked for as long as the upload goes on.
+/// The file that stores the record of an upload, locked while the upload is running.
 ///
-/// It has two places for entries, by turns, so that the one before the last is whole while the last is written. An entry is a
-/// line of header and one of JSON:
+/// It has two slots, written in turn, so that the previous entry stays intact while the next one is
+/// written. An entry consists of a header line and a line of JSON:
 ///
-///     convoy-upload 1 42 183 9f86d081884c7d65
-///     {"place":"…","shown":"https://…","parts":[{"url":"https://…","first":0,"end":1048576,"offset":524288,"bound":1048576}],…}
+///  convoy-upload 1 42 183 9f86d081884c7d65
+///  {"place":"…","shown":"https://…","parts":[{"url":"https://…","first":0,"end":1048576,"offset":524288,"bound":1048576}],…}
 ///
-/// The header has the version, a number that grows with each entry, the length of the JSON text in bytes, and the beginning of
-/// its SHA-256 digest, by which a torn entry is recognized. All methods block.
+/// The header contains the version, a number that increases with each entry, the length of the JSON
+/// text in bytes, and a prefix of its SHA-256 digest, which detects torn entries. All methods
+/// block.
 final class UploadJournal: @unchecked Sendable {
     let path: String
     private let calls: FileCalls
@@ -25,9 +26,9 @@ final class UploadJournal: @unchecked Sendable {
 
     private static let magic = "convoy-upload 1"
 
-    /// Opens the journal, or makes it, and locks it.
+    /// Opens or creates the journal, and locks it.
     ///
-    /// - Throws: ``UploadError/Reason/inUse`` while another upload has it.
+    /// - Throws: ``UploadError/Reason/inUse`` while another upload is using it.
     init(_ path: String, calls: FileCalls) throws(UploadError) {
         (self.path, self.calls) = (path, calls)
         state = Locked(State(descriptor: try Self.open(path, calls)))
@@ -51,14 +52,14 @@ final class UploadJournal: @unchecked Sendable {
                 throw error.code == EWOULDBLOCK
                     ? UploadError(.inUse) : UploadError(.unusableJournal("\(path): \(error.text)"))
             }
-            // The upload before may have removed it between the two calls.
+            // A previous upload may have removed the file between the two calls.
             if FileIdentity(path) == FileIdentity(descriptor) { return descriptor }
             _ = calls.close(descriptor)
         }
         throw UploadError(.inUse)
     }
 
-    /// The latest whole entry; nil if there is none.
+    /// Returns the latest complete entry; nil if there is none.
     func read() -> UploadRecord? {
         let descriptor = state.withLock { $0.descriptor }
         guard descriptor >= 0 else { return nil }
@@ -81,7 +82,7 @@ final class UploadJournal: @unchecked Sendable {
 
     /// Writes an entry.
     ///
-    /// - Parameter synchronizes: whether it is to survive a power cut.
+    /// - Parameter synchronizes: Whether the entry must survive a power failure.
     func write(_ record: UploadRecord, synchronizes: Bool) throws(UploadError) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -121,13 +122,13 @@ final class UploadJournal: @unchecked Sendable {
         _ = calls.close(directory)
     }
 
-    /// Removes the file: the upload is over.
+    /// Removes the file when the upload has ended.
     func remove() {
         if state.withLock({ $0.descriptor >= 0 }) { _ = calls.unlink(path) }
         close()
     }
 
-    /// Closes the file. One without an entry says nothing, and goes.
+    /// Closes the file, and removes it if it has no entry.
     func close() {
         let (descriptor, isEmpty) = state.withLock { state in
             defer { state.descriptor = -1 }
@@ -141,7 +142,7 @@ final class UploadJournal: @unchecked Sendable {
 
     // MARK: Text
 
-    /// The entry in a place; nil if none is whole.
+    /// Parses the entry in a slot; nil if it is missing or torn.
     static func entry(_ text: ArraySlice<UInt8>) -> (number: UInt64, record: UploadRecord)? {
         guard let end = text.prefix(200).firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let header = String(decoding: text[..<end], as: UTF8.self)
@@ -167,7 +168,8 @@ final class UploadJournal: @unchecked Sendable {
 }
 
 extension UploadRecord {
-    /// Whether the numbers fit together: the parts follow each other, and only the last one may have no end yet.
+    /// Whether the numbers are consistent: the parts are contiguous, and only the last one may have
+    /// no end yet.
     var isSound: Bool {
         guard digested >= 0 else { return false }
         var next: Int64? = 0
@@ -180,11 +182,12 @@ extension UploadRecord {
     }
 }
 
-/// Where the journal of an upload is.
+/// The path of an upload's journal.
 enum UploadJournalPlace {
     static let suffix = ".convoyupload"
 
-    /// The journal beside a file for an upload to a URL. Each URL has its own.
+    /// Returns the path of the journal beside a file for an upload to a URL. Each URL has its own
+    /// journal.
     static func path(of file: URL, for url: URL) -> String {
         let digest = ResourcePlace(url).digest.prefix(12)
         var name = PathText.name(of: file.path)

@@ -2,54 +2,56 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// What a journal says of an upload: of which source it is, where the server has it, and how much of it the server has
-/// confirmed.
+/// The journaled state of an upload: its source, its URL on the server, and how much of it the
+/// server has confirmed.
 struct UploadRecord: Codable, Sendable, Hashable {
-    /// An upload at the server: the whole, or a part of it that is sent beside others.
+    /// An upload on the server: the complete source, or one of several concurrent parts.
     struct Part: Codable, Sendable, Hashable {
         /// The URL without its secrets.
         var url: String
         /// Whether the URL had secrets.
         var isHidden: Bool?
-        /// Where it begins in the source, and where it ends; nil as long as that is unknown.
+        /// The start and end of the part in the source; the end is nil while unknown.
         var first: Int64
         var end: Int64?
-        /// How many of its bytes the server has confirmed.
+        /// The number of its bytes that the server has confirmed.
         var offset: Int64
-        /// How many of its bytes may have been sent at most.
+        /// The maximum number of its bytes that may have been sent.
         var bound: Int64
     }
 
-    /// Which resource the request is for; see `ResourcePlace`.
+    /// Identifies the resource of the request; see `ResourcePlace`.
     var place: String
-    /// Its URL without secrets, for people.
+    /// The URL of the request for display, without secrets.
     var shown: String
-    /// The protocol; nil as long as the server was not asked.
+    /// The protocol; nil until the server has been asked.
     var uploadProtocol: UploadProtocol?
     var parts: [Part] = []
     var source: SourceIdentity?
-    /// When the source was looked at, in nanoseconds since 1970.
+    /// When the source was inspected, in nanoseconds since 1970.
     var seen: Int64 = 0
-    /// The SHA-256 of the first bytes of the source, all of which were confirmed, and how many these are.
+    /// The SHA-256 digest of the first bytes of the source, all of which have been confirmed, and
+    /// their number.
     var digest: String?
     var digested: Int64 = 0
-    /// When the upload ends at the server, as that says it.
+    /// When the upload expires, as sent by the server.
     var expires: String?
-    /// What an adapter has stored.
+    /// The data stored by an adapter.
     var stored: Data?
 }
 
-/// The URL of an upload as a journal keeps it, and as it is used again.
+/// Removes secrets from an upload's URL for the journal, and restores them.
 enum UploadURLSecrets {
-    /// The URL without user information and secrets of its query, and whether it had any.
+    /// Returns the URL without user information and without secrets in its query, and whether it
+    /// had any.
     static func hidden(_ url: URL, _ secrets: SecretClassifier) -> (text: String, isHidden: Bool) {
         let text = url.absoluteString
         let shown = Redaction.url(text, secrets)
         return (shown, !shown.utf8.elementsEqual(text.utf8))
     }
 
-    /// The URL that a journal has, with the secrets of the request's URL where they have the same names; nil where others are
-    /// missing.
+    /// Returns a journaled URL, with the secrets of the request's URL inserted by name; nil if
+    /// other secrets are missing.
     static func filled(_ text: String, isHidden: Bool, from request: URL?) -> URL? {
         guard isHidden else { return URL(string: text) }
         guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "?")) else { return nil }
@@ -66,7 +68,7 @@ enum UploadURLSecrets {
         return whole.contains(Redaction.mask) ? nil : URL(string: whole)
     }
 
-    /// The items of a query by their names, both as they are written.
+    /// Returns the raw items of a query by their raw names.
     private static func items(_ url: String) -> [String: String] {
         guard let mark = url.utf8.firstIndex(of: UInt8(ascii: "?")) else { return [:] }
         let query = url.utf8[url.utf8.index(after: mark)...].prefix { $0 != UInt8(ascii: "#") }

@@ -3,27 +3,27 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What an upload of a file that was stopped has left: enough to go on with it later, in this process or another one. The
-/// counterpart of the resume data of `URLSession`'s upload tasks.
+/// The state of a stopped upload of a file, with which it can be resumed later by this process or
+/// another. The counterpart of the resume data of `URLSession`'s upload tasks.
 ///
-/// It is JSON, with the file's path and what the upload's own journal says: where the server has the upload, and which file it
-/// was begun with. It holds no header fields, and no secrets.
+/// The data is JSON that contains the file's path and the contents of the upload's journal: its URL
+/// on the server, and the identity of the file. It contains no header fields and no secrets.
 ///
-/// Resume data may come from anybody. It decides nothing about bytes: the server says how much it has, and a file that has
-/// changed is an error before a byte is sent.
+/// Resume data may be untrusted. It makes no claims about bytes: the server reports how many it
+/// has, and if the file has changed, the upload fails before sending a byte.
 public struct UploadResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
     public static let currentVersion = 1
-    /// Longer data is not read, in bytes.
+    /// The maximum size of the data, in bytes.
     public static let maximumSize = 64 << 10
 
-    /// The file that is sent.
+    /// The file to send.
     public let file: URL
-    /// As JSON.
+    /// The data as JSON.
     public let data: Data
     let record: UploadRecord
 
-    /// How many bytes the server had confirmed.
+    /// The number of bytes confirmed by the server.
     public var confirmedByteCount: Int64 { record.parts.reduce(0) { $0 + $1.offset } }
 
     private struct Members: Codable {
@@ -33,15 +33,16 @@ public struct UploadResumeData: Sendable, Hashable {
         var digest: String
     }
 
-    /// The resume data that some bytes are, as ``data`` has them.
+    /// Decodes resume data from the form in ``data``.
     ///
     /// - Throws: ``UploadError/Reason/unusableJournal(_:)``.
     public init(_ data: Data) throws(UploadError) {
         guard data.count <= Self.maximumSize, let members = try? JSONDecoder().decode(Members.self, from: data) else {
-            throw UploadError(.unusableJournal("This is no resume data of an upload."))
+            throw UploadError(.unusableJournal("The resume data is not valid."))
         }
         guard members.version == Self.currentVersion else {
-            throw UploadError(.unusableJournal("The resume data has version \(members.version), and this library knows 1."))
+            throw UploadError(.unusableJournal("The resume data has version \(members.version), "
+                + "but this library supports only version 1."))
         }
         guard members.record.isSound, members.file.hasPrefix("/"),
             Self.digest(members.file, members.record) == members.digest
@@ -67,7 +68,7 @@ public struct UploadResumeData: Sendable, Hashable {
         return MessageDigest.sha256(Data("\(path.utf8.count):\(path)".utf8) + json)?.hexadecimalString
     }
 
-    /// Whether two have the same bytes.
+    /// Compares the bytes.
     public static func == (one: Self, other: Self) -> Bool { one.data == other.data }
 
     /// Hashes the bytes.
@@ -75,6 +76,6 @@ public struct UploadResumeData: Sendable, Hashable {
 }
 
 extension UploadResumeData: CustomStringConvertible {
-    /// The URL without secrets, and how many bytes the server had.
+    /// The URL without secrets, and the number of bytes confirmed by the server.
     public var description: String { "\(record.shown): \(confirmedByteCount) bytes" }
 }

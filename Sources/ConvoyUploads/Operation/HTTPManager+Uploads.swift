@@ -6,7 +6,7 @@ import FoundationNetworking
 
 /// Uploads with a manager's settings.
 extension HTTPManager {
-    /// An upload of a file, with the manager's settings. Not enqueued.
+    /// Creates an upload of a file, with the manager's settings. The upload is not enqueued.
     ///
     /// ```swift
     /// let upload = try manager.makeUpload(of: film, to: "files/")
@@ -15,14 +15,15 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - file: the file.
-    ///   - url: where uploads are created, or, without a protocol, where the file is to be: absolute, or relative to `baseURL`.
-    ///   - headers: win over the serializer's; nil takes one of those away.
+    ///   - file: The file.
+    ///   - url: The URL that creates uploads or, without a protocol, the destination of the file;
+    ///     absolute, or relative to `baseURL`.
+    ///   - headers: Fields that override the serializer's; nil removes a field.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
     public func makeUpload(
         of file: URL, to url: some URLConvertible, headers: [String: String?] = [:]
     ) throws -> UploadOperation {
-        // As a GET it has no body, and the protocol chooses the method.
+        // A GET has no body, and the protocol determines the method.
         let template = try operationManager.makeOperation(.get, url, headers: headers)
         let upload = UploadOperation(request: template.request, file: file)
         operationManager.adopt(upload)

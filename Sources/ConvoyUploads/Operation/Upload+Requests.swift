@@ -5,20 +5,21 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The answer to a request of an upload.
+/// The response to a request of an upload.
 struct UploadAnswer: @unchecked Sendable {
     let head: ResponseHead
     let data: Data?
     let redirects: [RedirectEvent]
-    /// How many bytes of the body were sent.
+    /// The number of bytes of the body that were sent.
     let sent: Int64
 
     var status: Int { head.statusCode }
     var isSuccess: Bool { (200..<300).contains(status) }
 
-    /// The number in a field; nil if there is none.
+    /// Returns the number in a field; nil if the field is missing.
     ///
-    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` for one that is no number, or two that differ.
+    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the value is not a number, or there
+    ///   are different values.
     func number(_ name: String) throws(UploadError) -> Int64? {
         let values = head.values(of: name)
         guard let first = values.first else { return nil }
@@ -28,7 +29,8 @@ struct UploadAnswer: @unchecked Sendable {
         return number
     }
 
-    /// Whether a boolean of a structured field (RFC 9651, section 3.3.6) is true; nil if there is none.
+    /// Returns a structured boolean (RFC 9651, section 3.3.6); nil if the field is missing or
+    /// invalid.
     func flag(_ name: String) -> Bool? {
         switch head[name].map({ HTTPSyntax.trimmed($0[...]) }) {
         case "?1": true
@@ -37,27 +39,29 @@ struct UploadAnswer: @unchecked Sendable {
         }
     }
 
-    /// Whether a field of the draft is in it.
+    /// Whether it contains a field of the draft.
     var isOfDraft: Bool {
         head.hasField(
             "upload-complete", "upload-incomplete", "upload-offset", "upload-limit", "upload-draft-interop-version")
     }
 
-    /// The URL of the upload that the answer names; nil if it names none.
+    /// Returns the URL of the upload in the response; nil if there is none.
     ///
-    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` for one that cannot be used.
+    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the URL is invalid.
     func location() throws(UploadError) -> URL? { try Self.location(head) }
 
     static func location(_ head: ResponseHead) throws(UploadError) -> URL? {
         let values = head.bytes(of: "Location")
         guard let first = values.first else { return nil }
-        // Parsers disagree about control characters; user information would be the server's choice of our credentials.
+        // Parsers disagree about control characters; user information would let the server choose
+        // our credentials.
         guard values.allSatisfy({ $0 == first }), !first.isEmpty, !first.contains(where: { $0 < 0x20 || $0 == 0x7F }),
             let url = URLReference.url(first, relativeTo: head.url), let address = HTTPAddress(url.absoluteString),
             !address.hasUserInfo
-        else { throw UploadError(.invalidAnswer("The upload's URL cannot be used.")) }
+        else { throw UploadError(.invalidAnswer("The URL of the upload is invalid.")) }
         if !address.target.isSecure, Target(head.url)?.isSecure == true {
-            throw UploadError(.invalidAnswer("The upload's URL is one of http, and that of the server is one of https."))
+            throw UploadError(.invalidAnswer("The URL of the upload uses http, but the server uses "
+                + "https."))
         }
         return url
     }
@@ -68,7 +72,7 @@ enum UploadBody: Sendable {
     case none
     case data(Data)
     case range(any SeekableSource, Range<Int64>)
-    /// A sequence, from its start.
+    /// A sequence, from its beginning.
     case stream(length: Int64?, canRepeat: Bool, make: @Sendable () -> SequencePump)
 
     var length: Int64? {
@@ -82,7 +86,7 @@ enum UploadBody: Sendable {
 }
 
 extension Upload {
-    /// The request for a URL with the user's header fields but those of a body.
+    /// Creates a request for a URL, with the user's header fields except those of a body.
     func uploadRequest(_ method: String, _ url: URL) -> URLRequest {
         var request = self.request
         request.url = url
@@ -93,10 +97,11 @@ extension Upload {
         return request
     }
 
-    /// Sends a request, and waits for its answer, whatever its status is.
+    /// Sends a request, and returns its response, whatever its status.
     ///
-    /// - Parameter interim: called on the network thread with interim responses; it must not block.
-    /// - Throws: ``UploadFailure`` of the transfer; `CancellationError`; ``UploadError`` of the source.
+    /// - Parameter interim: Called on the network thread with interim responses; it must not block.
+    /// - Throws: ``UploadFailure`` if the transfer fails; `CancellationError`; ``UploadError`` of
+    ///   the source.
     func send(
         _ request: URLRequest, _ body: UploadBody = .none,
         interim: (@Sendable (ResponseHead) -> Void)? = nil
@@ -108,7 +113,7 @@ extension Upload {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = nil
         part.responseSerializer = serializer
-        // Progress is what is confirmed, and not what is sent.
+        // Progress counts confirmed bytes, not sent ones.
         part.interimResponseHandler = interim
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -124,13 +129,16 @@ extension Upload {
             throw UploadFailure(error: error, head: part.responseHead)
         }
         guard let head = part.responseHead else {
-            throw UploadFailure(error: URLError(.badServerResponse, url: request.url, "There is no response."))
+            throw UploadFailure(error: URLError(.badServerResponse, url: request.url, "The server "
+                + "sent no response."))
         }
         state.withLock { $0.work }?.hostDidAnswer()
-        // A redirect that the rules or a handler have kept, or that has turned the request into another one.
+        // A redirect that was not followed, by the rules or a handler, or that has changed the
+        // method.
         guard part.redirects.allSatisfy({ $0.previousMethod == $0.method }) else {
             throw UploadError(
-                .invalidAnswer("A redirect has turned \(request.httpMethod ?? "the request") into another method."))
+                .invalidAnswer("A redirect has changed the method from "
+                    + "\(request.httpMethod ?? "that of the request")."))
         }
         return UploadAnswer(
             head: head, data: part.responseData, redirects: part.redirects, sent: part.transferProgress.bytesSent)
@@ -157,7 +165,7 @@ extension Upload {
         return request
     }
 
-    /// The failure of an answer that is no success.
+    /// The failure for a response with an error status.
     func refusal(_ answer: UploadAnswer) -> UploadFailure {
         var strict = HTTPResponseSerializer()
         strict.acceptableStatusCodes = .successful
@@ -167,6 +175,6 @@ extension Upload {
             return UploadFailure(error: error, head: answer.head, data: answer.data, isOfStatus: true)
         }
         return UploadFailure(
-            error: UploadError(.invalidAnswer("Its status is \(answer.status).")), head: answer.head)
+            error: UploadError(.invalidAnswer("The status is \(answer.status).")), head: answer.head)
     }
 }

@@ -7,11 +7,11 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The work of an `UploadOperation`, across its pauses and retries: the source, the journal, and the requests that carry the
-/// parts.
+/// The state of an `UploadOperation` across pauses and retries: the source, the journal, and the
+/// requests for the parts.
 ///
-/// An attempt is one task, which goes through the protocol step by step; stopping the attempt cancels the task, and with it
-/// the request that it waits for. What an attempt leaves is asked of the server by the next one.
+/// An attempt is one task, which runs the protocol step by step. Stopping the attempt cancels the
+/// task, and with it the current request. The next attempt asks the server how much it has.
 final class Upload: @unchecked Sendable {
     let settings: UploadSettings
     let request: URLRequest
@@ -26,9 +26,9 @@ final class Upload: @unchecked Sendable {
         secrets = operation.connectionConfiguration.secrets
     }
 
-    // MARK: Beginning and stopping
+    // MARK: Starting and stopping
 
-    /// Begins an attempt. Any thread.
+    /// Starts an attempt. Can be called on any thread.
     func begin(_ work: OperationWork) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { self.stop() }) else {
@@ -51,7 +51,8 @@ final class Upload: @unchecked Sendable {
         task?.cancel()
     }
 
-    /// The operation has ended, or is gone. What an unfinished upload has left stays for a later one.
+    /// Releases the source and the journal when the operation has finished or was deallocated. The
+    /// journal of an incomplete upload is kept.
     func close() {
         let (journal, digest) = state.withLock { state in
             defer { (state.journal, state.digest, state.source, state.window) = (nil, nil, nil, nil) }
@@ -78,11 +79,12 @@ final class Upload: @unchecked Sendable {
     }
 
     private func end(with error: any Error) async {
-        // A final entry, so that little is asked for twice. What has changed says nothing of what was sent before.
+        // Write a final entry, so that few bytes are sent twice. If the source has changed, the
+        // entry would be meaningless.
         if (error as? UploadError)?.reason != .sourceChanged { try? await record(synchronizes: true) }
         let (work, isStopping, mustNotRepeat) = state.withLock { state in
             state.task = nil
-            // The operation goes on after a pause, and must not send that again.
+            // The operation continues after a pause, but must not send this request again.
             state.isSpent = state.isSpent || state.isStopping && state.mustNotRepeat
             defer { state.mustNotRepeat = false }
             return (state.work.take(), state.isStopping, state.mustNotRepeat)
@@ -91,7 +93,7 @@ final class Upload: @unchecked Sendable {
         if isStopping { return work.didStop() }
         switch error {
         case let failure as UploadFailure:
-            // What is not idempotent is never sent twice, unless provably nothing of it was sent.
+            // Never send a non-idempotent request twice, unless none of it was sent.
             let isUnsent = (failure.error as? URLError)?.userInfo[URLError.nothingWasSentKey] as? Bool == true
             guard isUnsent || !mustNotRepeat else {
                 if let head = failure.head { work.note(head, redirects: []) }
@@ -108,7 +110,7 @@ final class Upload: @unchecked Sendable {
 
     // MARK: Opening
 
-    /// Opens the source and the journal, and compares them. Once: later attempts go on with them.
+    /// Opens the source and the journal, and compares them. Later attempts use them again.
     private func open() async throws {
         guard let source = settings.source else { throw UploadError(.noSource) }
         guard !state.withLock({ $0.isSpent }) else { throw UploadError(.mayHaveArrived) }
@@ -161,7 +163,7 @@ final class Upload: @unchecked Sendable {
         }
         if record.parts.isEmpty, state.withLock({ $0.parts.isEmpty }), let resumed = settings.resumed {
             guard resumed.place == record.place else {
-                throw UploadError(.unusableJournal("The resume data is that of another URL."))
+                throw UploadError(.unusableJournal("The resume data belongs to another URL."))
             }
             mark = try adopt(resumed, opened, &record)
         }
@@ -180,14 +182,15 @@ final class Upload: @unchecked Sendable {
         return source.file.map { UploadJournalPlace.path(of: $0, for: url) }
     }
 
-    /// Takes over what a journal says, if it is of the same source. Blocks. Returns up to where a sequence has to have the
-    /// same bytes.
+    /// Restores a journaled upload, if it has the same source. Returns the position up to which a
+    /// sequence must have the same bytes. Blocks.
     private func adopt(
         _ found: UploadRecord, _ source: (any SeekableSource)?, _ record: inout UploadRecord
     ) throws(UploadError) -> Int64? {
         if let old = found.source, let source {
             guard old.mayEqual(source.identity) else { throw UploadError(.sourceChanged) }
-            // At another place, or written to so soon before that its time need not show it: its bytes must be the same.
+            // The file was moved, or modified so shortly before that its modification time may not
+            // show it. Compare the bytes.
             if old != source.identity || old.isRecent(at: found.seen) {
                 let digest = try source.checksum(.sha256, of: 0..<min(found.digested, source.length))
                 guard found.digested <= source.length, found.digested == 0 || digest.hexadecimal == found.digest else {
@@ -216,14 +219,14 @@ final class Upload: @unchecked Sendable {
 
     // MARK: The journal
 
-    /// Writes what is confirmed to the journal.
+    /// Writes the confirmed state to the journal.
     func record(synchronizes: Bool) async throws {
         let (journal, record) = (state.withLock { $0.journal }, currentRecord)
         guard let journal, !record.parts.isEmpty || record.stored != nil else { return }
         try await blocking { try journal.write(record, synchronizes: synchronizes) }
     }
 
-    /// What is confirmed now, without secrets.
+    /// The confirmed state, without secrets.
     var currentRecord: UploadRecord {
         state.withLock { state in
             var record = state.record
@@ -243,7 +246,7 @@ final class Upload: @unchecked Sendable {
         }
     }
 
-    /// Nothing of what was sent counts any more.
+    /// Forgets all bytes sent so far.
     func forgetParts() {
         state.withLock { state in
             state.parts = []
@@ -256,7 +259,7 @@ final class Upload: @unchecked Sendable {
 
     // MARK: Progress
 
-    /// Tells how much is confirmed.
+    /// Reports the confirmed bytes.
     func report() {
         let (work, confirmed, total, more) = state.withLock { state in
             let confirmed = state.confirmed
@@ -282,36 +285,36 @@ final class Upload: @unchecked Sendable {
     }
 }
 
-/// Why a request of an upload has failed; the operation may be retried.
+/// The failure of a request of an upload, after which the operation may be retried.
 struct UploadFailure: Error, @unchecked Sendable {
     let error: any Error
     var head: ResponseHead?
     var data: Data?
-    /// Whether the server has answered with a status that is no success.
+    /// Whether the server has responded with an error status.
     var isOfStatus = false
 }
 
-/// An upload at the server: the whole, or a part that is sent beside others.
+/// An upload on the server: the complete source, or one of several concurrent parts.
 struct UploadPart: Sendable {
     var url: URL
-    /// The bytes of the source that it has; up to `Int64.max` as long as its end is unknown.
+    /// The range in the source; its end is `Int64.max` while unknown.
     var range: Range<Int64>
-    /// How many of its bytes the server has confirmed.
+    /// The number of its bytes that the server has confirmed.
     var offset: Int64 = 0
-    /// How many of its bytes may have been sent at most, by this process or an earlier one.
+    /// The maximum number of its bytes that may have been sent, by this process or an earlier one.
     var bound: Int64 = 0
-    /// The same as the journal has it, which is written ahead, and not for each request.
+    /// The value of `bound` in the journal, which is written ahead, not for each request.
     var recordedBound: Int64 = 0
-    /// Whether the server was asked in this attempt how much it has.
+    /// Whether the server has reported its offset in this attempt.
     var isKnown = false
-    /// Whether the server has said that the upload is complete, or has been told how long it is.
+    /// Whether the server has reported that the upload is complete, or has received its length.
     var isComplete = false
 
-    /// How many bytes it has; nil as long as that is unknown to the server.
+    /// The length in bytes; nil while it is unknown to the server.
     var length: Int64? { range.upperBound == .max ? nil : range.upperBound - range.lowerBound }
 }
 
-/// What an upload knows, and what it is doing. Guarded by its lock.
+/// The mutable state of an upload, guarded by its lock.
 struct UploadState: Sendable {
     var work: OperationWork?
     var task: Task<Void, Never>?
@@ -326,27 +329,27 @@ struct UploadState: Sendable {
     var uploadProtocol: UploadProtocol?
     var abilities: ServerAbilities?
     var parts: [UploadPart] = []
-    /// Whether the parts were combined already.
+    /// Whether the parts have been combined.
     var hasFinal = false
-    /// The length of the source; nil as long as it is unknown.
+    /// The length of the source; nil while unknown.
     var total: Int64?
-    /// What an adapter has reported.
+    /// The number of bytes reported by an adapter.
     var adapted: Int64?
     var reported: Int64 = 0
     var meter = RateMeter()
-    /// How many bytes the next chunk has, where the size adapts.
+    /// The length of the next chunk, in bytes, if it is adaptive.
     var chunk = UploadSettings.firstChunk
     var restarts = 0
-    /// The checksums of the whole.
+    /// The checksums of the complete source.
     var computed: [Checksum] = []
-    /// Whether another attempt would go on where this one ends.
+    /// Whether another attempt could resume this one.
     var isResumable = false
-    /// Whether a request was sent that may have arrived, and must not be sent a second time.
+    /// Whether a request was sent that may have arrived and must not be sent again.
     var mustNotRepeat = false
-    /// Whether the operation was paused meanwhile, so that nothing can follow.
+    /// Whether such a request was interrupted by a pause, so that the upload cannot continue.
     var isSpent = false
 
-    /// How many bytes the server has confirmed.
+    /// The number of bytes confirmed by the server.
     var confirmed: Int64 {
         adapted
             ?? parts.reduce(0) { sum, part in
@@ -355,7 +358,7 @@ struct UploadState: Sendable {
             }
     }
 
-    /// How many bytes from the start on are confirmed.
+    /// The number of contiguous confirmed bytes from the start.
     var confirmedPrefix: Int64 {
         var position: Int64 = 0
         for part in parts where part.range.lowerBound == position {

@@ -7,14 +7,15 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// An upload that survives: interrupted connections, a changed network, an expired pause, and the end of the process. The
-/// counterpart of `DownloadOperation`.
+/// A resumable upload, which survives interrupted connections, network changes, long pauses, and
+/// the end of the process. The counterpart of `DownloadOperation`.
 ///
-/// It speaks tus 1.0, or the IETF's draft "Resumable Uploads for HTTP", as the server says or ``uploadProtocol`` chooses. A
-/// small journal beside the file says where the server has the upload. A later upload of the same file to the same URL, in
-/// this process or another one, asks the server how much it has, and goes on from there: never from where this side was. A
-/// file that has changed meanwhile is an error before a byte of it is sent, and the upload succeeds only if the server has
-/// confirmed every byte.
+/// It uses tus 1.0 or the IETF draft "Resumable Uploads for HTTP", as supported by the server or
+/// chosen by ``uploadProtocol``. A small journal beside the file contains the URL of the upload on
+/// the server. A later upload of the same file to the same URL, by this process or another, asks
+/// the server how much it has, and resumes from that offset. If the file has changed in the
+/// meantime, the upload fails before sending a byte of it. The upload succeeds only if the server
+/// has confirmed every byte.
 ///
 /// ```swift
 /// let upload = UploadOperation(request: URLRequest(url: files), file: film)
@@ -24,45 +25,49 @@ import FoundationNetworking
 /// upload.pause(); upload.resume()
 /// ```
 ///
-/// Where the server knows neither protocol, the file is sent by one PUT (or the request's method), which **starts over** after
-/// a failure or a pause; ``isResumable`` tells.
+/// If the server supports neither protocol, the file is sent in one PUT (or with the request's
+/// method), which **starts over** after a failure or a pause; see ``isResumable``.
 ///
-/// The header fields of the request are sent with each of the upload's requests. A server may put the upload at another
-/// origin: that gets no credentials, and no field that is secret. `responseObject` is the URL of the upload with tus, and
-/// otherwise what the serializer makes of the last response. All progress counts what the server has confirmed.
+/// The header fields of the request are sent with each of the upload's requests. If the server
+/// places the upload at another origin, credentials and secret fields are not sent there.
+/// `responseObject` is the URL of the upload with tus; otherwise the serializer creates it from the
+/// last response. All progress counts bytes confirmed by the server.
 open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
     let uploadSettings = Locked(UploadSettings())
     let upload = Locked<Upload?>(nil)
 
-    /// An upload without a source, which fails with ``UploadError/Reason/noSource``.
+    /// Creates an upload without a source, which fails with ``UploadError/Reason/noSource``.
     public required init(request: URLRequest) {
         super.init(request: request)
         worker = Worker()
     }
 
-    /// An upload of a file. Its journal is beside it, unless ``journal`` names another place.
+    /// Creates an upload of a file. Its journal is stored beside the file, unless ``journal`` is
+    /// set.
     ///
     /// - Parameters:
-    ///   - request: its URL is where uploads are created, or, without a protocol, where the file is to be.
-    ///   - file: the file.
+    ///   - request: The request, whose URL creates uploads or, without a protocol, is the
+    ///     destination of the file.
+    ///   - file: The file.
     public convenience init(request: URLRequest, file: URL) {
         self.init(request: request)
         uploadSettings.withLock { $0.source = .file(file) }
     }
 
-    /// An upload of data. It has a journal only if ``journal`` names one.
+    /// Creates an upload of data. It has a journal only if ``journal`` is set.
     public convenience init(request: URLRequest, data: Data) {
         self.init(request: request)
         uploadSettings.withLock { $0.source = .data(data) }
     }
 
-    /// An upload of pieces of bytes that can be made again, so that what the server has lost can be sent once more, and that
-    /// another process can go on if ``journal`` names one. Until they are confirmed, at most ``windowSize`` bytes are kept.
+    /// Creates an upload of a sequence of bytes that can be created again. Bytes lost by the server
+    /// can then be sent again, and another process can resume the upload if ``journal`` is set. At
+    /// most ``windowSize`` bytes are kept until they are confirmed.
     ///
     /// - Parameters:
-    ///   - request: as for a file.
-    ///   - length: how many bytes there will be; with nil, the server must take uploads of unknown length.
-    ///   - make: makes the sequence: the same bytes each time.
+    ///   - request: The request; see the initializer with a file.
+    ///   - length: The length in bytes; if nil, the server must support uploads of unknown length.
+    ///   - make: Creates the sequence, with the same bytes each time.
     public convenience init<Pieces: AsyncSequence & SendableMetatype>(
         request: URLRequest, length: Int64? = nil, making make: @escaping @Sendable () throws -> Pieces
     )
@@ -73,8 +78,8 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         uploadSettings.withLock { $0.source = .sequence(length: length, canRepeat: true) { SequencePump(make) } }
     }
 
-    /// An upload of pieces of bytes that come once. What is not confirmed is kept, to be sent again: at most ``windowSize``
-    /// bytes.
+    /// Creates an upload of a sequence of bytes that can be iterated only once. Unconfirmed bytes
+    /// are kept to be sent again: at most ``windowSize`` bytes.
     public convenience init<Pieces: AsyncSequence & Sendable>(
         request: URLRequest, length: Int64? = nil, pieces: Pieces
     )
@@ -135,112 +140,120 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
 
 /// Settings, read when the operation starts.
 extension UploadOperation {
-    /// How the bytes reach the server. ``UploadProtocol/automatic`` by default.
+    /// The upload protocol. The default is ``UploadProtocol/automatic``.
     public final var uploadProtocol: UploadProtocol {
         get { setting(\.uploadProtocol) }
         set { set(\.uploadProtocol, newValue) }
     }
 
-    /// How many bytes are sent in one request. ``UploadChunkSize/adaptive`` by default.
+    /// The number of bytes per request. The default is ``UploadChunkSize/adaptive``.
     public final var chunkSize: UploadChunkSize {
         get { setting(\.chunkSize) }
         set { set(\.chunkSize, newValue) }
     }
 
-    /// In how many parts a file or data is sent at a time, which the server then combines (tus, `concatenation`); 1 by
-    /// default. They count as one operation in a queue.
+    /// The number of concurrent parts of a file or data, which the server then combines (tus,
+    /// `concatenation`). The default is 1. They count as one operation in a queue.
     public final var parallelPartCount: Int {
         get { setting(\.parallelParts) }
         set { set(\.parallelParts, max(1, newValue)) }
     }
 
-    /// A part is no shorter than this, in bytes; 1 MiB by default.
+    /// The minimum length of a part, in bytes. The default is 1 MiB.
     public final var minimumPartLength: Int64 {
         get { setting(\.minimumPart) }
         set { set(\.minimumPart, max(1, newValue)) }
     }
 
-    /// What happens with what an earlier upload of the same source to the same URL has left. ``UploadResumption/resume`` by
-    /// default.
+    /// What to do if an earlier upload of the same source to the same URL was not completed. The
+    /// default is ``UploadResumption/resume``.
     public final var resumption: UploadResumption {
         get { setting(\.resumption) }
         set { set(\.resumption, newValue) }
     }
 
-    /// By which algorithm the server checks each request's bytes (tus, `checksum`; the draft's `Content-Digest`); nil, the
-    /// default, for none. What was damaged on the way is sent again.
+    /// The algorithm with which the server verifies the bytes of each request (tus, `checksum`; the
+    /// draft's `Content-Digest`); nil, the default, for none. Bytes damaged in transit are sent
+    /// again.
     public final var chunkChecksumAlgorithm: ChecksumAlgorithm? {
         get { setting(\.chunkChecksum) }
         set { set(\.chunkChecksum, newValue) }
     }
 
-    /// The checksum that the source must have; nil, the default, for any. It is compared before the last bytes are sent, so
-    /// that wrong bytes never become a whole at the server.
+    /// The expected checksum of the source; nil, the default, to accept any. It is compared before
+    /// the last bytes are sent, so that the server never has a complete upload with wrong bytes.
     public final var checksum: Checksum? {
         get { setting(\.checksum) }
         set { set(\.checksum, newValue) }
     }
 
-    /// Whose checksums of the source are computed; see ``computedChecksums``. None by default.
+    /// The algorithms of the checksums of the source to compute; see ``computedChecksums``. Empty
+    /// by default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
         get { setting(\.computed) }
         set { set(\.computed, newValue) }
     }
 
-    /// What the server is told of the upload (tus, `Upload-Metadata`). A file's `filename` and `filetype` are added.
+    /// The metadata of the upload (tus, `Upload-Metadata`). The `filename` and `filetype` of a file
+    /// are added.
     public final var metadata: [String: String] {
         get { setting(\.metadata) }
         set { set(\.metadata, newValue) }
     }
 
-    /// How many bytes of a sequence are kept at most until they are confirmed; 8 MiB by default.
+    /// The maximum number of unconfirmed bytes of a sequence to keep. The default is 8 MiB.
     public final var windowSize: Int {
         get { setting(\.window) }
         set { set(\.window, max(1, newValue)) }
     }
 
-    /// The file of the journal; nil, the default, for one beside the uploaded file, and none for what is no file. It holds no
-    /// secrets, and is private to the user. Each upload needs its own.
+    /// The file of the journal. If nil, the default, a file's journal is stored beside it, and
+    /// other sources have none. The journal contains no secrets, and is accessible only to the
+    /// user. Each upload needs its own.
     public final var journal: URL? {
         get { setting(\.journal) }
         set { set(\.journal, newValue) }
     }
 
-    /// Whether there is a journal. True by default. Without one, the upload goes on after a pause or a retry, and not in
-    /// another operation.
+    /// Whether to keep a journal. The default is true. Without one, the upload can be resumed after
+    /// a pause or a retry, but not by another operation.
     public final var keepsJournal: Bool {
         get { setting(\.keepsJournal) }
         set { set(\.keepsJournal, newValue) }
     }
 
-    /// The URL of an upload that exists at the server, which is gone on with if the journal knows none; nil, the default, for
-    /// a new one. What is sent must be the source that it was begun with, which only the caller can know.
+    /// The URL of an existing upload on the server, which is resumed unless the journal contains
+    /// one; nil, the default, for a new upload. The caller must ensure that it was started with the
+    /// same source.
     public final var existingUploadURL: URL? {
         get { setting(\.uploadURL) }
         set { set(\.uploadURL, newValue) }
     }
 
-    /// Whether the first bytes are sent with the request that creates the upload (tus, `creation-with-upload`). False by
-    /// default: without bytes it can be sent again after a failure.
+    /// Whether to send the first bytes with the request that creates the upload (tus,
+    /// `creation-with-upload`). The default is false: without bytes, the request can be sent again
+    /// after a failure.
     public final var sendsDataWithCreation: Bool {
         get { setting(\.sendsDataWithCreation) }
         set { set(\.sendsDataWithCreation, newValue) }
     }
 
-    /// Whether the server is asked to delete the upload when the operation is cancelled (tus, `termination`; the draft's
-    /// DELETE). False by default: a later upload can go on.
+    /// Whether to delete the upload on the server when the operation is cancelled (tus,
+    /// `termination`; the draft's DELETE). The default is false, so that a later upload can resume
+    /// it.
     public final var terminatesWhenCancelled: Bool {
         get { setting(\.terminatesWhenCancelled) }
         set { set(\.terminatesWhenCancelled, newValue) }
     }
 
-    /// Where the whole is sent where the server knows no protocol; nil, the default, for the request's URL.
+    /// The destination of the complete source if the server supports no protocol; nil, the default,
+    /// for the request's URL.
     package final var plainURL: URL? {
         get { setting(\.plainURL) }
         set { set(\.plainURL, newValue) }
     }
 
-    /// Carries the upload in place of the protocols. For other modules.
+    /// Sends the upload instead of the protocols. For other modules.
     package final var adapter: (any UploadAdapter)? {
         get { setting(\.adapter) }
         set { set(\.adapter, newValue) }
@@ -249,7 +262,8 @@ extension UploadOperation {
     /// The uploaded file; nil for data and sequences.
     public final var file: URL? { setting(\.source)?.file }
 
-    /// How long questions after a setback wait at first, in milliseconds. For tests.
+    /// The initial delay, in milliseconds, before asking the server again after a setback. For
+    /// tests.
     package final var patience: Double {
         get { setting(\.patience) }
         set { set(\.patience, newValue) }
@@ -258,32 +272,34 @@ extension UploadOperation {
 
 /// Results.
 extension UploadOperation {
-    /// Where the server has the upload; nil as long as it has none. It may hold secrets.
+    /// The URL of the upload on the server; nil until it exists. It may contain secrets.
     public final var uploadURL: URL? { upload.withLock { $0 }?.state.withLock { $0.parts.first?.url } }
 
-    /// The protocol in use; nil as long as that is open.
+    /// The protocol in use; nil until it is determined.
     public final var chosenProtocol: UploadProtocol? { upload.withLock { $0 }?.state.withLock { $0.uploadProtocol } }
 
-    /// Whether the upload would go on where it is, and not start over.
+    /// Whether the upload would be resumed, rather than start over.
     public final var isResumable: Bool { upload.withLock { $0 }?.state.withLock { $0.isResumable } ?? false }
 
-    /// Until when the server keeps an upload that is not finished, as it says; nil if it does not say.
+    /// When the server discards the incomplete upload; nil if it has not specified it.
     public final var expirationDate: Date? {
         upload.withLock { $0 }?.state.withLock { $0.record.expires }.flatMap { HTTPDate.parse($0) }
             .map { Date(timeIntervalSince1970: TimeInterval($0)) }
     }
 
-    /// The checksums of the source after a success, for ``computedChecksumAlgorithms``, in no order; otherwise empty.
+    /// The checksums of the source for ``computedChecksumAlgorithms``, in no particular order;
+    /// empty unless the upload has succeeded.
     public final var computedChecksums: [Checksum] {
         isFinished && error == nil ? upload.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
     }
 
-    /// How far the upload is, and how fast. Any thread.
+    /// The current progress and rate. Can be read on any thread.
     public final var uploadProgress: UploadProgress {
         upload.withLock { $0 }?.progress ?? UploadProgress(bytesConfirmed: 0, bytesExpected: nil, bytesPerSecond: nil)
     }
 
-    /// The same as it moves: first as it is now, last as it was when the operation finished; then the sequence ends.
+    /// The progress, starting with the current value. The sequence ends after the final value, when
+    /// the operation has finished.
     public final var uploadProgressUpdates: AsyncMapSequence<AsyncStream<TransferProgress>, UploadProgress> {
         transferProgressUpdates.map { [weak self] progress in
             self?.upload.withLock { $0 }?.progress
@@ -291,18 +307,21 @@ extension UploadOperation {
         }
     }
 
-    /// Asks the server to delete what it has of an upload that has not succeeded, and removes the journal. To be called when
-    /// the operation has finished.
+    /// Deletes an unsuccessful upload on the server, and removes the journal. Call it when the
+    /// operation has finished.
     ///
-    /// - Throws: the error of the transfer or of the status. An upload that is gone already is a success.
+    /// - Throws: The error of the transfer or of the status. If the upload no longer exists, this
+    ///   succeeds.
     public final func terminate() async throws {
         guard let upload = upload.withLock({ $0 }), upload.canTerminate else { return }
         try await upload.terminate(self)
     }
 
-    /// Removes what an unfinished upload of a file to a URL has left beside the file: a later one begins anew.
+    /// Removes the journal of an incomplete upload of a file to a URL, so that a later one starts
+    /// over.
     ///
-    /// - Throws: ``UploadError/Reason/inUse`` while one is under way, and ``UploadError/Reason/unusableJournal(_:)``.
+    /// - Throws: ``UploadError/Reason/inUse`` while an upload is running, and
+    ///   ``UploadError/Reason/unusableJournal(_:)``.
     public static func removeJournal(of file: URL, for url: URL) throws(UploadError) {
         let path = UploadJournalPlace.path(of: file, for: url)
         guard FileIdentity(path) != nil else { return }
@@ -311,10 +330,10 @@ extension UploadOperation {
 }
 
 extension Upload {
-    /// Whether the server has something that it can be asked to delete.
+    /// Whether there is an upload on the server that can be deleted.
     var canTerminate: Bool { state.withLock { !$0.isDone && !$0.parts.isEmpty && $0.uploadProtocol != .plain } }
 
-    /// Asks the server to delete the upload, and removes the journal.
+    /// Deletes the upload on the server, and removes the journal.
     func terminate(_ operation: UploadOperation) async throws {
         let (parts, uploadProtocol) = state.withLock { ($0.parts, $0.uploadProtocol) }
         for part in parts {
@@ -344,18 +363,20 @@ extension Upload {
 }
 
 extension UploadOperation {
-    /// An upload that goes on with another one, which has left this. The journal beside the file, if there is one, is newer.
+    /// Creates an upload that resumes another one. The journal beside the file takes precedence,
+    /// because it is newer.
     ///
     /// - Parameters:
-    ///   - request: for the same URL, with the header fields, which resume data does not contain.
-    ///   - resumeData: what the other upload has left.
+    ///   - request: A request for the same URL, with the header fields, which resume data does not
+    ///     contain.
+    ///   - resumeData: The resume data of the other upload.
     public convenience init(request: URLRequest, resumeData: UploadResumeData) {
         self.init(request: request, file: resumeData.file)
         set(\.resumed, resumeData.record)
     }
 
-    /// What the operation, which has finished without success, has left; nil where there is nothing to go on with: no upload at
-    /// the server, a source that is no file, or a success.
+    /// The resume data of an operation that has finished without success; nil if there is nothing
+    /// to resume: no upload on the server, a source that is not a file, or a success.
     public final var resumeData: UploadResumeData? {
         guard isFinished, error != nil, let file, let upload = upload.withLock({ $0 }) else { return nil }
         return UploadResumeData(file, upload.currentRecord)

@@ -1,21 +1,24 @@
 import Foundation
 
-/// How far an upload is: a snapshot. It counts what the server has confirmed, and never what was only sent.
+/// A snapshot of the progress of an upload. It counts bytes confirmed by the server, not bytes that
+/// were only sent.
 public struct UploadProgress: Sendable, Hashable {
-    /// Bytes that the server has confirmed; those of an earlier upload that this one goes on with are among them.
+    /// The number of confirmed bytes, including those of an earlier upload that this one resumes.
     public var bytesConfirmed: Int64
-    /// How many bytes there are; nil while that is unknown.
+    /// The total number of bytes; nil if unknown.
     public var bytesExpected: Int64?
-    /// Bytes per second in the last seconds; nil before there are enough to tell.
+    /// The current rate, in bytes per second, over the last few seconds; nil until there is enough
+    /// data.
     public var bytesPerSecond: Double?
 
-    /// The share of the bytes that are confirmed, from 0 to 1; nil while it is unknown how many there will be.
+    /// The confirmed fraction, from 0 to 1; nil if the length is unknown.
     public var fractionCompleted: Double? {
         guard let bytesExpected else { return nil }
         return bytesExpected > 0 ? min(1, Double(bytesConfirmed) / Double(bytesExpected)) : 1
     }
 
-    /// The seconds that the rest will take at the rate of the last seconds; nil if that is unknown, or nothing moves.
+    /// The estimated remaining time, in seconds, at the current rate; nil if it is unknown or there
+    /// is no progress.
     public var timeRemaining: TimeInterval? {
         guard let bytesExpected, let bytesPerSecond else { return nil }
         if bytesConfirmed >= bytesExpected { return 0 }

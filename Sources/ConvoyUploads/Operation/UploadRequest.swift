@@ -5,54 +5,55 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// An upload of a file that a `DownloadQueue` keeps, and that survives the process. Its members are those of an
-/// ``UploadOperation``.
+/// An upload of a file for a `DownloadQueue`, which survives the process. Its members correspond to
+/// those of ``UploadOperation``.
 ///
 /// ```swift
 /// try await queue.enqueue([UploadRequest(URLRequest(url: files), file: film)])
 /// ```
 ///
-/// The file stays where it is, and must not change until it was sent. What is stored is as for a `DownloadRequest`: header
-/// fields that hold secrets are not.
+/// The file stays where it is, and must not change until it has been sent. As with a
+/// `DownloadRequest`, header fields with secrets are not stored.
 public struct UploadRequest: DurableRequest {
-    /// The name of the entry, by which others depend on it.
+    /// The identifier of the entry, by which other entries depend on it.
     public var id = UUID()
-    /// The entries that must have finished before.
+    /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// What happens when one of them has failed. `.hold` by default.
+    /// What to do if one of them has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
-    /// The priority of the operation. `.normal` by default.
+    /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
-    /// What the program calls it; stored as it is.
+    /// A label for the program's own use, stored as it is.
     public var tag: String?
 
-    /// A request without a body. What is stored of it: the method, the URL, the header fields that are no secrets, and
-    /// `timeoutInterval`.
+    /// A request without a body. Its method, URL, header fields without secrets, and
+    /// `timeoutInterval` are stored.
     public var request: URLRequest
-    /// The file that is sent.
+    /// The file to send.
     public var file: URL
 
     /// See ``UploadOperation/uploadProtocol``.
     public var uploadProtocol = UploadProtocol.automatic
-    /// See ``UploadOperation/chunkSize``: the largest chunk in bytes, and nil for a size that adapts.
+    /// See ``UploadOperation/chunkSize``: the maximum length of a chunk, in bytes; nil for an
+    /// adaptive length.
     public var chunkLength: Int64?
     /// See ``UploadOperation/parallelPartCount``.
     public var parallelPartCount = 1
-    /// See ``UploadOperation/resumption``: whether an upload that the server does not have any more begins anew. True by
-    /// default.
+    /// See ``UploadOperation/resumption``: whether to start over if the server no longer has the
+    /// upload. The default is true.
     public var restartsWhenGone = true
     /// See ``UploadOperation/checksum``.
     public var checksum: Checksum?
     /// See ``UploadOperation/chunkChecksumAlgorithm``.
     public var chunkChecksumAlgorithm: ChecksumAlgorithm?
-    /// See ``UploadOperation/metadata``. Stored as it is: no place for secrets.
+    /// See ``UploadOperation/metadata``. Stored as it is, so do not put secrets in it.
     public var metadata: [String: String] = [:]
 
-    /// Whether a URL with a secret in its query is stored with it. False by default: it is refused with
-    /// `DownloadQueueError.secretInURL`. A user name or a password is refused in any case.
+    /// Whether to store a URL with a secret in its query. The default is false: such a URL is
+    /// rejected with `DownloadQueueError.secretInURL`. A user name or password is always rejected.
     public var storesSecretsInURL = false
 
-    /// An upload of a file.
+    /// Creates an upload of a file.
     public init(_ request: URLRequest, file: URL) { (self.request, self.file) = (request, file) }
 }
 
@@ -62,21 +63,22 @@ extension UploadRequest: StorableRequest {
 
     package func work() throws(DownloadQueueError) -> StoredRequest.Work {
         guard request.httpBody == nil, request.httpBodyStream == nil else {
-            throw .unsuitableRequest("An upload has no body but its file.")
+            throw .unsuitableRequest("The request of an upload must not have a body.")
         }
-        guard file.isFileURL else { throw .unsuitableRequest("It names no file that is to be sent.") }
+        guard file.isFileURL else { throw .unsuitableRequest("The URL of the file must be a file "
+            + "URL.") }
         let options = StoredUploadOptions(
             uploadProtocol: uploadProtocol, chunk: chunkLength, parts: parallelPartCount, restarts: restartsWhenGone,
             checksum: checksum?.description, chunkChecksum: chunkChecksumAlgorithm?.rawValue, metadata: metadata)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys]
         guard let data = try? encoder.encode(options) else {
-            throw .unsuitableRequest("What is said of the upload cannot be stored.")
+            throw .unsuitableRequest("The settings of the upload cannot be encoded.")
         }
         return .upload(StoredUpload(file: file.absoluteURL.standardizedFileURL, options: data))
     }
 
-    /// An operation for what is stored, outside a queue.
+    /// Creates an operation from a stored upload, outside a queue.
     package static func operation(
         _ request: URLRequest, _ upload: StoredUpload
     ) throws(DownloadQueueError) -> UploadOperation {
@@ -94,7 +96,7 @@ extension UploadRequest: CustomReflectable {
     }
 }
 
-/// What is stored of an upload's settings.
+/// The stored settings of an upload.
 private struct StoredUploadOptions: Codable {
     var uploadProtocol: UploadProtocol
     var chunk: Int64?
@@ -104,10 +106,11 @@ private struct StoredUploadOptions: Codable {
     var chunkChecksum: String?
     var metadata: [String: String]
 
-    /// Sets an operation up. What cannot be read is an error: nothing must be sent without the check that it was to have.
+    /// Applies stored settings to an operation. Settings that cannot be read are an error, because
+    /// a file must not be sent without its verification.
     static func apply(_ upload: StoredUpload, to operation: UploadOperation) throws(DownloadQueueError) {
         guard let options = try? JSONDecoder().decode(Self.self, from: upload.options) else {
-            throw .unsuitableRequest("What is stored of the upload cannot be read.")
+            throw .unsuitableRequest("The stored settings of the upload cannot be read.")
         }
         operation.uploadProtocol = options.uploadProtocol
         if let chunk = options.chunk { operation.chunkSize = .fixed(chunk) }
@@ -129,7 +132,7 @@ private struct StoredUploadOptions: Codable {
     }
 }
 
-/// Makes the uploads of queues. Found by its name: see `QueuedUploads`.
+/// Creates the uploads of queues. Found by name: see `QueuedUploads`.
 final class QueuedUploadMaker: QueuedUploadMaking {
     static func queuedOperation(
         _ request: URLRequest, _ upload: StoredUpload
@@ -141,7 +144,7 @@ final class QueuedUploadMaker: QueuedUploadMaking {
     }
 
     static func removeLeftovers(of upload: StoredUpload, for url: URL) {
-        // The operation that has ended lets go of the journal on another thread.
+        // The finished operation releases the journal on another thread.
         for _ in 0..<100 {
             do throws(UploadError) {
                 return try UploadOperation.removeJournal(of: upload.file, for: url)
@@ -153,7 +156,7 @@ final class QueuedUploadMaker: QueuedUploadMaking {
     }
 }
 
-/// An upload of an entry of a queue.
+/// The operation of an upload entry.
 private final class QueuedUploadOperation: UploadOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
 

@@ -3,26 +3,27 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// How many bytes an upload sends in one request.
+/// The number of bytes that an upload sends per request.
 public enum UploadChunkSize: Sendable, Hashable {
-    /// As many as the server takes in about a second, from 1 MiB on; fewer after a failure.
+    /// As many as the server accepts in about a second, starting at 1 MiB; fewer after a failure.
     case adaptive
     /// At most this many bytes.
     case fixed(Int64)
 }
 
-/// What an upload does with what an earlier one has left: in its journal, and at the server.
+/// What an upload does if an earlier one was not completed, according to its journal and the
+/// server.
 public enum UploadResumption: Sendable, Hashable {
-    /// It goes on with it. Where the server does not have the upload any more, it fails with
+    /// Resumes it. If the server no longer has the upload, fails with
     /// ``UploadError/Reason/gone(status:)``.
     case resume
-    /// It goes on with it, and begins anew where the server does not have the upload any more.
+    /// Resumes it, and starts over if the server no longer has the upload.
     case resumeOrRestart
-    /// It begins anew, and forgets the earlier one.
+    /// Starts over, and ignores the earlier upload.
     case restart
 }
 
-/// The user's settings of an upload. Read when it starts.
+/// The user's settings of an upload, read when it starts.
 struct UploadSettings: Sendable {
     var source: UploadSource?
     var uploadProtocol = UploadProtocol.automatic
@@ -38,45 +39,47 @@ struct UploadSettings: Sendable {
     var journal: URL?
     var keepsJournal = true
     var uploadURL: URL?
-    /// What another upload has left, if there is no journal.
+    /// The state of another upload, used if there is no journal.
     var resumed: UploadRecord?
     var sendsDataWithCreation = false
     var terminatesWhenCancelled = false
-    /// Where the whole is sent by one request; nil for the request's URL.
+    /// The destination for one complete request; nil for the request's URL.
     var plainURL: URL?
     var adapter: (any UploadAdapter)?
-    /// Milliseconds before the first question after a setback; longer each time.
+    /// The delay, in milliseconds, before asking the server again after the first setback; it
+    /// increases each time.
     var patience = 50.0
-    /// The system calls; tests replace them.
+    /// The system calls, which tests replace.
     var calls = FileCalls()
 
-    /// The limits of an adaptive chunk, in bytes, and its first size.
+    /// The limits of an adaptive chunk, in bytes, and its initial size.
     static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
     static let firstChunk: Int64 = 1 << 20
 
-    /// The size of an adaptive chunk after one of this size took so long: what a second would take, but no more than eight
-    /// times as many bytes, and no less than a quarter.
+    /// Returns the size of the next adaptive chunk, after one of this size took this long: the
+    /// bytes per second, but at most eight times and at least a quarter of the size.
     static func chunk(after size: Int64, in nanoseconds: UInt64) -> Int64 {
         let factor = min(8, max(0.25, 1_000_000_000 / Double(max(1, nanoseconds))))
         return min(chunks.upperBound, max(chunks.lowerBound, Int64(Double(min(size, chunks.upperBound)) * factor)))
     }
 }
 
-/// Carries an upload to a kind of store of its own, with the operation's journal and progress. For other modules.
+/// Sends an upload to a particular kind of storage, with the operation's journal and progress. For
+/// other modules.
 package protocol UploadAdapter: Sendable {
     /// Sends the file. Cancelled with the operation's attempt.
     ///
-    /// - Parameter context: what it may use, and reports to.
-    /// - Returns: the operation's `responseObject`.
+    /// - Parameter context: Stores state and reports progress.
+    /// - Returns: The operation's `responseObject`.
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable
 }
 
-/// What an adapter of an upload may use, and reports to.
+/// The services available to an adapter.
 package struct UploadAdapterContext: Sendable {
-    /// What an earlier attempt, or an earlier process, has stored; nil for nothing.
+    /// The data stored by an earlier attempt or process; nil if none.
     package let stored: Data?
-    /// Stores what another process needs to go on.
+    /// Stores what another process needs to resume the upload.
     package let store: @Sendable (Data) throws -> Void
-    /// Reports how many bytes the store has confirmed, and how many there are.
+    /// Reports the number of bytes confirmed by the storage, and the total number.
     package let report: @Sendable (_ confirmed: Int64, _ total: Int64) -> Void
 }

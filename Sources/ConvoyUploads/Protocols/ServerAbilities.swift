@@ -4,19 +4,20 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a server has said about its uploads.
+/// The upload capabilities announced by a server.
 struct ServerAbilities: Sendable {
-    /// The versions of tus that it speaks.
+    /// The supported versions of tus.
     var tusVersions: [String] = []
-    /// The extensions of tus that it has.
+    /// The supported extensions of tus.
     var extensions: Set<String> = []
-    /// The algorithms of the checksums that it compares, by its names.
+    /// The supported checksum algorithms, by their tus names.
     var checksums: [String] = []
-    /// The interop version of the draft; nil if it has named none.
+    /// The interop version of the draft; nil if not announced.
     var interopVersion: Int?
-    /// Whether it has said that it knows the draft.
+    /// Whether it has announced support for the draft.
     var knowsDraft = false
-    /// The largest upload, and the largest and smallest part of one that is sent at once, in bytes.
+    /// The maximum size of an upload, and the maximum and minimum size of a request that appends to
+    /// it, in bytes.
     var maximumSize: Int64?
     var maximumAppend: Int64?
     var minimumAppend: Int64?
@@ -36,7 +37,7 @@ struct ServerAbilities: Sendable {
         noteLimits(head)
     }
 
-    /// Takes over the limits of an answer (`Upload-Limit`, a dictionary of a structured field with numbers).
+    /// Applies the limits in a response (`Upload-Limit`, a structured dictionary with numbers).
     mutating func noteLimits(_ head: ResponseHead) {
         for item in Self.list(head["Upload-Limit"]) {
             let words = item.split(separator: "=", maxSplits: 1)

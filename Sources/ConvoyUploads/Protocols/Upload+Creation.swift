@@ -6,14 +6,16 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The beginning of a resumable upload at the server.
+/// Creating a resumable upload on the server.
 extension Upload {
-    /// Creates the upload, or its parts. Returns the final answer if the server has the whole already.
+    /// Creates the upload or its parts. Returns the final response if the server already has all
+    /// bytes.
     func create(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
         try await checkSize(dialect)
         switch dialect {
         case .tus:
-            // Nothing of the source is in these requests: one that is sent again leaves an empty upload behind at most.
+            // These requests contain no bytes of the source: if one is sent again, it leaves at
+            // most an empty upload behind.
             state.withLock { $0.isResumable = !settings.sendsDataWithCreation }
             try await createTus()
             return nil
@@ -34,11 +36,11 @@ extension Upload {
             if let algorithm = settings.chunkChecksum {
                 wanted.append("checksum")
                 guard abilities.checksums.isEmpty || abilities.checksums.contains(algorithm.tusName) else {
-                    throw UploadError(.unsupported("checksums by \(algorithm)"))
+                    throw UploadError(.unsupported("\(algorithm) checksums"))
                 }
             }
             if let missing = wanted.first(where: { !abilities.extensions.contains($0) }) {
-                throw UploadError(.unsupported("the extension \(missing) of tus"))
+                throw UploadError(.unsupported("the tus extension \(missing)"))
             }
         }
         if let total, let limit = abilities.maximumSize, total > limit { throw UploadError(.tooLarge(limit: limit)) }
@@ -95,7 +97,7 @@ extension Upload {
         state.withLock { $0.mustNotRepeat = false }
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
-            throw UploadError(.invalidAnswer("It names no URL for the upload."))
+            throw UploadError(.invalidAnswer("It contains no URL for the upload."))
         }
         state.withLock { $0.record.expires = answer.head["Upload-Expires"] ?? $0.record.expires }
         var part = UploadPart(url: place, range: range, bound: carried)
@@ -103,7 +105,7 @@ extension Upload {
             let offset = try answer.number("Upload-Offset") ?? 0
             guard 0...carried ~= offset else { throw UploadError(.invalidOffset(offset, allowed: 0...carried)) }
             part.offset = offset
-            // What the server has is asked unless all is there that was sent.
+            // Ask the server for its offset unless it has confirmed all bytes sent.
             part.isKnown = offset == carried
         } else {
             part.isKnown = true
@@ -111,7 +113,7 @@ extension Upload {
         return part
     }
 
-    /// Combines the parts to the whole.
+    /// Combines the parts.
     func combineParts() async throws {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         try await checkWhole()
@@ -124,16 +126,17 @@ extension Upload {
         let answer = try await send(sent)
         guard answer.status == 201 else { throw creationFailure(answer) }
         guard let place = try answer.location() else {
-            throw UploadError(.invalidAnswer("It names no URL for the upload."))
+            throw UploadError(.invalidAnswer("It contains no URL for the upload."))
         }
-        // The server may say how long the whole is: it must be all parts.
+        // If the server reports the combined length, it must be that of all parts.
         var question = uploadRequest("HEAD", place)
         ResumableDialect.tus.mark(&question)
         let state = try await send(question)
         guard state.isSuccess else { throw refusal(state) }
         for name in ["Upload-Length", "Upload-Offset"] {
             if let number = try state.number(name), number != total {
-                throw UploadError(.invalidAnswer("The parts have \(total ?? 0) bytes, and the whole has \(number)."))
+                throw UploadError(.invalidAnswer("The parts have \(total ?? 0) bytes, but the "
+                    + "combined upload has \(number)."))
             }
         }
         self.state.withLock { state in
@@ -145,7 +148,7 @@ extension Upload {
         try await record(synchronizes: true)
     }
 
-    /// The names and values of `Upload-Metadata`: the user's, and the name and type of a file unless the user has given them.
+    /// Sets `Upload-Metadata`: the user's, with the name and type of the file unless specified.
     private func setMetadata(_ sent: inout URLRequest) {
         guard sent.value(forHTTPHeaderField: "Upload-Metadata") == nil else { return }
         var metadata = settings.metadata
@@ -162,20 +165,21 @@ extension Upload {
         if !items.isEmpty { sent.setValue(items.joined(separator: ","), forHTTPHeaderField: "Upload-Metadata") }
     }
 
-    /// Why an upload was not created.
+    /// The error for an upload that was not created.
     private func creationFailure(_ answer: UploadAnswer) -> any Error {
         switch answer.status {
         case 413: return UploadError(.tooLarge(limit: ServerAbilities(answer.head).maximumSize))
         case 412: return UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
-        case 200..<300: return UploadError(.invalidAnswer("The upload was not created: the status is \(answer.status)."))
+        case 200..<300: return UploadError(.invalidAnswer("The upload was not created: the status "
+            + "is \(answer.status)."))
         default: return refusal(answer)
         }
     }
 
     // MARK: The draft
 
-    /// One request begins the upload, and carries all of it, or its first part. The server names the URL in an interim
-    /// response, so that what follows after a failure is known.
+    /// Creates the upload with a request that contains all of it or its first chunk. The server
+    /// sends the URL in an interim response, so that the upload can be resumed after a failure.
     private func createDraft(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let chunk = try await nextChunk(UploadPart(url: url, range: 0..<(state.withLock { $0.total } ?? .max)), dialect)
@@ -192,7 +196,7 @@ extension Upload {
         let answer = try await send(sent, chunk.body) { [self] head in noteInterim(head, chunk, creating: true) }
         let known = state.withLock { !$0.parts.isEmpty }
         guard answer.isSuccess else {
-            // Where it has named the upload, the server knows how much it has.
+            // If the server has sent the URL of the upload, it can be asked for the offset.
             if known { state.withLock { $0.isResumable = true } }
             throw answer.status == 413 ? creationFailure(answer) : refusal(answer)
         }
@@ -204,11 +208,13 @@ extension Upload {
             if let offset = try answer.number("Upload-Offset"), offset != end {
                 throw UploadError(.invalidOffset(offset, allowed: end...end))
             }
-            // Anything can answer with a success: a proxy, or a server that has not understood.
+            // Any server can respond with a success, for example a proxy, or one that does not
+            // support the draft.
             guard answer.isOfDraft else {
-                // The server is asked, where it has named the upload.
+                // If the URL of the upload is known, ask the server.
                 if known { return nil }
-                throw UploadError(.unsupported("the draft: nothing in its answer is of it"))
+                throw UploadError(.unsupported("the draft: its response contains none of the "
+                    + "draft's fields"))
             }
             if !known { state.withLock { $0.parts = [UploadPart(url: url, range: 0..<end, bound: end)] } }
             complete(0, at: end)
@@ -222,8 +228,9 @@ extension Upload {
                 state.parts[0].bound = max(state.parts[0].bound, chunk.range.upperBound)
             }
         } else if !known {
-            // A server that does not know the draft has taken the first bytes for the whole.
-            throw UploadError(.unsupported("the draft: its answer names no URL for the upload"))
+            // A server that does not support the draft has taken the first bytes for the complete
+            // upload.
+            throw UploadError(.unsupported("the draft: its response contains no URL for the upload"))
         }
         state.withLock { $0.isResumable = true }
         let end = chunk.range.upperBound
@@ -235,7 +242,8 @@ extension Upload {
         return nil
     }
 
-    /// An interim response: it names the URL of the upload, or says how much the server has. On the network thread.
+    /// Handles an interim response with the URL of the upload or its offset. Called on the network
+    /// thread.
     func noteInterim(_ head: ResponseHead, _ chunk: UploadChunk, creating: Bool) {
         guard head.statusCode == 104 else { return }
         let place = creating ? (try? UploadAnswer.location(head)) ?? nil : nil
@@ -254,7 +262,8 @@ extension Upload {
                 }
                 changed = true
             }
-            // More than was sent is no confirmation; the final response will be judged.
+            // An offset beyond the bytes sent confirms nothing; the final response will be
+            // validated.
             if let offset, !state.parts.isEmpty, offset > state.parts[0].offset, chunk.range.upperBound >= offset {
                 state.meter.note(offset - state.parts[0].offset, at: MonotonicClock.now)
                 state.parts[0].offset = offset

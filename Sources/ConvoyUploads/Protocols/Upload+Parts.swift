@@ -5,7 +5,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Bytes that are sent in one request.
+/// The bytes sent in one request.
 struct UploadChunk: Sendable {
     /// Their positions in the part.
     let range: Range<Int64>
@@ -14,12 +14,12 @@ struct UploadChunk: Sendable {
     let body: UploadBody
 }
 
-/// The parts of a resumable upload: how much the server has of each, and what follows.
+/// Sending the parts of a resumable upload.
 extension Upload {
-    /// How often the server may have nothing more than before, in a row.
+    /// The maximum number of consecutive requests without progress.
     private static let mostSetbacks = 8
 
-    /// Sends all parts, from where the server has them on; and begins anew where that is allowed and needed.
+    /// Sends all parts from the offsets of the server. Starts over if necessary and allowed.
     func sendResumably(_ dialect: ResumableDialect) async throws -> UploadResult {
         while true {
             do {
@@ -35,7 +35,7 @@ extension Upload {
                 try await check()
                 report()
                 guard let last else { return UploadResult() }
-                // The answer to a question is none of the resource.
+                // The response to a request for the offset is not that of the resource.
                 return dialect.isTus || last.isQuestion ? UploadResult(last.answer) : try await finalResult(last.answer)
             } catch let error as UploadError {
                 guard case .gone = error.reason, settings.resumption != .resume, settings.uploadURL == nil,
@@ -50,7 +50,7 @@ extension Upload {
         }
     }
 
-    /// The last answer, and whether it is that to a question how much the server has.
+    /// The last response, and whether it answers a request for the offset.
     private typealias LastAnswer = (answer: UploadAnswer, isQuestion: Bool)
 
     private func sendParts(_ dialect: ResumableDialect) async throws -> LastAnswer? {
@@ -66,7 +66,8 @@ extension Upload {
 
     private func part(_ index: Int) -> UploadPart { state.withLock { $0.parts[index] } }
 
-    /// Sends the rest of a part. Returns the last answer; nil if the server had all of it.
+    /// Sends the rest of a part. Returns the last response; nil if the server already had all of
+    /// it.
     private func sendPart(_ index: Int, _ dialect: ResumableDialect) async throws -> LastAnswer? {
         var highest = part(index).offset
         var setbacks = 0
@@ -92,7 +93,7 @@ extension Upload {
                 state.withLock { $0.chunk = max(UploadSettings.chunks.lowerBound, $0.chunk / 2) }
                 throw failure
             }
-            // The server cannot have more than was sent.
+            // The server cannot have more bytes than were sent.
             state.withLock { state in
                 state.parts[index].bound = max(earlierBound, chunk.range.lowerBound + answer.sent)
             }
@@ -108,7 +109,7 @@ extension Upload {
             case 460 where dialect.isTus:
                 damages += 1
                 guard damages < 4 else { throw UploadError(.damaged) }
-            // The server has another offset, or still works on an earlier request.
+            // The server has another offset, or is still processing an earlier request.
             case 409, 423: break
             default: throw refusal(answer)
             }
@@ -122,7 +123,8 @@ extension Upload {
         }
     }
 
-    /// Takes an answer over that says that bytes were added. Whether the part goes on without a question.
+    /// Handles a success response to appended bytes. Returns whether the part can continue without
+    /// asking for the offset.
     private func take(
         _ answer: UploadAnswer, _ chunk: UploadChunk, _ index: Int, _ dialect: ResumableDialect
     ) async throws -> Bool {
@@ -130,7 +132,7 @@ extension Upload {
         guard answer.sent >= chunk.range.upperBound - chunk.range.lowerBound else { return false }
         if !dialect.isTus, chunk.isLast {
             let offset = try answer.number("Upload-Offset")
-            // The resource itself answers, which need not know of offsets.
+            // The response is that of the resource itself, which may not include an offset.
             if dialect.isComplete(answer) != false, offset == end || offset == nil && answer.isOfDraft {
                 return try await finish(index, at: end)
             }
@@ -138,7 +140,8 @@ extension Upload {
         guard let offset = try answer.number("Upload-Offset") else { return false }
         guard offset <= end else { throw UploadError(.invalidOffset(offset, allowed: 0...end)) }
         if let expires = answer.head["Upload-Expires"] { state.withLock { $0.record.expires = expires } }
-        // Less than was sent is asked for once more: an answer with an old number must not make bytes of it.
+        // Ask again if the offset is too low: a stale number in a response must not cause bytes to
+        // be sent again.
         guard offset == end else { return false }
         if dialect.isTus, chunk.isLast { return try await finish(index, at: end) }
         confirm(index, offset)
@@ -154,7 +157,8 @@ extension Upload {
 
     // MARK: Offsets
 
-    /// Asks how much the server has of a part. Returns the answer if the server says that the upload is complete.
+    /// Asks the server for the offset of a part. Returns the response if the server reports that
+    /// the upload is complete.
     private func askOffset(_ index: Int, _ dialect: ResumableDialect) async throws -> UploadAnswer? {
         var tries = 0
         while true {
@@ -174,13 +178,14 @@ extension Upload {
             }
             noteLimits(answer)
             guard let offset = try answer.number("Upload-Offset") else {
-                throw UploadError(.invalidAnswer("It does not say how much of the upload the server has."))
+                throw UploadError(.invalidAnswer("It does not contain the offset of the upload."))
             }
-            // A sequence that has ended has a length that the server need not know yet.
+            // The length of a sequence that has ended may not be known to the server yet.
             let length = part.length ?? state.withLock { $0.window }?.length
             let said = try answer.number("Upload-Length")
             if let said, let length, said != length {
-                throw UploadError(.invalidAnswer("The upload should have \(length) bytes, and has \(said)."))
+                throw UploadError(.invalidAnswer("The upload has \(said) bytes, but \(length) were "
+                    + "expected."))
             }
             let bound = min(part.bound, part.length ?? .max)
             guard offset <= bound else { throw UploadError(.invalidOffset(offset, allowed: 0...bound)) }
@@ -205,13 +210,14 @@ extension Upload {
         }
     }
 
-    /// Whether nothing is left to be sent.
+    /// Whether nothing is left to send.
     private func isWhole(_ part: UploadPart, _ dialect: ResumableDialect) -> Bool {
-        // The draft's upload is complete when that was said; one of tus whose length was not known before, when it was told.
+        // In the draft, an upload is complete once the request has declared it; in tus, once the
+        // server knows its length.
         part.isComplete || dialect.isTus && part.offset == part.length
     }
 
-    /// The server has confirmed so many bytes of a part.
+    /// Records the offset confirmed by the server.
     func confirm(_ index: Int, _ offset: Int64) {
         let (digest, prefix, released) = state.withLock { state -> (SentDigest?, Int64, (Int64, SequenceWindow)?) in
             state.meter.note(max(0, offset - state.parts[index].offset), at: MonotonicClock.now)
@@ -227,7 +233,7 @@ extension Upload {
         report()
     }
 
-    /// The server has confirmed the whole.
+    /// Records that the server has confirmed the complete upload.
     func complete(_ index: Int, at end: Int64) {
         state.withLock { state in
             (state.parts[index].isKnown, state.parts[index].isComplete) = (true, true)
@@ -245,7 +251,7 @@ extension Upload {
         }
     }
 
-    /// Waits a moment, longer each time.
+    /// Waits, longer each time.
     private func pause(_ count: Int) async throws {
         let milliseconds = min(2000, settings.patience * Double(1 << min(count, 10)))
         try await Task.sleep(nanoseconds: UInt64(milliseconds * 1_000_000))
@@ -253,20 +259,21 @@ extension Upload {
 
     // MARK: Chunks
 
-    /// How many bytes are sent in one request at most.
+    /// Returns the maximum number of bytes per request.
     func chunkLimit(_ dialect: ResumableDialect) -> Int64 {
         let (chunk, most) = state.withLock { ($0.chunk, $0.abilities?.maximumAppend) }
         let wanted: Int64 =
             switch settings.chunkSize {
             case .fixed(let size): max(1, size)
-            // The draft's interim responses confirm what comes: nothing is won by an answer in between.
+            // The draft's interim responses confirm received bytes, so there is no need for
+            // separate requests.
             case .adaptive: dialect.isTus ? chunk : .max
             }
         let kept: Int64 = settings.source?.isSequence == true ? Int64(settings.window) : .max
         return max(1, min(wanted, kept, most ?? .max))
     }
 
-    /// The next bytes of a part.
+    /// Returns the next bytes of a part.
     func nextChunk(_ part: UploadPart, _ dialect: ResumableDialect) async throws -> UploadChunk {
         let limit = chunkLimit(dialect)
         let (source, window) = state.withLock { ($0.source, $0.window) }
@@ -278,7 +285,7 @@ extension Upload {
         let upper = min(end, part.offset.addingReportingOverflow(limit).overflow ? .max : part.offset + limit)
         let range = part.offset..<upper
         let positions = (part.range.lowerBound + range.lowerBound)..<(part.range.lowerBound + range.upperBound)
-        // A short body is sent at less cost out of memory.
+        // A short body is sent more efficiently from memory.
         guard positions.upperBound - positions.lowerBound <= 256 << 10 else {
             return UploadChunk(range: range, isLast: upper == end, body: .range(source, positions))
         }
@@ -318,7 +325,8 @@ extension Upload {
         return window
     }
 
-    /// Lets a sequence reach the position from which the server goes on; one that has gone further is made anew.
+    /// Advances a sequence to the offset of the server. If it has passed that offset, it is created
+    /// again.
     private func position(at part: UploadPart) async throws {
         guard let source = settings.source, case .sequence(_, let canRepeat, _) = source else { return }
         var window = state.withLock { $0.window } ?? makeWindow()
@@ -333,13 +341,13 @@ extension Upload {
             guard window.kept.upperBound > start else { throw UploadError(.sourceChanged) }
             window.release(to: part.offset).withUnsafeBytes { digest?.update($0, at: start) }
         }
-        // What an earlier process has sent must be what the sequence has now.
+        // The bytes sent by an earlier process must be the same in the sequence now.
         if let marked = digest?.marked, marked.position == record.digested, marked.value != record.digest {
             throw UploadError(.sourceChanged)
         }
     }
 
-    /// The size of the next chunk follows the time that this one took.
+    /// Adapts the size of the next chunk to the time that this one took.
     private func adapt(to chunk: UploadChunk, _ nanoseconds: UInt64) {
         guard case .adaptive = settings.chunkSize else { return }
         let size = chunk.range.upperBound - chunk.range.lowerBound
@@ -349,9 +357,9 @@ extension Upload {
         }
     }
 
-    /// Notes how much the server may have after the next request, where a later process finds it.
+    /// Records how much the server may have after the next request, for a later process.
     private func willSend(_ index: Int, to bound: Int64) async throws {
-        // Not at each step on the disk: what is on it allows for more.
+        // Not every step is written to the disk, because the recorded bound is ahead.
         let mustRecord = state.withLock { state -> Bool in
             state.parts[index].bound = max(state.parts[index].bound, bound)
             let part = state.parts[index]
@@ -365,7 +373,7 @@ extension Upload {
 
     // MARK: Requests
 
-    /// Adds bytes to a part.
+    /// Appends bytes to a part.
     private func append(
         _ chunk: UploadChunk, to part: UploadPart, _ dialect: ResumableDialect
     ) async throws -> UploadAnswer {
@@ -378,7 +386,7 @@ extension Upload {
         }
         sent.setValue("\(chunk.range.lowerBound)", forHTTPHeaderField: "Upload-Offset")
         dialect.setComplete(chunk.isLast, &sent)
-        // The length of what was begun without one.
+        // The length of an upload that was created without one.
         if dialect.isTus, chunk.isLast, part.length == nil {
             sent.setValue("\(chunk.range.upperBound)", forHTTPHeaderField: "Upload-Length")
         }
@@ -401,14 +409,15 @@ extension Upload {
             case .none, .stream: return nil
             }
         }
-        guard let digest else { throw UploadError(.unreadableSource("OpenSSL does not compute \(algorithm).")) }
+        guard let digest else { throw UploadError(.unreadableSource("OpenSSL failed to compute the "
+            + "\(algorithm) digest.")) }
         let text = digest.base64EncodedString()
         if dialect.isTus {
             sent.setValue("\(algorithm.tusName) \(text)", forHTTPHeaderField: "Upload-Checksum")
         } else if let name = algorithm.digestName {
             sent.setValue("\(name)=:\(text):", forHTTPHeaderField: "Content-Digest")
         } else {
-            throw UploadError(.unsupported("checksums by \(algorithm), which no field but one of tus has"))
+            throw UploadError(.unsupported("\(algorithm) checksums, which only tus can transmit"))
         }
     }
 }

@@ -6,7 +6,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a finished upload leaves in its operation.
+/// The result of a completed upload.
 struct UploadResult: @unchecked Sendable {
     var head: ResponseHead?
     var redirects: [RedirectEvent] = []
@@ -18,9 +18,9 @@ struct UploadResult: @unchecked Sendable {
     init(_ answer: UploadAnswer) { (head, redirects) = (answer.head, answer.redirects) }
 }
 
-/// The choice of a protocol, and an upload without one.
+/// Choosing a protocol, and uploading without one.
 extension Upload {
-    /// Sends everything, by the protocol that the caller or the server has chosen.
+    /// Sends the source with the protocol chosen by the caller or the server.
     func transfer() async throws -> UploadResult {
         state.withLock { state in
             state.meter.begin(at: MonotonicClock.now)
@@ -58,13 +58,15 @@ extension Upload {
         return chosen
     }
 
-    /// What the server says of its uploads (an OPTIONS request for the URL that creates them).
+    /// Asks the server for its upload capabilities (an OPTIONS request for the URL that creates
+    /// uploads).
     @discardableResult
     func askAbilities() async throws -> ServerAbilities {
         if let known = state.withLock({ $0.abilities }) { return known }
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let answer = try await send(uploadRequest("OPTIONS", url))
-        // Another attempt may find the server in a better state; a refusal to say anything is an answer.
+        // Another attempt may succeed; any other error status counts as a response without
+        // capabilities.
         if answer.status >= 500 && answer.status != 501 || [401, 407, 429].contains(answer.status) {
             throw refusal(answer)
         }
@@ -73,7 +75,7 @@ extension Upload {
         return abilities
     }
 
-    /// One request with the whole. After a failure it starts over.
+    /// Sends the complete source in one request, which starts over after a failure.
     private func sendPlainly() async throws -> UploadResult {
         guard let url = settings.plainURL ?? request.url, let source = settings.source else { throw UploadError(.noSource) }
         state.withLock { $0.isResumable = false }
@@ -89,7 +91,7 @@ extension Upload {
             body = .range(opened, 0..<opened.length)
         case .sequence(let length, let canRepeat, let make):
             guard settings.checksum == nil, settings.computed.isEmpty else {
-                throw UploadError(.unsupported("the checksum of a sequence that is sent in one request"))
+                throw UploadError(.unsupported("the checksum of a sequence sent in one request"))
             }
             body = .stream(length: length, canRepeat: canRepeat, make: make)
         }
@@ -103,7 +105,7 @@ extension Upload {
         return try await finalResult(answer)
     }
 
-    /// The result for the response of the resource that the upload was for.
+    /// Creates the result from the response of the resource.
     func finalResult(_ answer: UploadAnswer) async throws -> UploadResult {
         var result = UploadResult(answer)
         result.data = answer.data
@@ -124,10 +126,11 @@ extension Upload {
     /// Whether a request that may have arrived can be sent again (RFC 9110, section 9.2.2).
     static func isRepeatable(_ request: URLRequest) -> Bool { request.httpMethod == "PUT" }
 
-    /// A success that comes before everything was sent is none.
+    /// A success response that arrives before all bytes were sent is not a success.
     func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
         guard let length = body.length, answer.sent < length else { return }
-        throw UploadError(.invalidAnswer("It came before everything was sent: after \(answer.sent) of \(length) bytes."))
+        throw UploadError(.invalidAnswer("It arrived before all bytes were sent: after "
+            + "\(answer.sent) of \(length)."))
     }
 
     func setContentType(_ sent: inout URLRequest) {
@@ -144,10 +147,10 @@ extension Upload {
         report()
     }
 
-    // MARK: The checksum of the whole
+    // MARK: The checksum of the source
 
-    /// Computes the wanted checksums, and compares the given one. Before the last bytes are sent: what is wrong never becomes
-    /// whole.
+    /// Computes the requested checksums, and compares the expected one before the last bytes are
+    /// sent, so that an upload with wrong bytes is never completed.
     func checkWhole() async throws {
         guard settings.checksum != nil || !settings.computed.isEmpty else { return }
         let (digest, window, total) = state.withLock { ($0.digest, $0.window, $0.total) }
@@ -172,12 +175,13 @@ extension Upload {
         state.withLock { $0.computed = checksums.filter { settings.computed.contains($0.algorithm) } }
         guard let expected = settings.checksum else { return }
         guard let actual = checksums.first(where: { $0.algorithm == expected.algorithm }) else {
-            throw UploadError(.unreadableSource("OpenSSL does not compute \(expected.algorithm)."))
+            throw UploadError(.unreadableSource("OpenSSL failed to compute the "
+                + "\(expected.algorithm) digest."))
         }
         guard actual == expected else { throw UploadError(.checksumMismatch(expected: expected, actual: actual)) }
     }
 
-    /// Tells the server the digest of the whole (RFC 9530), if that is known before it is sent.
+    /// Sends the digest of the source (RFC 9530), if it is known in advance.
     func setWholeDigest(_ sent: inout URLRequest) {
         guard let checksum = settings.checksum, let name = checksum.algorithm.digestName else { return }
         sent.setValue("\(name)=:\(checksum.digest.base64EncodedString()):", forHTTPHeaderField: "Repr-Digest")
@@ -186,7 +190,8 @@ extension Upload {
     // MARK: Adapters
 
     private func adapt(_ adapter: any UploadAdapter) async throws -> UploadResult {
-        guard let file = settings.source?.file else { throw UploadError(.unsupported("an upload of anything but a file")) }
+        guard let file = settings.source?.file else { throw UploadError(.unsupported("uploads of "
+            + "anything other than a file")) }
         state.withLock { $0.isResumable = true }
         let context = UploadAdapterContext(
             stored: state.withLock { $0.record.stored },

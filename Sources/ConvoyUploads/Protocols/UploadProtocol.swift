@@ -2,27 +2,30 @@ import ConvoySecurity
 import Foundation
 import FoundationNetworking
 
-/// How an upload reaches the server.
+/// The protocol of an upload.
 public enum UploadProtocol: Sendable, Hashable, Codable {
-    /// What the server says that it knows, which is asked by an OPTIONS request: ``tus``, the draft, or else ``plain``.
+    /// The protocol that the server announces in response to an OPTIONS request: ``tus`` or the
+    /// draft, otherwise ``plain``.
     case automatic
-    /// tus 1.0 (<https://tus.io/protocols/resumable-upload>). The request's URL is the one that creates uploads.
+    /// tus 1.0 (<https://tus.io/protocols/resumable-upload>). The request's URL is the one that
+    /// creates uploads.
     case tus
-    /// The IETF's draft "Resumable Uploads for HTTP", in an interop version from 3 to 8.
+    /// The IETF draft "Resumable Uploads for HTTP", in an interop version from 3 to 8.
     case draft(interopVersion: Int)
-    /// One PUT, or POST, with the whole. It cannot be resumed: after a failure, a pause or a kill it starts over.
+    /// One PUT or POST request. It cannot be resumed: after a failure, a pause or the end of the
+    /// process it starts over.
     case plain
 
-    /// The draft, in the interop version that most servers speak.
+    /// The draft, in the interop version that most servers support.
     public static let draft = UploadProtocol.draft(interopVersion: 6)
 }
 
-/// The differences between tus and the versions of the draft: the fields of their requests.
+/// The differences between tus and the versions of the draft, in the fields of their requests.
 enum ResumableDialect: Sendable, Hashable {
     case tus
     case draft(Int)
 
-    /// The versions of the draft whose fields are known.
+    /// The supported interop versions of the draft.
     static let versions = 3...8
 
     var isTus: Bool { self == .tus }
@@ -41,7 +44,7 @@ enum ResumableDialect: Sendable, Hashable {
         }
     }
 
-    /// Says whether the request carries the end of the upload.
+    /// Declares whether the request contains the end of the upload.
     func setComplete(_ isComplete: Bool, _ request: inout URLRequest) {
         guard case .draft(let version) = self else { return }
         if version == 3 {
@@ -51,12 +54,12 @@ enum ResumableDialect: Sendable, Hashable {
         }
     }
 
-    /// Whether the server says that the upload is complete; nil if it says nothing.
+    /// Whether the server reports that the upload is complete; nil if it does not report it.
     func isComplete(_ answer: UploadAnswer) -> Bool? {
         answer.flag("Upload-Complete") ?? answer.flag("Upload-Incomplete").map { !$0 }
     }
 
-    /// The media type of what is added to an upload; nil for none.
+    /// The media type of appended bytes; nil for none.
     var partType: String? {
         switch self {
         case .tus: "application/offset+octet-stream"
@@ -76,7 +79,8 @@ extension ChecksumAlgorithm {
         }
     }
 
-    /// The name in `Repr-Digest` and `Content-Digest` (RFC 9530); nil for those that must not be used.
+    /// The name in `Repr-Digest` and `Content-Digest` (RFC 9530); nil for algorithms that must not
+    /// be used.
     var digestName: String? {
         switch self {
         case .md5, .sha1: nil

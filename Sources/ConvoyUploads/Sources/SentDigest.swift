@@ -3,23 +3,24 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The digests of the bytes of a source from its start to a position, which follows what the server has confirmed.
+/// Computes the digests of the confirmed bytes of a source.
 ///
-/// A source that can be read anywhere is read again for that, on a thread for files, beside the transfer.
+/// A source with random access is read again for this, on a file thread, concurrently with the
+/// transfer.
 final class SentDigest: @unchecked Sendable {
     private struct State: @unchecked Sendable {
         var digests: [MessageDigest] = []
         var position: Int64 = 0
         var target: Int64 = 0
         var isReading = false
-        /// When it began to follow, and how many nanoseconds of that it has read.
+        /// When it began to compute, and the time it has spent on reading.
         var began: MonotonicTime?
         var spent: MonotonicTime = 0
         var isStopped = false
-        /// SHA-256 at a position that was asked for, once that was reached.
+        /// The SHA-256 digest at a requested position, once reached.
         var mark: (position: Int64, value: String?)?
 
-        /// Whether there is more to follow, and time for it.
+        /// Whether there are more bytes to read, and time for it.
         func mustFollow(at now: MonotonicTime) -> Bool {
             guard !isStopped, target > position else { return false }
             return position < SentDigest.free || spent < (now &- (began ?? now)) / SentDigest.share
@@ -37,14 +38,14 @@ final class SentDigest: @unchecked Sendable {
         self.state = Locked(state)
     }
 
-    /// How far it is, and the SHA-256 of the bytes so far.
+    /// The current position, and the SHA-256 digest of the bytes so far.
     var value: (position: Int64, sha256: String?) {
         state.withLock { state in
             (state.position, state.digests.first { $0.algorithm == .sha256 }?.value()?.hexadecimalString)
         }
     }
 
-    /// The position that was asked for, and the SHA-256 there; nil as long as it is not reached.
+    /// The requested position and its SHA-256 digest; nil until it is reached.
     var marked: (position: Int64, value: String)? {
         state.withLock { state in
             guard let mark = state.mark, let value = mark.value else { return nil }
@@ -52,18 +53,18 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// The digests of a source of this length; nil if they are not there yet.
+    /// Returns the digests of a source of this length; nil if not all bytes have been read.
     func checksums(of length: Int64) -> [Checksum]? {
         state.withLock { state in state.position == length ? state.digests.compactMap { Checksum(of: $0) } : nil }
     }
 
-    /// Adds bytes that begin at a position. What was added before is left out.
+    /// Adds bytes from a position on, without those that were added before.
     func update(_ bytes: UnsafeRawBufferPointer, at start: Int64) {
         state.withLock { state in
             let known = state.position - start
             guard known >= 0, known < Int64(bytes.count) else { return }
             var rest = UnsafeRawBufferPointer(rebasing: bytes[Int(known)...])
-            // Stops at the mark for a moment.
+            // Take the digest at the mark.
             if let mark = state.mark, mark.value == nil, mark.position > state.position,
                 mark.position - state.position <= Int64(rest.count)
             {
@@ -78,12 +79,12 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// What is sent faster than its digest is computed would be sent at the expense of the processor: but for the first
-    /// bytes, the digest follows in a twentieth of the time.
+    /// Reading the source again must not slow down a fast transfer. After the first bytes, it may
+    /// use a twentieth of the time.
     private static let free: Int64 = 8 << 20
     private static let share: MonotonicTime = 20
 
-    /// Lets the digest follow to a position, on a thread for files.
+    /// Lets the digest advance to a position, on a file thread.
     func advance(to position: Int64) {
         let now = MonotonicClock.now
         let starts = state.withLock { state -> Bool in
@@ -110,7 +111,7 @@ final class SentDigest: @unchecked Sendable {
                     }
                 }) != nil
             next = state.withLock { state in
-                // A source that cannot be read any more fails the transfer, too.
+                // If the source can no longer be read, the transfer fails too.
                 if !isRead { state.isStopped = true }
                 guard state.mustFollow(at: started) else {
                     state.isReading = false
@@ -121,7 +122,8 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reads a range that begins at the position at most, as long as it may go on. Blocks.
+    /// Reads a range that must begin at or before the current position, while `mayGoOn` allows it.
+    /// Blocks.
     private func read(_ range: Range<Int64>, while mayGoOn: () -> Bool) throws(UploadError) {
         var position = range.lowerBound
         try source?.read(range) { bytes in
@@ -131,7 +133,7 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reads as far as a position. Blocks. One of a sequence is only as far as it was updated.
+    /// Reads up to a position; without effect for a sequence, which is only updated. Blocks.
     func reach(_ position: Int64) throws(UploadError) {
         while let next = state.withLock({ $0.position < position ? $0.position : nil }), source != nil {
             try read(next..<position) { !state.withLock { $0.isStopped } }

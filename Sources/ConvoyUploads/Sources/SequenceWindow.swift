@@ -2,10 +2,10 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// The bytes of a sequence that were not confirmed yet, so that they can be sent again, and a few more.
+/// The unconfirmed bytes of a sequence, kept so that they can be sent again, and a few more.
 ///
-/// It asks the sequence for a piece only while it has fewer bytes than a request needs, and never keeps more than that and
-/// one piece.
+/// It requests a piece from the sequence only while it has fewer bytes than a request needs, and
+/// never keeps more than that and one piece.
 final class SequenceWindow: Sendable {
     private struct State {
         var bytes = Data()
@@ -24,15 +24,16 @@ final class SequenceWindow: Sendable {
 
     deinit { pump.stop() }
 
-    /// How many bytes the sequence has in all; nil as long as it has not ended.
+    /// The total length of the sequence; nil until it has ended.
     var length: Int64? { state.withLock { $0.hasEnded ? $0.start + Int64($0.bytes.count) : nil } }
 
-    /// The positions of the bytes that are kept.
+    /// The positions of the available bytes.
     var kept: Range<Int64> { state.withLock { $0.start..<($0.start + Int64($0.bytes.count)) } }
 
-    /// Waits until the window reaches a position, or the sequence has ended; and one byte further, so that the end is known.
+    /// Waits until the window extends beyond a position, by one byte to detect the end, or the
+    /// sequence has ended.
     ///
-    /// - Throws: the sequence's error, or `CancellationError`. What has arrived is kept.
+    /// - Throws: The sequence's error, or `CancellationError`. Received bytes are kept.
     func fill(to position: Int64) async throws {
         while true {
             let (isDone, failure) = state.withLock { state in
@@ -50,7 +51,7 @@ final class SequenceWindow: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let (asks, wakes) = state.withLock { state -> (Bool, Bool) in
-                    // Cancelled before it waits.
+                    // The task was cancelled before it waited.
                     if Task.isCancelled { return (false, true) }
                     state.waiter = continuation
                     defer { state.isAsking = true }
@@ -77,7 +78,7 @@ final class SequenceWindow: Sendable {
         waiter?.resume()
     }
 
-    /// The bytes of a range that is kept.
+    /// Returns the bytes of a range; nil if they are not available.
     func bytes(_ range: Range<Int64>) -> Data? {
         state.withLock { state in
             guard range.lowerBound >= state.start, range.upperBound <= state.start + Int64(state.bytes.count) else {
@@ -88,7 +89,7 @@ final class SequenceWindow: Sendable {
         }
     }
 
-    /// Forgets the bytes before a position, which are confirmed, and returns them.
+    /// Removes and returns the bytes before a position, which are confirmed.
     func release(to position: Int64) -> Data {
         state.withLock { state in
             let count = Int(max(0, min(position - state.start, Int64(state.bytes.count))))
@@ -101,7 +102,7 @@ final class SequenceWindow: Sendable {
     }
 }
 
-/// The error that a sequence has thrown, which no retry mends.
+/// An error thrown by a sequence, which a retry cannot fix.
 struct UploadSequenceFailure: Error {
     let cause: any Error
 }

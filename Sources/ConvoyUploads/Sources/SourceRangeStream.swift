@@ -1,7 +1,7 @@
 import ConvoySerialization
 import Foundation
 
-/// A range of a source as the body of a request, read when it is sent.
+/// A range of a source as the body of a request, read while it is sent.
 final class SourceRangeStream: InputStream, ReplayableBodyStream {
     private let source: any SeekableSource
     private let range: Range<Int64>
@@ -44,7 +44,8 @@ final class SourceRangeStream: InputStream, ReplayableBodyStream {
             position += Int64(count)
             guard count > 0 else { throw UploadError(.sourceChanged) }
             if position == range.upperBound {
-                // Before the last byte: what has changed meanwhile must not be accepted as a whole.
+                // Check before the last byte: a source that has changed must not become a complete
+                // upload.
                 try source.check()
                 status = .atEnd
             }

@@ -4,23 +4,23 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What an upload sends.
+/// The source of an upload.
 enum UploadSource: Sendable {
     case file(URL)
     case data(Data)
-    /// A sequence of pieces, and whether it can be made anew.
+    /// A sequence of pieces, and whether it can be created again.
     case sequence(length: Int64?, canRepeat: Bool, make: @Sendable () -> SequencePump)
 
     var file: URL? { if case .file(let url) = self { url } else { nil } }
     var isSequence: Bool { if case .sequence = self { true } else { false } }
 }
 
-/// What identifies a file, as far as the system says.
+/// Identifies a file, as far as the system supports it.
 struct SourceIdentity: Codable, Sendable, Hashable {
     let device: UInt64
     let inode: UInt64
     let size: Int64
-    /// In nanoseconds since 1970: when its bytes were last written, and when anything of it was last changed.
+    /// In nanoseconds since 1970: the times of the last change of its contents, and of its status.
     let modified: Int64
     let changed: Int64
 
@@ -30,13 +30,14 @@ struct SourceIdentity: Codable, Sendable, Hashable {
         changed = Self.nanoseconds(facts.st_ctim)
     }
 
-    /// Data in memory, or a sequence, has a size alone.
+    /// Data and sequences are identified only by their size.
     init(size: Int64) { (device, inode, self.size, modified, changed) = (0, 0, size, 0, 0) }
 
-    /// Whether the bytes may be the same: an equal file can be at another place, or have another name.
+    /// Whether the bytes may be the same, even if the file was moved or renamed.
     func mayEqual(_ other: Self) -> Bool { size == other.size && modified == other.modified }
 
-    /// Times have a granularity: what was written this soon before it was looked at may be written again in the same tick.
+    /// Timestamps have a limited resolution: a file written this shortly before it was inspected
+    /// may have been written again within the same tick.
     func isRecent(at now: Int64) -> Bool { now - modified < 2_000_000_000 }
 
     static var now: Int64 {
@@ -51,20 +52,20 @@ struct SourceIdentity: Codable, Sendable, Hashable {
     }
 }
 
-/// Bytes that an upload can read at any position, and whose changes it notices.
+/// A source with random access that detects changes.
 protocol SeekableSource: AnyObject, Sendable {
     var identity: SourceIdentity { get }
     var length: Int64 { get }
 
-    /// Reads at a position, and returns how many bytes: 0 at the end. Blocks.
+    /// Reads at a position. Returns the number of bytes; 0 at the end. Blocks.
     func read(into buffer: UnsafeMutableRawBufferPointer, at position: Int64) throws(UploadError) -> Int
 
-    /// Throws if the source is no longer as it was when it was opened. Blocks.
+    /// Throws if the source has changed since it was opened. Blocks.
     func check() throws(UploadError)
 }
 
 extension SeekableSource {
-    /// Reads a range, block by block. Blocks.
+    /// Reads a range block by block. Blocks.
     func read(_ range: Range<Int64>, _ use: (UnsafeRawBufferPointer) -> Bool) throws(UploadError) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(
             byteCount: Int(min(128 << 10, max(1, range.upperBound - range.lowerBound))), alignment: 16)
@@ -79,7 +80,7 @@ extension SeekableSource {
         }
     }
 
-    /// The digest of a range. Blocks.
+    /// Computes the digest of a range. Blocks.
     func checksum(_ algorithm: ChecksumAlgorithm, of range: Range<Int64>) throws(UploadError) -> Checksum {
         let digest = MessageDigest(algorithm)
         try read(range) { bytes in
@@ -87,13 +88,13 @@ extension SeekableSource {
             return true
         }
         guard let checksum = Checksum(of: digest) else {
-            throw UploadError(.unreadableSource("OpenSSL does not compute \(algorithm)."))
+            throw UploadError(.unreadableSource("OpenSSL failed to compute the \(algorithm) digest."))
         }
         return checksum
     }
 }
 
-/// A regular file that is open for reading.
+/// A regular file, open for reading.
 final class FileSource: SeekableSource {
     let identity: SourceIdentity
     private let path: String
@@ -103,7 +104,8 @@ final class FileSource: SeekableSource {
     var length: Int64 { identity.size }
 
     init(_ url: URL, calls: FileCalls) throws(UploadError) {
-        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("It is the URL of no file.")) }
+        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("It is "
+            + "not a file URL.")) }
         path = url.path
         self.calls = calls
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -112,7 +114,7 @@ final class FileSource: SeekableSource {
         var facts = stat()
         guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
             _ = calls.close(descriptor)
-            throw UploadError(.unreadableSource("\(path) is no regular file."))
+            throw UploadError(.unreadableSource("\(path) is not a regular file."))
         }
         identity = SourceIdentity(facts)
     }
@@ -132,7 +134,7 @@ final class FileSource: SeekableSource {
         guard fstat(descriptor, &facts) == 0 else {
             throw UploadError(.unreadableSource("\(path): \(SystemError().text)"))
         }
-        // Its name, owner and mode may change meanwhile.
+        // Its name, owner and mode may change.
         let now = SourceIdentity(facts)
         guard now.size == identity.size, now.modified == identity.modified else { throw UploadError(.sourceChanged) }
     }
