@@ -1,43 +1,47 @@
 import ConvoySupport
 import Foundation
 
-/// Why a request to object storage failed: what the server answered, or what made the request impossible.
+/// Why a request to object storage failed: the error returned by the server, or the problem that
+/// prevented the request.
 ///
-/// Failures of the transfer itself are `URLError`s, and cancellation is `URLError.cancelled`, as for all requests.
+/// Transfer failures are `URLError`s, and cancellation is `URLError.cancelled`, as for all
+/// requests.
 public struct ObjectStorageError: Error, Sendable, Hashable {
-    /// The kind of an error: the server's code, such as `NoSuchKey`, or one of this library, which begins with a small
-    /// letter.
+    /// The kind of an error: the server's code, such as `NoSuchKey`, or a code of this library,
+    /// which begins with a lowercase letter.
     public struct Code: RawRepresentable, Sendable, Hashable {
         /// The text of the code.
         public let rawValue: String
 
-        /// A code by its text.
+        /// Creates a code from its text.
         public init(rawValue: String) { self.rawValue = rawValue }
     }
 
     /// The kind of the error.
     public let code: Code
-    /// A sentence, of the server or of this library, without secrets.
+    /// A sentence from the server or this library, without secrets.
     public let message: String
-    /// The status of the response; nil if there was none.
+    /// The status of the response; nil if there was no response.
     public internal(set) var statusCode: Int?
-    /// The server's name for the request, by which its operator finds it; nil if it gave none.
+    /// The server's identifier of the request, for support; nil if it sent none.
     public internal(set) var requestID: String?
     /// The bucket.
     public internal(set) var bucket: String?
-    /// The key of the object, without the storage's prefix; nil for a request about no object.
+    /// The key of the object, without the storage's prefix; nil for a request that is not about an
+    /// object.
     public internal(set) var key: String?
-    /// Whether the storage has learned something from the response that makes a second request promising.
+    /// Whether the response has corrected the region or clock, so that a second request may
+    /// succeed.
     var isCorrected = false
 
-    /// An error of this library.
+    /// Creates an error of this library.
     init(_ code: Code, _ message: String, key: String? = nil) {
         (self.code, self.message, self.key) = (code, message, key)
     }
 
-    static let noDigest = ObjectStorageError(.noDigest, "OpenSSL has computed no digest.")
+    static let noDigest = ObjectStorageError(.noDigest, "OpenSSL failed to compute the digest.")
 
-    /// The same error with the names of what it is about.
+    /// Returns the error with the bucket and key that it concerns.
     func about(bucket: String, key: String?) -> ObjectStorageError {
         var error = self
         error.bucket = self.bucket ?? bucket
@@ -47,61 +51,61 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
 }
 
 extension ObjectStorageError.Code {
-    // MARK: Of servers
+    // MARK: Server codes
 
-    /// There is no such object.
+    /// The object does not exist.
     public static let noSuchKey = Self(rawValue: "NoSuchKey")
-    /// There is no such bucket.
+    /// The bucket does not exist.
     public static let noSuchBucket = Self(rawValue: "NoSuchBucket")
-    /// There is no such multipart upload: it was completed or aborted.
+    /// The multipart upload does not exist: it was completed or aborted.
     public static let noSuchUpload = Self(rawValue: "NoSuchUpload")
-    /// The credentials do not allow it.
+    /// The credentials do not allow the request.
     public static let accessDenied = Self(rawValue: "AccessDenied")
-    /// The signature is not that of the server: the secret key is wrong.
+    /// The signature is wrong, because the secret key is wrong.
     public static let signatureDoesNotMatch = Self(rawValue: "SignatureDoesNotMatch")
-    /// The clock of this machine and that of the server differ too much.
+    /// The clocks of this machine and the server differ too much.
     public static let requestTimeTooSkewed = Self(rawValue: "RequestTimeTooSkewed")
     /// The server is overloaded.
     public static let slowDown = Self(rawValue: "SlowDown")
-    /// The server has failed.
+    /// The server failed.
     public static let internalError = Self(rawValue: "InternalError")
-    /// The server has waited too long for the body.
+    /// The server timed out waiting for the body.
     public static let requestTimeout = Self(rawValue: "RequestTimeout")
-    /// The condition of the request does not hold.
+    /// The condition of the request was not met.
     public static let preconditionFailed = Self(rawValue: "PreconditionFailed")
-    /// A response with an error status and no code.
+    /// The response has an error status but no code.
     public static let unexplained = Self(rawValue: "unexplained")
 
-    // MARK: Of this library
+    // MARK: Codes of this library
 
-    /// The endpoint, the region or the bucket cannot be used.
+    /// The endpoint, the region or the bucket is invalid.
     public static let invalidConfiguration = Self(rawValue: "invalidConfiguration")
-    /// The key cannot be used: it is empty, longer than 1,024 bytes, or has a segment `.` or `..`, which URLs cannot
-    /// express.
+    /// The key is invalid: it is empty, longer than 1,024 bytes, or has a segment `.` or `..`,
+    /// which URLs cannot express.
     public static let invalidKey = Self(rawValue: "invalidKey")
     /// The metadata or the content type cannot be sent.
     public static let invalidMetadata = Self(rawValue: "invalidMetadata")
-    /// There are no credentials.
+    /// No credentials are available.
     public static let noCredentials = Self(rawValue: "noCredentials")
     /// A file cannot be read.
     public static let unreadableSource = Self(rawValue: "unreadableSource")
-    /// A file is not the one that the upload was begun with, or has changed since.
+    /// A file has changed since the upload began.
     public static let sourceChanged = Self(rawValue: "sourceChanged")
     /// A file is too large for an object.
     public static let sourceTooLarge = Self(rawValue: "sourceTooLarge")
-    /// The server's checksum or entity tag is not that of the bytes that were sent, or the bytes that have arrived are not
-    /// those of the server's checksum.
+    /// The server's checksum or entity tag does not match the bytes sent, or the received bytes do
+    /// not match the server's checksum.
     public static let checksumMismatch = Self(rawValue: "checksumMismatch")
-    /// The response is not what the request must have, or is larger than it may be.
+    /// The response lacks required contents, or is too large.
     public static let malformedAnswer = Self(rawValue: "malformedAnswer")
-    /// A redirect leads to a host that is not part of the storage, and was not followed.
+    /// A redirect outside the storage was not followed.
     public static let redirectRefused = Self(rawValue: "redirectRefused")
     /// OpenSSL failed.
     public static let noDigest = Self(rawValue: "noDigest")
 }
 
 extension ObjectStorageError: SelfDescribingError {
-    /// A line with the code, the message, and what the error is about.
+    /// The code, the message, and what the error concerns, in one line.
     public var description: String {
         var line = "\(code.rawValue): \(message)"
         let facts = [

@@ -2,14 +2,14 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The body of a request, with its digests, which are computed once.
+/// The body of a request, with its digests, which are computed only once.
 final class RequestPayload: Sendable {
     enum Content: Sendable {
         case data(Data)
         case file(SourceFile, Range<Int64>)
     }
 
-    /// The digests of a body. There is no MD5 where a policy forbids it.
+    /// The digests of a body. MD5 is nil if a policy forbids it.
     struct Digests: Sendable {
         let sha256: Data
         let md5: Data?
@@ -23,7 +23,7 @@ final class RequestPayload: Sendable {
 
     init(_ content: Content) { self.content = content }
 
-    /// In bytes.
+    /// The length in bytes.
     var length: Int64 {
         switch content {
         case .data(let data): Int64(data.count)
@@ -31,18 +31,18 @@ final class RequestPayload: Sendable {
         }
     }
 
-    /// A new stream over the body of a file; nil for data.
+    /// Creates a stream over the body of a file; nil for data.
     var stream: InputStream? {
         guard case .file(let file, let range) = content else { return nil }
         return FileRangeStream(file, range)
     }
 
-    /// Throws if the body's file is no longer the one that it was.
+    /// Throws if the file of the body has changed.
     func check() throws(ObjectStorageError) {
         if case .file(let file, _) = content { try file.check() }
     }
 
-    /// The digests. Reads a file the first time, and blocks meanwhile.
+    /// Returns the digests. The first call reads the file, and blocks.
     func digests() throws(ObjectStorageError) -> Digests {
         if let digests = computed.withLock({ $0 }) { return digests }
         let (sha256, md5) = (MessageDigest(.sha256), MessageDigest(.md5))

@@ -3,22 +3,24 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// A file to send, and the identity by which a change of it is noticed.
+/// A file to send, with an identity that detects changes.
 public struct SourceFile: Sendable, Hashable, Codable {
     /// The file's path.
     public let path: String
-    /// The device and the inode number.
+    /// The device and inode numbers.
     let device: UInt64, inode: UInt64
     /// The size in bytes.
     public let size: Int64
-    /// When it was last changed, in nanoseconds since 1970.
+    /// When it was last modified, in nanoseconds since 1970.
     let modified: Int64
 
-    /// The file at a URL, as it is now. Opens it, so that one that cannot be read is found here.
+    /// Records the current state of the file at a URL. Opens the file, so that an unreadable one is
+    /// detected here.
     ///
-    /// - Throws: ``ObjectStorageError/Code/unreadableSource``, for anything but a regular file as well.
+    /// - Throws: ``ObjectStorageError/Code/unreadableSource``, also if it is not a regular file.
     public init(_ url: URL) throws(ObjectStorageError) {
-        guard url.isFileURL else { throw ObjectStorageError(.unreadableSource, "The source is no file URL.") }
+        guard url.isFileURL else { throw ObjectStorageError(.unreadableSource, "The source is not "
+            + "a file URL.") }
         self = try OpenSource(path: url.path).file
     }
 
@@ -31,22 +33,22 @@ public struct SourceFile: Sendable, Hashable, Codable {
 
     /// Opens the file for reading.
     ///
-    /// - Throws: ``ObjectStorageError/Code/sourceChanged`` if it is no longer the same.
+    /// - Throws: ``ObjectStorageError/Code/sourceChanged`` if it has changed.
     func open() throws(ObjectStorageError) -> OpenSource {
         let source = try OpenSource(path: path)
         guard source.file == self else { throw changed }
         return source
     }
 
-    /// Throws if the file is no longer the same.
+    /// Throws if the file has changed.
     func check() throws(ObjectStorageError) { _ = try open() }
 
     var changed: ObjectStorageError {
-        ObjectStorageError(.sourceChanged, "The file has changed since the upload was begun: \(path)")
+        ObjectStorageError(.sourceChanged, "The file has changed since the upload began: \(path)")
     }
 }
 
-/// A regular file that is open for reading.
+/// A regular file, open for reading.
 final class OpenSource {
     let file: SourceFile
     private let descriptor: Int32
@@ -60,20 +62,20 @@ final class OpenSource {
         var information = stat()
         guard fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFREG else {
             _ = close(descriptor)
-            throw ObjectStorageError(.unreadableSource, "\(path) is no regular file.")
+            throw ObjectStorageError(.unreadableSource, "\(path) is not a regular file.")
         }
         file = SourceFile(path: path, information)
     }
 
     deinit { _ = close(descriptor) }
 
-    /// Whether the file is still as it was when it was opened.
+    /// Whether the file is unchanged since it was opened.
     var isUnchanged: Bool {
         var information = stat()
         return fstat(descriptor, &information) == 0 && SourceFile(path: file.path, information) == file
     }
 
-    /// Reads at a position. Returns the number of bytes, which is 0 at the end.
+    /// Reads at a position. Returns the number of bytes; 0 at the end.
     func read(into buffer: UnsafeMutableRawBufferPointer, at position: Int64) throws(ObjectStorageError) -> Int {
         while true {
             let count = pread(descriptor, buffer.baseAddress, buffer.count, off_t(position))
@@ -85,7 +87,7 @@ final class OpenSource {
     }
 }
 
-/// A range of a file as the body of a request, read when it is sent.
+/// A range of a file as the body of a request, read while it is sent.
 final class FileRangeStream: InputStream, ReplayableBodyStream {
     private let file: SourceFile
     private let range: Range<Int64>

@@ -3,18 +3,19 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// AWS Signature Version 4 for S3: a pure value, made of a request's parts, a date and credentials.
+/// AWS Signature Version 4 for S3: a pure value, computed from the parts of a request, a date and
+/// credentials.
 ///
-/// The path of an S3 request is signed as it is sent, percent-encoded once, and not normalized.
+/// The path of an S3 request is signed as it is sent: percent-encoded once, and not normalized.
 package struct SignatureV4: Sendable {
-    /// What the signature covers of the body.
+    /// The part of the signature that covers the body.
     package enum Payload: Sendable, Hashable {
-        /// Nothing: `UNSIGNED-PAYLOAD`.
+        /// Unsigned: `UNSIGNED-PAYLOAD`.
         case unsigned
-        /// The SHA-256 of the body, in hexadecimal digits.
+        /// The SHA-256 digest of the body, in hexadecimal digits.
         case digest(String)
 
-        /// The SHA-256 of no bytes.
+        /// The SHA-256 digest of an empty body.
         package static let empty = Payload.digest("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 
         package var text: String {
@@ -37,12 +38,13 @@ package struct SignatureV4: Sendable {
 
     // MARK: The three steps
 
-    /// The request in the form that is signed.
+    /// Returns the canonical form of a request, which is signed.
     ///
     /// - Parameters:
-    ///   - path: percent-encoded; an empty one is `/`.
-    ///   - query: the query as it is sent, without its question mark. Names may occur more than once.
-    ///   - headers: all that are signed, in any order and case. Fields of one name are joined in their order.
+    ///   - path: The percent-encoded path; an empty one is `/`.
+    ///   - query: The query as sent, without its question mark. Names may be repeated.
+    ///   - headers: All signed fields, in any order and case. Fields with the same name are joined
+    ///     in order.
     package static func canonicalRequest(
         method: String, path: String, query: String, headers: [(name: String, value: String)], payload: Payload
     ) -> String {
@@ -53,24 +55,24 @@ package struct SignatureV4: Sendable {
         ].joined(separator: "\n")
     }
 
-    /// The text whose HMAC is the signature.
+    /// Returns the text whose HMAC is the signature.
     package func stringToSign(_ canonicalRequest: String) throws(ObjectStorageError) -> String {
         let digest = try Self.sha256(Data(canonicalRequest.utf8)).hexadecimalString
         return [Self.algorithm, timestamp, scope, digest].joined(separator: "\n")
     }
 
-    /// The signature of a text, in hexadecimal digits.
+    /// Returns the signature of a text, in hexadecimal digits.
     package func signature(of stringToSign: String) throws(ObjectStorageError) -> String {
         var key = Data("AWS4\(credentials.secretAccessKey)".utf8)
         for part in [day, region, service, "aws4_request"] { key = try Self.hmac(Data(part.utf8), key: key) }
         return try Self.hmac(Data(stringToSign.utf8), key: key).hexadecimalString
     }
 
-    // MARK: Forms of use
+    // MARK: Uses
 
-    /// The value of `Authorization`.
+    /// Returns the value of `Authorization`.
     ///
-    /// - Parameter headers: all that are signed, with `host` and `x-amz-date` among them.
+    /// - Parameter headers: All signed fields, including `host` and `x-amz-date`.
     package func authorization(
         method: String, path: String, query: String, headers: [(name: String, value: String)], payload: Payload
     ) throws(ObjectStorageError) -> String {
@@ -82,12 +84,12 @@ package struct SignatureV4: Sendable {
             + "Signature=\(signature)"
     }
 
-    /// A query that carries the signature, for a URL that works without further headers.
+    /// Returns a query with the signature, for a URL that needs no other credentials.
     ///
     /// - Parameters:
-    ///   - query: the query of the URL without a signature.
-    ///   - headers: `host`, and those that the request must have.
-    ///   - seconds: how long the URL is valid, from `date`.
+    ///   - query: The query of the URL without a signature.
+    ///   - headers: `host`, and the fields that the request must have.
+    ///   - seconds: How long the URL is valid, from `date`.
     package func presignedQuery(
         method: String, path: String, query: String, headers: [(name: String, value: String)], seconds: Int
     ) throws(ObjectStorageError) -> String {
@@ -108,7 +110,7 @@ package struct SignatureV4: Sendable {
 
     package static let algorithm = "AWS4-HMAC-SHA256"
 
-    /// The date as in `X-Amz-Date`: `20130524T000000Z`.
+    /// The date in the format of `X-Amz-Date`: `20130524T000000Z`.
     package var timestamp: String { Self.timestamp(date) }
 
     private var day: String { String(timestamp.prefix(8)) }
@@ -126,9 +128,10 @@ package struct SignatureV4: Sendable {
             + digits(fields.tm_hour, 2) + digits(fields.tm_min, 2) + digits(fields.tm_sec, 2) + "Z"
     }
 
-    /// Percent-encodes each byte of the text that is not unreserved (RFC 3986, section 2.3), with upper-case digits.
+    /// Percent-encodes all bytes except unreserved characters (RFC 3986, section 2.3), with
+    /// uppercase digits.
     ///
-    /// - Parameter keepsSlashes: whether `/` stays, as in a path.
+    /// - Parameter keepsSlashes: Whether to keep `/`, as in a path.
     package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
         encoded(text.utf8, keepsSlashes: keepsSlashes)
     }
@@ -159,7 +162,7 @@ package struct SignatureV4: Sendable {
         }
     }
 
-    /// The items in the order of their encoded names, and of their values where the names are equal.
+    /// Returns the items sorted by encoded name, then by value.
     private static func canonicalQuery(_ query: String) -> String {
         let items = query.utf8.split(separator: UInt8(ascii: "&")).map { item -> (name: String, value: String) in
             let parts = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
@@ -174,7 +177,7 @@ package struct SignatureV4: Sendable {
             .map { "\($0.name)=\($0.value)" }.joined(separator: "&")
     }
 
-    /// The fields in the order of their names, in lower case, with single spaces.
+    /// Returns the fields sorted by lowercase name, with whitespace collapsed.
     private static func canonicalFields(_ headers: [(name: String, value: String)]) -> [(name: String, value: String)] {
         var values: [String: [String]] = [:]
         for (name, value) in headers {

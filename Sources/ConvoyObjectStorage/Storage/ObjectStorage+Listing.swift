@@ -4,23 +4,24 @@ import Foundation
 
 /// A page of a listing.
 public struct ObjectListing: Sendable, Hashable {
-    /// The objects, in the order of the UTF-8 bytes of their keys, with size, entity tag and time.
+    /// The objects with size, entity tag and time, sorted by the UTF-8 bytes of their keys.
     public let objects: [StoredObject]
-    /// The beginnings of keys up to the delimiter, each standing for all objects under it. Without the storage's prefix.
+    /// The prefixes of keys up to the delimiter, each representing all objects below it. Without
+    /// the storage's prefix.
     public let commonPrefixes: [String]
-    /// Names the next page; nil at the end.
+    /// The token for the next page; nil at the end.
     public let continuationToken: String?
 }
 
 extension ObjectStorage {
-    /// A page of the objects whose keys begin with a prefix.
+    /// Returns a page of the objects whose keys begin with a prefix.
     ///
     /// - Parameters:
-    ///   - prefix: after the storage's own prefix.
-    ///   - delimiter: such as `/`: keys that contain it after the prefix are combined in
-    ///     ``ObjectListing/commonPrefixes``; nil to list all keys.
-    ///   - limit: how many entries the page has at most: up to 1,000.
-    ///   - token: that of the page before; nil for the first one.
+    ///   - prefix: The prefix, following the storage's own prefix.
+    ///   - delimiter: A delimiter such as `/`. Keys that contain it after the prefix are combined
+    ///     in ``ObjectListing/commonPrefixes``; nil to list all keys.
+    ///   - limit: The maximum number of entries on the page, up to 1,000.
+    ///   - token: The token from the previous page; nil for the first one.
     public func list(
         prefix: String = "", delimiter: String? = nil, limit: Int = 1000, continuingAfter token: String? = nil
     ) async throws -> ObjectListing {
@@ -34,7 +35,7 @@ extension ObjectStorage {
         return try listing(document, after: token)
     }
 
-    /// All pages of a listing, each fetched when it is asked for.
+    /// All pages of a listing, fetched on demand.
     public func pages(prefix: String = "", delimiter: String? = nil, limit: Int = 1000) -> ObjectListingPages {
         ObjectListingPages(storage: self, prefix: prefix, delimiter: delimiter, limit: limit)
     }
@@ -44,7 +45,7 @@ extension ObjectStorage {
         func name(_ text: String) throws -> String {
             var bytes = Array(text.utf8)
             if isEncoded {
-                // Spaces are plus signs there.
+                // Spaces are encoded as plus signs.
                 bytes = PercentEncoding.decoded(bytes.map { $0 == UInt8(ascii: "+") ? 0x20 : $0 }[...])
             }
             let start = configuration.prefix.utf8
@@ -53,7 +54,7 @@ extension ObjectStorage {
         }
         let objects = try document.all("Contents").compactMap { entry -> StoredObject? in
             guard let key = try entry["Key"].map(name) else { throw unexpected(nil) }
-            // An object that stands for the prefix, as for a folder, has no key in it.
+            // An object for the prefix itself, like a folder, has no key.
             guard !key.isEmpty else { return nil }
             var object = StoredObject(key: key)
             object.size = entry["Size"].flatMap { Int64($0) }
@@ -65,7 +66,7 @@ extension ObjectStorage {
         var next: String?
         if document["IsTruncated"] == "true" {
             next = document["NextContinuationToken"]
-            // Otherwise the listing would have no end.
+            // Otherwise the listing would be endless.
             guard let next, !next.isEmpty, next != token else { throw unexpected(nil) }
         }
         return ObjectListing(objects: objects, commonPrefixes: prefixes, continuationToken: next)
@@ -79,13 +80,13 @@ public struct ObjectListingPages: AsyncSequence, Sendable {
     let delimiter: String?
     let limit: Int
 
-    /// Fetches one page after the other.
+    /// Fetches the pages one by one.
     public struct AsyncIterator: AsyncIteratorProtocol {
         let pages: ObjectListingPages
         var token: String?
         var isOver = false
 
-        /// The next page; nil after the last one.
+        /// Returns the next page; nil after the last one.
         public mutating func next() async throws -> ObjectListing? {
             guard !isOver else { return nil }
             let page = try await pages.storage.list(
@@ -96,11 +97,11 @@ public struct ObjectListingPages: AsyncSequence, Sendable {
         }
     }
 
-    /// An iterator at the first page.
+    /// Creates an iterator that starts at the first page.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pages: self) }
 }
 
-/// Dates in documents: `2009-10-12T17:50:30.000Z`.
+/// Parses the dates in documents: `2009-10-12T17:50:30.000Z`.
 enum StorageDate {
     static func parse(_ text: String) -> Date? {
         (try? Date(text, strategy: .iso8601.time(includingFractionalSeconds: true)))

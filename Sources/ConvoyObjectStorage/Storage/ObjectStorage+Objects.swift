@@ -4,16 +4,17 @@ import Foundation
 
 /// Storing, fetching and deleting objects. Cancelling the task cancels the request.
 ///
-/// All throw an ``ObjectStorageError``, or the error of the transfer, which is a `URLError`.
+/// All methods throw an ``ObjectStorageError``, or a `URLError` if the transfer fails.
 extension ObjectStorage {
-    /// Stores data under a key, and replaces an object that is there.
+    /// Stores data under a key, replacing an existing object.
     ///
     /// - Parameters:
-    ///   - data: the bytes of the object.
-    ///   - key: up to 1,024 bytes of UTF-8 with the prefix, without a segment that is a dot or two.
-    ///   - contentType: the media type; `application/octet-stream` by default.
-    ///   - metadata: by names that are tokens, without `x-amz-meta-`; the values are ASCII.
-    /// - Returns: the object, with its entity tag. The checksum and the tag were compared with those of the data.
+    ///   - data: The contents of the object.
+    ///   - key: The key, with the prefix up to 1,024 bytes of UTF-8, without a segment `.` or `..`.
+    ///   - contentType: The media type; `application/octet-stream` by default.
+    ///   - metadata: Values in ASCII, by names that are tokens, without `x-amz-meta-`.
+    /// - Returns: The object, with its entity tag. The checksum and the tag have been verified
+    ///   against the data.
     @discardableResult
     public func put(
         _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
@@ -21,14 +22,14 @@ extension ObjectStorage {
         try await stored(try putCall(.data(data), key, contentType, metadata))
     }
 
-    /// The bytes of an object, compared with the server's checksum if it has one. In memory: for large objects, see
-    /// ``presignedURL(for:method:expiresIn:)``.
+    /// Returns the contents of an object, verified against the server's checksum if it has one.
+    /// They are kept in memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
     public func get(_ key: String) async throws -> Data {
         guard let data = try await run(try getCall(key)) as? Data else { throw unexpected(key) }
         return data
     }
 
-    /// An object without its bytes.
+    /// Returns an object without its contents.
     public func head(_ key: String) async throws -> StoredObject {
         guard let object = try await run(try call("HEAD", key, answer: .head)) as? StoredObject else {
             throw unexpected(key)
@@ -36,14 +37,14 @@ extension ObjectStorage {
         return object
     }
 
-    /// Deletes an object. One that is not there is a success.
+    /// Deletes an object. Succeeds if it does not exist.
     public func delete(_ key: String) async throws { _ = try await run(try call("DELETE", key)) }
 
-    /// Copies an object within the bucket, with its metadata, on the server. It has at most 5 GiB.
+    /// Copies an object of at most 5 GiB within the bucket, with its metadata, on the server.
     ///
     /// - Parameters:
-    ///   - key: the key of the object that is there.
-    ///   - newKey: the key of the copy.
+    ///   - key: The key of the existing object.
+    ///   - newKey: The key of the copy.
     @discardableResult
     public func copy(_ key: String, to newKey: String) async throws -> StoredObject {
         var call = try call("PUT", newKey, answer: .document(with: "ETag"))
@@ -62,7 +63,7 @@ extension ObjectStorage {
     }
 
     func unexpected(_ key: String?) -> ObjectStorageError {
-        ObjectStorageError(.malformedAnswer, "The response has no result.")
+        ObjectStorageError(.malformedAnswer, "The response contains no result.")
             .about(bucket: configuration.bucket, key: key)
     }
 }

@@ -5,55 +5,61 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Operations for a queue, for dependencies, batches and handlers. None is enqueued.
+/// Operations for queues, with dependencies, batches and handlers. They are not enqueued.
 ///
-/// An operation that a server refuses for the clock or the region fails, and the next one is signed right; the async
-/// functions send a second one themselves.
+/// If the server rejects the clock or the region, an operation fails, and the next one is signed
+/// correctly. The async functions send a second request automatically.
 extension ObjectStorage {
-    /// An operation that stores data. Its `responseObject` is a ``StoredObject``.
+    /// Creates an operation that stores data. Its `responseObject` is a ``StoredObject``.
     ///
     /// - Parameters:
-    ///   - data: the bytes of the object.
-    ///   - key: as of ``put(_:key:contentType:metadata:)``.
-    ///   - contentType: the media type; `application/octet-stream` by default.
-    ///   - metadata: by names that are tokens (RFC 9110, section 5.6.2), without `x-amz-meta-`; the values are ASCII.
-    /// - Throws: ``ObjectStorageError/Code/invalidKey``, ``ObjectStorageError/Code/invalidMetadata``.
+    ///   - data: The contents of the object.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - contentType: The media type; `application/octet-stream` by default.
+    ///   - metadata: Values in ASCII, by names that are tokens (RFC 9110, section 5.6.2), without
+    ///     `x-amz-meta-`.
+    /// - Throws: ``ObjectStorageError/Code/invalidKey``,
+    ///   ``ObjectStorageError/Code/invalidMetadata``.
     public func makePutOperation(
         _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         operation(try putCall(.data(data), key, contentType, metadata))
     }
 
-    /// An operation that stores a file in one request, of at most 5 GiB. The file is read when the operation runs, and must
-    /// not change until it has. Its `responseObject` is a ``StoredObject``.
+    /// Creates an operation that stores a file of at most 5 GiB in one request. The file is read
+    /// when the operation runs, and must not change until then. Its `responseObject` is a
+    /// ``StoredObject``.
     ///
-    /// - Throws: as ``makePutOperation(_:key:contentType:metadata:)``; ``ObjectStorageError/Code/unreadableSource``.
+    /// - Throws: The errors of ``makePutOperation(_:key:contentType:metadata:)``;
+    ///   ``ObjectStorageError/Code/unreadableSource``.
     public func makePutOperation(
         fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         let file = try SourceFile(url)
         guard file.size <= Self.largestRequest else {
-            throw ObjectStorageError(.sourceTooLarge, "One request stores at most 5 GiB.", key: key)
+            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 GiB, the maximum "
+                + "of one request.", key: key)
         }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
         return operation(try putCall(.file(file, 0..<file.size), key, type, metadata))
     }
 
-    /// An operation that fetches an object. Its `responseObject` is the `Data`, unless it has an `outputStream`.
+    /// Creates an operation that fetches an object. Its `responseObject` is the `Data`, unless it
+    /// has an `outputStream`.
     ///
     /// - Throws: ``ObjectStorageError/Code/invalidKey``.
     public func makeGetOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
         operation(try getCall(key))
     }
 
-    /// An operation that deletes an object. One that is not there is a success.
+    /// Creates an operation that deletes an object. It succeeds if the object does not exist.
     ///
     /// - Throws: ``ObjectStorageError/Code/invalidKey``.
     public func makeDeleteOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
         operation(try call("DELETE", key))
     }
 
-    /// The largest body of one request: 5 GiB.
+    /// The maximum body of one request: 5 GiB.
     static var largestRequest: Int64 { 5 << 30 }
 
     // MARK: Calls
@@ -84,32 +90,33 @@ extension ObjectStorage {
         let isText = { (text: String) in text.utf8.allSatisfy { 0x20..<0x7F ~= $0 } }
         let type = contentType ?? MIMEType.unknown
         guard !type.isEmpty, isText(type) else {
-            throw ObjectStorageError(.invalidMetadata, "The content type is no text that can be sent.", key: key)
+            throw ObjectStorageError(.invalidMetadata, "The content type contains invalid "
+                + "characters.", key: key)
         }
         var fields = [(name: "Content-Type", value: type)]
         for (name, value) in metadata {
             guard HTTPSyntax.isToken(name), isText(value) else {
                 throw ObjectStorageError(
-                    .invalidMetadata, "Metadata has tokens as names, and ASCII as values.", key: key)
+                    .invalidMetadata, "Invalid metadata: use tokens as names and ASCII values.", key: key)
             }
             fields.append(("x-amz-meta-\(name.lowercased())", value))
         }
         guard Set(fields.map(\.name)).count == fields.count else {
-            throw ObjectStorageError(.invalidMetadata, "Two names of metadata differ only in their case.", key: key)
+            throw ObjectStorageError(.invalidMetadata, "Two metadata names differ only in case.", key: key)
         }
         return fields
     }
 
     // MARK: Operations
 
-    /// An operation for a call, which is signed when it begins.
+    /// Creates an operation for a call, signed when it starts.
     func operation(_ call: StorageCall) -> HTTPRequestOperation {
         let address = place.endpoint.address(of: call.key, in: place.region)
-        // One that makes no URL fails when it is signed, with a reason.
+        // If there is no valid URL, signing fails with a reason.
         let url = try? place.url(address, query: call.query)
         var request = URLRequest(url: url ?? configuration.endpoint)
         request.httpMethod = call.method
-        // An object is what was stored; an encoding would be part of it.
+        // Do not accept an encoding, which would become part of the object.
         request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
         request.httpShouldHandleCookies = false
         switch call.payload.content {
@@ -135,8 +142,8 @@ extension ObjectStorage {
         return operation
     }
 
-    /// Runs a call to its end: once more after a response from which the storage has learned the time or the region, and
-    /// a few times after a failure that S3 reports with another status than HTTP has for it.
+    /// Runs a call. It is repeated once after a response that corrects the time or the region, and
+    /// a few times after a failure for which S3 uses a different status than HTTP.
     func run(_ call: StorageCall) async throws -> Any? {
         var corrections = 0
         var repetitions = 0
@@ -151,14 +158,15 @@ extension ObjectStorage {
             } catch let error as ObjectStorageError where error.isTemporaryBesidesStatus && repetitions < 3 {
                 let delay = Duration.milliseconds(Int.random(in: 100...200) << repetitions)
                 guard (try? await Task.sleep(for: delay)) != nil else {
-                    throw URLError(.cancelled, url: nil, "The task was cancelled before the request was sent again.")
+                    throw URLError(.cancelled, url: nil, "The task was cancelled before the "
+                        + "request was sent again.")
                 }
                 repetitions += 1
             } catch let error where call.answer != .data && error.isOfSize {
-                throw ObjectStorageError(.malformedAnswer, "The response is larger than it may be.")
+                throw ObjectStorageError(.malformedAnswer, "The response is too large.")
                     .about(bucket: place.endpoint.bucket, key: call.name)
             } catch {
-                // A file that changed while it was sent ends the transfer with an error of the stream.
+                // If the file changed while it was sent, the transfer fails with a stream error.
                 if !(error is ObjectStorageError) { try await check(call) }
                 throw error
             }
@@ -183,7 +191,7 @@ extension Error {
 }
 
 extension ObjectStorageError {
-    /// Whether S3 means a temporary failure though the status, 200 or 400, is not that of one.
+    /// Whether S3 reports a temporary failure with status 200 or 400, which is not usual for one.
     var isTemporaryBesidesStatus: Bool {
         switch statusCode {
         case 200: [.internalError, .slowDown, Code(rawValue: "ServiceUnavailable")].contains(code)
@@ -193,7 +201,7 @@ extension ObjectStorageError {
     }
 }
 
-/// Runs what blocks for an async function, on one of the library's threads.
+/// Runs blocking work for an async function on a library thread.
 enum BlockingWork {
     static func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in

@@ -4,7 +4,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A bucket of an object storage that speaks S3, or a prefix in it, as a place for data and files.
+/// A bucket of S3-compatible object storage, or a prefix in it, that stores data and files.
 ///
 /// ```swift
 /// var configuration = ObjectStorage.Configuration(endpoint: endpoint, region: "eu-central-1", bucket: "exports")
@@ -14,32 +14,35 @@ import FoundationNetworking
 /// let data = try await storage.get("report.pdf")
 /// ```
 ///
-/// Each request is an operation of the `manager`, with its limits, retries, proxies and monitors, and without its cookies,
-/// credentials, authenticator and cache. It is signed (AWS Signature Version 4) when it is sent, and again with each retry.
-/// Bodies are signed by their SHA-256, for which a file is read twice.
+/// Each request is an operation of the `manager`, with its limits, retries, proxies and monitors,
+/// but without its cookies, credentials, authenticator and cache. It is signed (AWS Signature
+/// Version 4) when it is sent, and again for each retry. Bodies are signed by their SHA-256 digest,
+/// which requires reading a file twice.
 ///
-/// A server that refuses the time of a signature sets the clock of the storage, by the `Date` of its response, and one that
-/// names another region sets the region; the request is then sent once more. A redirect is followed, with a new signature,
-/// only to the endpoint, to the bucket under it, or, from one of Amazon's S3 endpoints, to another one; never from https
-/// to http.
+/// If a server rejects the time of a signature, the storage adopts the `Date` of its response; if
+/// it names another region, the storage adopts the region. The request is then sent again once. A
+/// redirect is followed, with a new signature, only to the endpoint, to the bucket below it, or
+/// from one of Amazon's S3 endpoints to another, and never from https to http.
 ///
-/// All members can be used from any thread.
+/// All members can be used on any thread.
 public final class ObjectStorage: Sendable {
-    /// How the bucket is named in URLs.
+    /// The location of the bucket in URLs.
     public enum Addressing: Sendable, Hashable {
         /// In the path: `https://host/bucket/key`.
         case path
-        /// In the host: `https://bucket.host/key`. Amazon's form; over TLS, the bucket's name must then have no dot.
+        /// In the host: `https://bucket.host/key`. Amazon's form; over TLS, the name of the bucket
+        /// must not contain a dot.
         case virtualHost
     }
 
-    /// The field in which the digest of a body is sent, so that the server refuses damaged bytes, and may keep it.
+    /// The field with the digest of a body, from which the server detects damaged bytes, and which
+    /// it may store.
     public enum ChecksumField: Sendable, Hashable {
         /// None: only the signature covers the body.
         case none
         /// `x-amz-checksum-sha256`.
         case sha256
-        /// `Content-MD5` (RFC 1864), for servers that do not know the other.
+        /// `Content-MD5` (RFC 1864), for servers that do not support the other field.
         case md5
     }
 
@@ -47,35 +50,38 @@ public final class ObjectStorage: Sendable {
     public struct Configuration: Sendable {
         /// The http or https URL of the service, such as `https://s3.eu-central-1.amazonaws.com`, without the bucket.
         public var endpoint: URL
-        /// The region for which requests are signed; servers other than Amazon's often have `us-east-1`.
+        /// The region for which requests are signed; often `us-east-1` on servers other than
+        /// Amazon's.
         public var region: String
         /// The bucket.
         public var bucket: String
-        /// What all keys begin with, such as `exports/`; it is left out of results. Empty by default.
+        /// The prefix of all keys, such as `exports/`, omitted from results. Empty by default.
         public var prefix = ""
-        /// How the bucket is named in URLs. ``ObjectStorage/Addressing/path`` by default.
+        /// The location of the bucket in URLs. The default is ``ObjectStorage/Addressing/path``.
         public var addressing = Addressing.path
-        /// How a digest of each body is sent. ``ObjectStorage/ChecksumField/sha256`` by default.
+        /// The field for the digest of each body. The default is
+        /// ``ObjectStorage/ChecksumField/sha256``.
         public var checksum = ChecksumField.sha256
-        /// Retries of requests; nil for none. That of three retries by default, for POST too: the completion of an upload
-        /// can be repeated, and an upload that was begun twice leaves an empty one.
+        /// The retry policy; nil for no retries. The default allows three retries, also of POST:
+        /// completing an upload can be repeated, and an upload that was begun twice leaves only an
+        /// empty one behind.
         public var retryPolicy: RetryPolicy? = {
             var policy = RetryPolicy()
             policy.idempotentMethods.insert("POST")
             return policy
         }()
-        /// The size in bytes from which ``ObjectStorage/put(fileAt:key:contentType:metadata:)`` sends a file in parts. 64 MiB
-        /// by default.
+        /// The size, in bytes, from which ``ObjectStorage/put(fileAt:key:contentType:metadata:)``
+        /// sends a file in parts. The default is 64 MiB.
         public var multipartThreshold: Int64 = 64 << 20
-        /// The size of a part in bytes: 16 MiB by default, and at least 5 MiB. Larger for a file that would have more
-        /// than 10,000 parts.
+        /// The size of a part, in bytes, at least 5 MiB. The default is 16 MiB. It is increased for
+        /// files that would have more than 10,000 parts.
         public var partSize: Int64 = 16 << 20
-        /// How many parts are sent at a time. 4 by default.
+        /// The maximum number of concurrent parts. The default is 4.
         public var concurrentParts = 4
-        /// The largest XML document that is accepted, in bytes. 8 MiB by default.
+        /// The maximum size of an XML document, in bytes. The default is 8 MiB.
         public var maximumAnswerSize = 8 << 20
 
-        /// Settings for a bucket.
+        /// Creates settings for a bucket.
         public init(endpoint: URL, region: String, bucket: String) {
             (self.endpoint, self.region, self.bucket) = (endpoint, region, bucket)
         }
@@ -83,16 +89,17 @@ public final class ObjectStorage: Sendable {
 
     /// The settings.
     public let configuration: Configuration
-    /// Makes and runs the operations.
+    /// The manager that creates and runs the operations.
     public let manager: HTTPRequestOperationManager
     let place: StoragePlace
 
-    /// A storage.
+    /// Creates a storage.
     ///
     /// - Parameters:
-    ///   - configuration: the place, and the settings of its requests.
-    ///   - credentials: asked each time that a request is signed. The environment's by default.
-    ///   - manager: one of its own by default, with the `completionQueue` of a library's queue.
+    ///   - configuration: The bucket, and the settings of its requests.
+    ///   - credentials: Called whenever a request is signed. The environment's by default.
+    ///   - manager: The manager of the operations. By default a new one, whose `completionQueue` is
+    ///     a queue of the library.
     /// - Throws: ``ObjectStorageError/Code/invalidConfiguration``.
     public init(
         _ configuration: Configuration, credentials: ObjectStorageCredentialProvider = .environment,
@@ -108,33 +115,35 @@ public final class ObjectStorage: Sendable {
 
     // MARK: URLs
 
-    /// The URL of an object, without a signature.
+    /// Returns the URL of an object, without a signature.
     ///
     /// - Throws: ``ObjectStorageError/Code/invalidKey``.
     public func url(for key: String) throws(ObjectStorageError) -> URL {
         try place.url(place.endpoint.address(of: try whole(key), in: place.region), query: "")
     }
 
-    /// A URL that carries a signature, with which the object can be fetched, or stored with PUT, without credentials. It is a
-    /// secret until it expires. Calls the credential provider, on this thread.
+    /// Returns a signed URL, with which the object can be fetched, or stored with PUT, without
+    /// credentials. It is a secret until it expires. Calls the credential provider on this thread.
     ///
-    /// A `DownloadOperation` for it continues a download that was begun with an earlier URL of the same object.
+    /// A `DownloadOperation` for it can resume a download that was started with an earlier URL of
+    /// the same object.
     ///
     /// - Parameters:
-    ///   - key: the object's.
-    ///   - method: the one that the URL is for; GET also allows HEAD at most servers.
-    ///   - seconds: how long it is valid: from 1 to 604,800, which is a week.
-    /// - Throws: an ``ObjectStorageError``, or the error of the provider.
+    ///   - key: The key of the object.
+    ///   - method: The method for which the URL is valid; on most servers, GET also allows HEAD.
+    ///   - seconds: The validity, from 1 to 604,800 seconds (a week).
+    /// - Throws: An ``ObjectStorageError``, or the error of the provider.
     public func presignedURL(
         for key: String, method: HTTPMethod = .get, expiresIn seconds: Int = 3600
     ) throws -> URL {
         guard 1...604_800 ~= seconds else {
-            throw ObjectStorageError(.invalidConfiguration, "A URL is valid for 1 to 604,800 seconds.", key: key)
+            throw ObjectStorageError(.invalidConfiguration, "A presigned URL can be valid for 1 to "
+                + "604,800 seconds, not \(seconds).", key: key)
         }
         let region = place.region
         let address = place.endpoint.address(of: try whole(key), in: region)
         guard let parsed = HTTPAddress(address) else {
-            throw ObjectStorageError(.invalidKey, "The key makes no URL.", key: key)
+            throw ObjectStorageError(.invalidKey, "The key cannot be part of a URL.", key: key)
         }
         let signature = SignatureV4(
             credentials: try place.credentials.credentials(), region: region, date: place.memory.now)
@@ -144,13 +153,13 @@ public final class ObjectStorage: Sendable {
         return try place.url(address, query: query)
     }
 
-    /// The key with the prefix.
+    /// Returns the key with the prefix.
     func whole(_ key: String) throws(ObjectStorageError) -> String {
         let whole = configuration.prefix + key
         let segments = PathText.components(of: whole)
         guard !key.isEmpty, whole.utf8.count <= 1024, !segments.contains("."), !segments.contains("..") else {
             throw ObjectStorageError(
-                .invalidKey, "A key has 1 to 1,024 bytes, and no segment that is a dot or two.", key: key)
+                .invalidKey, "A key must have 1 to 1,024 bytes and no segment "." or "..".", key: key)
         }
         return whole
     }
@@ -162,11 +171,11 @@ extension ObjectStorage: CustomStringConvertible, CustomReflectable {
         "ObjectStorage(\(place.endpoint.target) \(place.endpoint.bucket)/\(configuration.prefix))"
     }
 
-    /// Nothing, so that `dump` prints no secrets.
+    /// Empty, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What all requests to a storage share.
+/// The state shared by all requests to a storage.
 struct StoragePlace: Sendable {
     let endpoint: StorageEndpoint
     let credentials: ObjectStorageCredentialProvider
@@ -176,10 +185,10 @@ struct StoragePlace: Sendable {
     /// The region of the bucket, as far as it is known.
     var region: String { memory.region ?? endpoint.region }
 
-    /// - Parameter query: encoded.
+    /// - Parameter query: The encoded query.
     func url(_ address: String, query: String) throws(ObjectStorageError) -> URL {
         guard let url = URL(string: query.isEmpty ? address : "\(address)?\(query)") else {
-            throw ObjectStorageError(.invalidKey, "The key makes no URL.")
+            throw ObjectStorageError(.invalidKey, "The key cannot be part of a URL.")
         }
         return url
     }

@@ -3,25 +3,25 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// One request to a storage, before it has a signature.
+/// A request to a storage before it is signed.
 struct StorageCall: Sendable {
     var method: String
-    /// The whole key, with the storage's prefix; nil for the bucket itself.
+    /// The key with the storage's prefix; nil for the bucket itself.
     var key: String?
-    /// Encoded as it is signed.
+    /// The query, encoded as it is signed.
     var query = ""
     var fields: [(name: String, value: String)] = []
     var payload = RequestPayload.none
-    /// Whether the digest of the body goes into a field of its own, besides the signature.
+    /// The field for the digest of the body, in addition to the signature.
     var checksum = ObjectStorage.ChecksumField.none
     var answer = AnswerKind.nothing
-    /// In seconds; nil for that of the manager.
+    /// The time limit in seconds; nil for that of the manager.
     var timeLimit: TimeInterval?
     /// The key without the prefix, for errors and results.
     var name: String?
 }
 
-/// Signs each attempt of an operation just before it is sent, and those redirects that stay in the storage.
+/// Signs each attempt of an operation just before it is sent, and redirects within the storage.
 final class RequestSigner: OperationDelegate {
     private let place: StoragePlace
     private let call: StorageCall
@@ -94,7 +94,7 @@ final class RequestSigner: OperationDelegate {
         fields.append(("x-amz-content-sha256", payload.text))
         fields.append(("x-amz-date", signature.timestamp))
         if let token = credentials.sessionToken { fields.append(("x-amz-security-token", token)) }
-        // An earlier attempt may have had other credentials.
+        // An earlier attempt may have used other credentials.
         request.setValue(nil, forHTTPHeaderField: "x-amz-security-token")
         for field in fields { request.setValue(field.value, forHTTPHeaderField: field.name) }
         let parts = address.afterAuthority.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,10 +1,11 @@
 import ConvoySupport
 import Foundation
 
-/// Where a bucket is: a pure value, from which the URLs of objects follow, and which hosts belong to it.
+/// The location of a bucket: a pure value that determines the URLs of objects and the hosts that
+/// belong to it.
 struct StorageEndpoint: Sendable, Hashable {
     let target: Target
-    /// The path of the endpoint, with a slash at its end.
+    /// The path of the endpoint, with a trailing slash.
     let path: String
     let bucket: String
     let addressing: ObjectStorage.Addressing
@@ -15,23 +16,29 @@ struct StorageEndpoint: Sendable, Hashable {
             !address.afterAuthority.contains(where: { $0 == "?" || $0 == "#" })
         else {
             throw ObjectStorageError(
-                .invalidConfiguration, "The endpoint is no http or https URL without user, query and fragment.")
+                .invalidConfiguration, "Invalid endpoint: use an http or https URL without user, "
+                    + "query and fragment.")
         }
         target = address.target
         path = address.afterAuthority.hasSuffix("/") ? String(address.afterAuthority) : "\(address.afterAuthority)/"
         (bucket, addressing, region) = (configuration.bucket, configuration.addressing, configuration.region)
         guard Self.isName(bucket, with: "-_."), bucket != ".", bucket != ".." else {
-            throw ObjectStorageError(.invalidConfiguration, "The bucket has a name that no bucket can have.")
+            throw ObjectStorageError(.invalidConfiguration, "Invalid bucket "
+                + "\(bucket.debugDescription): use only letters, digits, hyphens, underscores and "
+                + "dots.")
         }
         guard Self.isName(region) else {
-            throw ObjectStorageError(.invalidConfiguration, "The region is no name of letters, digits and hyphens.")
+            throw ObjectStorageError(.invalidConfiguration, "Invalid region "
+                + "\(region.debugDescription): use only letters, digits and hyphens.")
         }
         guard addressing == .path || !target.bareHost.contains(":") else {
-            throw ObjectStorageError(.invalidConfiguration, "The bucket cannot be part of the name of an address.")
+            throw ObjectStorageError(.invalidConfiguration, "The bucket cannot be part of a host "
+                + "that is an IPv6 address: use path addressing.")
         }
     }
 
-    /// Whether a text consists of letters and digits and a few others, so that it can be part of a host and of a path.
+    /// Whether a text consists of letters, digits and the given characters, so that it can be part
+    /// of a host and a path.
     static func isName(_ text: String, with others: String = "-") -> Bool {
         guard !text.isEmpty, text.utf8.count <= 255 else { return false }
         return text.utf8.allSatisfy { byte in
@@ -40,20 +47,20 @@ struct StorageEndpoint: Sendable, Hashable {
         }
     }
 
-    /// The URL of a key, or of the bucket, without the query.
+    /// Returns the URL of a key, or of the bucket, without a query.
     ///
-    /// - Parameter region: that of the bucket, which can differ from the configured one.
+    /// - Parameter region: The region of the bucket, which may differ from the configured one.
     func address(of key: String?, in region: String) -> String {
         let host = (addressing == .virtualHost ? "\(bucket)." : "") + host(in: region)
         let authority = target.usesDefaultPort ? host : "\(host):\(target.port)"
         let name = addressing == .path ? "\(bucket)/" : ""
         let encoded = key.map { SignatureV4.encoded($0, keepsSlashes: true) }
-        // The bucket itself has no slash at its end in the path style.
+        // In path style, the URL of the bucket has no trailing slash.
         let rest = encoded.map { name + $0 } ?? String(name.dropLast())
         return "\(target.scheme)://\(authority)\(path)\(rest)"
     }
 
-    /// Amazon's endpoints have the region in their name.
+    /// The names of Amazon's endpoints contain the region.
     private func host(in region: String) -> String {
         guard region != self.region, let domain = Self.amazonDomain(of: target.host) else { return target.host }
         return "s3.\(region).\(domain)"
@@ -61,8 +68,9 @@ struct StorageEndpoint: Sendable, Hashable {
 
     // MARK: Redirects
 
-    /// Whether a request, with a signature of its own, may follow a redirect to a target: the endpoint itself, the bucket
-    /// under it, or another S3 endpoint of Amazon's where this is one. Scheme and port stay.
+    /// Whether a request may follow a redirect to a target, with its own signature: the endpoint
+    /// itself, the bucket below it, or another S3 endpoint of Amazon if this is one. Scheme and
+    /// port must be the same.
     func includes(_ other: Target) -> Bool {
         guard other.isSecure == target.isSecure, other.port == target.port, other.zone == target.zone else { return false }
         if other.host == target.host || other.host == "\(bucket).\(target.host)" { return true }
@@ -71,18 +79,19 @@ struct StorageEndpoint: Sendable, Hashable {
         return Self.amazonDomain(of: name) == domain
     }
 
-    /// The region that the name of one of Amazon's endpoints contains; nil for another name.
+    /// Returns the region in the name of an Amazon endpoint; nil for other names.
     func region(of other: Target) -> String? {
         let name = other.host.hasPrefix("\(bucket).") ? String(other.host.dropFirst(bucket.utf8.count + 1)) : other.host
         guard let domain = Self.amazonDomain(of: name) else { return nil }
         let labels = name.dropLast(domain.utf8.count + 1).split(separator: ".")
         if labels.count > 1 { return labels.last.map(String.init) }
-        // The old form.
+        // The legacy form.
         return labels.first.flatMap { $0.hasPrefix("s3-") ? String($0.dropFirst(3)) : nil }
     }
 
-    /// The domain of a name such as `s3.amazonaws.com`, `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1.amazonaws.com` and
-    /// `s3.dualstack.eu-west-1.amazonaws.com`. Others under the domain belong to Amazon's customers.
+    /// Returns the domain of a name such as `s3.amazonaws.com`, `s3.eu-west-1.amazonaws.com`,
+    /// `s3-eu-west-1.amazonaws.com` and `s3.dualstack.eu-west-1.amazonaws.com`. Other names in the
+    /// domain belong to Amazon's customers.
     private static func amazonDomain(of host: String) -> String? {
         for domain in ["amazonaws.com", "amazonaws.com.cn"]
         where host != domain && HostName.isName(host, equalToOrBelow: domain) {
@@ -96,7 +105,8 @@ struct StorageEndpoint: Sendable, Hashable {
     }
 }
 
-/// What a storage has learned from responses: how far the server's clock is ahead, and the bucket's region.
+/// What a storage has learned from responses: the offset of the server's clock, and the bucket's
+/// region.
 final class StorageMemory: Sendable {
     private struct State {
         var clockOffset: TimeInterval = 0
@@ -105,13 +115,13 @@ final class StorageMemory: Sendable {
 
     private let state = Locked(State())
 
-    /// The time on the server's clock.
+    /// The current time on the server's clock.
     var now: Date { Date(timeIntervalSinceNow: state.withLock { $0.clockOffset }) }
 
-    /// The region of the bucket, where it was found to be another than the configured one.
+    /// The region of the bucket, if it differs from the configured one.
     var region: String? { state.withLock { $0.region } }
 
-    /// Sets the clock by the `Date` of a response. False if that changes little.
+    /// Sets the clock from the `Date` of a response. Returns false if it hardly changes.
     func learn(date: Date) -> Bool {
         let offset = date.timeIntervalSinceNow
         return state.withLock { state in
@@ -121,7 +131,7 @@ final class StorageMemory: Sendable {
         }
     }
 
-    /// Notes the region. False if it is no news.
+    /// Stores the region. Returns false if it is not new.
     func learn(region: String, otherThan signed: String) -> Bool {
         guard StorageEndpoint.isName(region) else { return false }
         state.withLock { $0.region = region }

@@ -4,29 +4,29 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What a response must have to be a success.
+/// The contents required of a successful response.
 enum AnswerKind: Sendable, Hashable {
-    /// Nothing but its status.
+    /// Nothing except its status.
     case nothing
-    /// The entity tag of what was stored, and perhaps its checksum.
+    /// The entity tag of the stored object, and optionally its checksum.
     case stored
     /// The fields of an object.
     case head
     /// The object itself.
     case data
-    /// A document that has this element under its root, whose name servers do not agree on. One with the root `Error` is a
-    /// failure, also with the status 200.
+    /// A document with this element below its root, whose name varies between servers. A root
+    /// `Error` is a failure, even with status 200.
     case document(with: String)
 }
 
-/// Makes the results of a storage's operations, and its errors.
+/// Creates the results and errors of a storage's operations.
 struct StorageResponseSerializer: HTTPResponseSerialization {
     var http = HTTPResponseSerializer()
     private let call: StorageCall
     private let place: StoragePlace
-    /// The region that the request was made for.
+    /// The region of the request.
     private let region: String
-    /// Documents of errors are short.
+    /// Error documents are short.
     private static let errorLimit = 64 << 10
 
     init(_ call: StorageCall, in place: StoragePlace) {
@@ -37,7 +37,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
 
     func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         guard let response = response as? HTTPURLResponse else {
-            throw failure(.malformedAnswer, "The response has no head.")
+            throw failure(.malformedAnswer, "The server sent no response.")
         }
         guard 200..<300 ~= response.statusCode else { throw error(response, data) }
         switch call.answer {
@@ -49,26 +49,28 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         }
     }
 
-    // MARK: Successes
+    // MARK: Success
 
     private func stored(_ response: HTTPURLResponse) throws -> StoredObject {
         var object = StoredObject(response, key: call.name ?? "")
-        // The response has no body, and these are of the response.
+        // These describe the response, which has no body, not the object.
         (object.size, object.contentType, object.metadata) = (call.payload.length, nil, [:])
         let digests = try call.payload.digests()
         if let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256") {
             guard checksum == digests.sha256.base64EncodedString() else {
-                throw failure(.checksumMismatch, "The server has stored bytes with another checksum.", response)
+                throw failure(.checksumMismatch, "The server stored bytes with a different "
+                    + "checksum.", response)
             }
             return object
         }
-        // Without encryption by a key of the customer's or of a service, an entity tag of this form is the MD5.
+        // Unless it is encrypted with a key of the customer or a service, an entity tag of this
+        // form is the MD5 digest.
         let encryption = response.value(forHTTPHeaderField: "x-amz-server-side-encryption") ?? "AES256"
         let isOfCustomer = response.value(forHTTPHeaderField: "x-amz-server-side-encryption-customer-algorithm") != nil
         if let md5 = digests.md5?.hexadecimalString, let tag = object.plainEntityTag, Self.isDigest(tag),
             encryption == "AES256", !isOfCustomer, tag.lowercased() != md5
         {
-            throw failure(.checksumMismatch, "The entity tag is not that of the bytes that were sent.", response)
+            throw failure(.checksumMismatch, "The entity tag does not match the bytes sent.", response)
         }
         return object
     }
@@ -76,28 +78,29 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
     static func isDigest(_ tag: String) -> Bool { tag.utf8.count == 32 && tag.utf8.allSatisfy { ASCII.isHexadecimal($0) } }
 
     private func verified(_ data: Data, _ response: HTTPURLResponse) throws -> Data {
-        // That of an object in parts is one of checksums.
+        // The checksum of a multipart object is computed from checksums.
         guard response.statusCode == 200, let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256"),
             !checksum.contains("-")
         else { return data }
         guard MessageDigest.sha256(data)?.base64EncodedString() == checksum else {
-            throw failure(.checksumMismatch, "The bytes that arrived are not those of the server's checksum.", response)
+            throw failure(.checksumMismatch, "The received bytes do not match the server's "
+                + "checksum.", response)
         }
         return data
     }
 
     private func document(with element: String, _ response: HTTPURLResponse, _ data: Data) throws -> StorageXML {
         guard let document = StorageXML(data, limit: place.answerLimit) else {
-            throw failure(.malformedAnswer, "The response is no XML document, or too large a one.", response)
+            throw failure(.malformedAnswer, "The response is not an XML document or is too large.", response)
         }
         if document.name == "Error" { throw error(response, document) }
         guard document[element] != nil else {
-            throw failure(.malformedAnswer, "The response is a document of another kind.", response)
+            throw failure(.malformedAnswer, "The response contains an unexpected document.", response)
         }
         return document
     }
 
-    // MARK: Failures
+    // MARK: Failure
 
     private func failure(
         _ code: ObjectStorageError.Code, _ message: String, _ response: HTTPURLResponse? = nil
@@ -115,14 +118,15 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
 
     private func error(_ response: HTTPURLResponse, _ document: StorageXML?) -> ObjectStorageError {
         let code: ObjectStorageError.Code
-        var message = document?["Message"].map(Self.line) ?? "The server answered \(response.statusCode)."
+        var message = document?["Message"].map(Self.line) ?? "The server responded with status "
+            + "\(response.statusCode)."
         if let text = document?["Code"], StorageEndpoint.isName(text) {
             code = ObjectStorageError.Code(rawValue: text)
         } else if 300..<400 ~= response.statusCode, response.value(forHTTPHeaderField: "Location") != nil {
             code = .redirectRefused
-            message = "A redirect leads out of the storage, and was not followed."
+            message = "A redirect was not followed because it leaves the storage endpoint."
         } else {
-            // The response to a HEAD has no document.
+            // The response to a HEAD contains no document.
             code =
                 switch response.statusCode {
                 case 404: call.key == nil ? .noSuchBucket : .noSuchKey
@@ -137,7 +141,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         return error
     }
 
-    /// Takes the region or the time from a response. Returns whether that makes a second request promising.
+    /// Stores the region or the time from a response. Returns whether a second request may succeed.
     private func learn(
         from response: HTTPURLResponse, _ document: StorageXML?, _ code: ObjectStorageError.Code
     ) -> Bool {
@@ -145,7 +149,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         if let named, named != region, [301, 307, 400, 403].contains(response.statusCode) {
             return place.memory.learn(region: named, otherThan: region)
         }
-        // A HEAD is refused without a code.
+        // The rejection of a HEAD contains no code.
         let isSkewed = code == .requestTimeTooSkewed || response.statusCode == 403 && call.method == "HEAD"
         guard isSkewed, let date = response.value(forHTTPHeaderField: "Date").flatMap({ HTTPDate.date($0) }) else {
             return false
@@ -153,7 +157,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         return place.memory.learn(date: date)
     }
 
-    /// A text of the server's as a line without secrets.
+    /// Returns a text from the server as one line, without secrets.
     private static func line(_ text: String) -> String {
         let line = text.unicodeScalars.prefix(500).map { $0.properties.generalCategory == .control ? " " : $0 }
         return Redaction.text(String(String.UnicodeScalarView(line)))

@@ -2,23 +2,23 @@ import CXML2
 import ConvoySerialization
 import Foundation
 
-/// An element of a server's XML, with its text and its children. Namespaces and attributes are left out, as no answer of
-/// S3 needs them.
+/// An element of a server's XML, with its text and its children. Namespaces and attributes are
+/// omitted, because S3 responses do not need them.
 ///
-/// Nothing is loaded from the network or from files, a document type ends the parsing, and depth, number of elements and
-/// size are bounded.
+/// Nothing is loaded from the network or from files, a document type stops the parsing, and depth,
+/// number of elements and size are limited.
 struct StorageXML {
     private(set) var name: String
     private(set) var text = ""
     private(set) var children: [StorageXML] = []
 
-    /// The first child of a name.
+    /// Returns the first child with a name.
     func child(_ name: String) -> StorageXML? { children.first { $0.name == name } }
 
-    /// The text of the first child of a name; nil if there is none.
+    /// The text of the first child with a name; nil if there is none.
     subscript(_ name: String) -> String? { child(name)?.text }
 
-    /// All children of a name.
+    /// Returns all children with a name.
     func all(_ name: String) -> [StorageXML] { children.filter { $0.name == name } }
 
     // MARK: Parsing
@@ -27,9 +27,9 @@ struct StorageXML {
     private static let maximumCount = 200_000
     private static let maximumAttributeCount = 64
 
-    /// The root element of a document; nil if it is malformed, or exceeds a bound.
+    /// Parses the root element of a document; nil if it is malformed or exceeds a limit.
     init?(_ data: Data, limit: Int) {
-        // A server that takes long sends space before the document.
+        // A slow server sends whitespace before the document.
         let sent = data.drop { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }
         guard !sent.isEmpty, sent.count <= limit, let document = try? XMLEncoding.utf8(of: Data(sent), label: nil),
             !XMLEvents.hasTag(in: document, withMoreAttributesThan: Self.maximumAttributeCount)

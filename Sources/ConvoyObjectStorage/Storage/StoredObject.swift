@@ -2,26 +2,26 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// An object in a storage, without its bytes.
+/// The properties of a stored object, without its contents.
 public struct StoredObject: Sendable, Hashable {
     /// The key, without the storage's prefix.
     public let key: String
-    /// The size in bytes; nil if the server has not named it.
+    /// The size in bytes; nil if the server did not send it.
     public internal(set) var size: Int64?
-    /// The entity tag, with its quotation marks; nil if the server has not named it.
+    /// The entity tag, with its quotation marks; nil if the server did not send it.
     public internal(set) var entityTag: String?
-    /// When it was stored; nil if the server has not named it.
+    /// When it was stored; nil if the server did not send it.
     public internal(set) var lastModified: Date?
     /// The media type; nil in listings and after a `put`.
     public internal(set) var contentType: String?
-    /// The metadata of users (`x-amz-meta-`), by names in lower case; empty in listings and after a `put`.
+    /// The user metadata (`x-amz-meta-`), by lowercase names; empty in listings and after a `put`.
     public internal(set) var metadata: [String: String] = [:]
-    /// The version, where the bucket keeps several; nil elsewhere.
+    /// The version, if the bucket is versioned; otherwise nil.
     public internal(set) var versionID: String?
 
     init(key: String) { self.key = key }
 
-    /// What the fields of a response say.
+    /// Reads the properties from the fields of a response.
     init(_ response: HTTPURLResponse, key: String) {
         self.key = key
         size = response.value(forHTTPHeaderField: "Content-Length").flatMap { Int64($0) }

@@ -1,38 +1,39 @@
 import Foundation
 
-/// An upload of a file in parts that the server has begun: a value that can be stored, so that another process can resume
-/// it after the first one has ended. It holds no secrets.
+/// A multipart upload of a file that was begun on the server. The value can be stored, so that
+/// another process can resume the upload. It contains no secrets.
 ///
-/// A server keeps the parts of an upload, and may charge for them, until it is completed or aborted.
+/// A server keeps the parts of an upload, and may charge for them, until it is completed or
+/// aborted.
 public struct MultipartUpload: Codable, Sendable, Hashable {
-    /// The largest object: 5 TiB.
+    /// The maximum size of an object: 5 TiB.
     static let maximumSize: Int64 = 5 << 40
     static let maximumCount: Int64 = 10_000
     static let sizes: ClosedRange<Int64> = (5 << 20)...(5 << 30)
 
-    /// A part that the server has.
+    /// A part stored by the server.
     public struct Part: Codable, Sendable, Hashable {
-        /// From 1.
+        /// The number of the part, from 1.
         public let number: Int
         /// The entity tag, with its quotation marks.
         public let entityTag: String
-        /// The SHA-256 of the part's bytes.
+        /// The SHA-256 digest of the part.
         public let sha256: Data
-        /// The MD5; nil where OpenSSL computes none.
+        /// The MD5 digest; nil if OpenSSL does not support it.
         let md5: Data?
     }
 
     /// The key of the object, without the storage's prefix.
     public let key: String
-    /// The server's name for the upload.
+    /// The server's identifier of the upload.
     public let uploadID: String
     /// The file.
     public let source: SourceFile
-    /// The size of each part but the last, in bytes.
+    /// The size of each part except the last, in bytes.
     public let partSize: Int64
-    /// Whether the server was told that each part has its SHA-256.
+    /// Whether the upload was begun with SHA-256 checksums for its parts.
     let hasChecksums: Bool
-    /// The parts that the server has, by number.
+    /// The parts stored by the server, by number.
     public internal(set) var parts: [Part] = []
 
     init(key: String, uploadID: String, source: SourceFile, partSize: Int64, hasChecksums: Bool) {
@@ -40,8 +41,9 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         (self.partSize, self.hasChecksums) = (partSize, hasChecksums)
     }
 
-    /// - Throws: ``ObjectStorageError/Code/invalidConfiguration`` if the numbers, which may come from a damaged store, are none of
-    ///   an upload that ``ObjectStorage`` has begun; an error of the decoder.
+    /// - Throws: ``ObjectStorageError/Code/invalidConfiguration`` if the numbers are not those of
+    ///   an upload begun by ``ObjectStorage``, for example because the stored value is damaged; an
+    ///   error of the decoder.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         key = try values.decode(String.self, forKey: .key)
@@ -56,19 +58,19 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         else { throw ObjectStorageError(.invalidConfiguration, "The stored upload is damaged.", key: key) }
     }
 
-    /// How many parts the file has: at least one.
+    /// The number of parts: at least one.
     public var partCount: Int { Int(clamping: max(1, (source.size + partSize - 1) / partSize)) }
 
-    /// How many bytes the server has.
+    /// The number of bytes stored by the server.
     public var sentSize: Int64 { parts.reduce(0) { $0 + Int64(range(of: $1.number).count) } }
 
-    /// The bytes of a part.
+    /// Returns the byte range of a part.
     func range(of number: Int) -> Range<Int64> {
         let start = min(Int64(number - 1) * partSize, source.size)
         return start..<min(start + partSize, source.size)
     }
 
-    /// The numbers of the parts that the server lacks.
+    /// The numbers of the parts that have not been sent.
     var missing: [Int] {
         let known = Set(parts.map(\.number))
         return (1...partCount).filter { !known.contains($0) }
@@ -79,10 +81,12 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         parts.insert(part, at: parts.firstIndex { $0.number > part.number } ?? parts.endIndex)
     }
 
-    /// The size of the parts of a file: the wanted one, or a larger one in whole MiB, with which there are not too many.
+    /// Returns the size of a file's parts: the requested size or, if there would be too many parts,
+    /// a larger one in whole MiB.
     static func partSize(for size: Int64, wanted: Int64) throws(ObjectStorageError) -> Int64 {
         guard size <= maximumSize else {
-            throw ObjectStorageError(.sourceTooLarge, "An object has at most 5 TiB.")
+            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 TiB, the maximum "
+                + "size of an object.")
         }
         let least = (size + maximumCount - 1) / maximumCount
         let mebibyte: Int64 = 1 << 20

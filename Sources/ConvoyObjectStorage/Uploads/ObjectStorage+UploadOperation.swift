@@ -4,31 +4,32 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// Uploads of files as operations.
+/// Uploading files with operations.
 extension ObjectStorage {
-    /// An upload of a file in parts as an operation, with the states, the queue, the progress and the journal of an
-    /// `UploadOperation`: paused, failed or killed, it goes on with the parts that the storage lacks. Not enqueued.
+    /// Creates an operation that uploads a file in parts, with the states, queue, progress and
+    /// journal of an `UploadOperation`. After a pause, a failure or the end of the process, it
+    /// resumes with the missing parts. The operation is not enqueued.
     ///
     /// ```swift
     /// let upload = try storage.makeUpload(of: film, key: "films/film.mkv")
     /// manager.enqueue([upload])
     /// ```
     ///
-    /// The requests are the storage's own, with its credentials, its rates and its retries; those of the operation do not
-    /// count. `responseObject` is a ``StoredObject``. A file that has changed since the upload was begun is an error before a
-    /// byte is sent. An upload that the storage does not have any more begins anew only with
-    /// `UploadResumption.resumeOrRestart`.
+    /// The requests use the storage's credentials, rates and retries, not those of the operation.
+    /// `responseObject` is a ``StoredObject``. If the file has changed since the upload began, it
+    /// fails before sending a byte. If the storage no longer has the upload, it starts over only
+    /// with `UploadResumption.resumeOrRestart`.
     ///
     /// - Parameters:
-    ///   - file: the file's URL.
-    ///   - key: as of ``put(_:key:contentType:metadata:)``.
-    ///   - contentType: the media type; by default, that of the file's extension.
-    ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
-    /// - Throws: an ``ObjectStorageError`` for a key that cannot be one.
+    ///   - file: The URL of the file.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - contentType: The media type; by default that of the file's extension.
+    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:)``.
+    /// - Throws: An ``ObjectStorageError`` if the key is invalid.
     public func makeUpload(
         of file: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) throws -> UploadOperation {
-        // Its requests are the storage's; the URL tells the upload's journal from those of other objects.
+        // The storage sends the requests; this URL only identifies the journal of the object.
         let address = operation(try call("PUT", key)).request.url ?? configuration.endpoint
         let upload = UploadOperation(request: URLRequest(url: address), file: file)
         upload.adapter = StorageUploadAdapter(
@@ -38,7 +39,7 @@ extension ObjectStorage {
     }
 }
 
-/// Carries an `UploadOperation` to a storage.
+/// Sends an `UploadOperation` to a storage.
 private struct StorageUploadAdapter: UploadAdapter {
     let storage: ObjectStorage
     let key: String
@@ -47,7 +48,8 @@ private struct StorageUploadAdapter: UploadAdapter {
     let restarts: @Sendable () -> Bool
 
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable {
-        // What a journal has is believed only if it is of this key; the storage itself compares the file.
+        // Use the journaled upload only if it has the same key; the storage itself compares the
+        // file.
         let stored = context.stored.flatMap { try? JSONDecoder().decode(MultipartUpload.self, from: $0) }
         if let stored, stored.key == key {
             do {
@@ -56,7 +58,7 @@ private struct StorageUploadAdapter: UploadAdapter {
             }
         }
         let begun = try await storage.beginUpload(of: file, key: key, contentType: contentType, metadata: metadata)
-        // Its parts are asked of the storage, and need no place in a journal.
+        // The storage lists its parts, so they need not be stored in the journal.
         try context.store(try JSONEncoder().encode(begun))
         return try await go(on: begun, context)
     }

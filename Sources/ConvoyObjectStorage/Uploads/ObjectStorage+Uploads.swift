@@ -3,20 +3,20 @@ import ConvoySerialization
 import ConvoySupport
 import Foundation
 
-/// Uploads of files: in one request, or in parts, which can be resumed.
+/// Uploading files in one request, or in parts that can be resumed.
 extension ObjectStorage {
-    /// Stores a file under a key, and replaces an object that is there: in one request, or in parts from
-    /// ``Configuration/multipartThreshold`` on.
+    /// Stores a file under a key, replacing an existing object: in one request, or in parts if its
+    /// size is at least ``Configuration/multipartThreshold``.
     ///
-    /// The file must not change meanwhile: that is an error, and nothing is stored. An upload in parts that fails or is
-    /// cancelled is aborted, so that the storage keeps nothing of it. To resume one instead, see
-    /// ``beginUpload(of:key:contentType:metadata:)``.
+    /// If the file changes in the meantime, this fails and nothing is stored. A multipart upload
+    /// that fails or is cancelled is aborted, so that the storage keeps none of it. To resume one
+    /// instead, see ``beginUpload(of:key:contentType:metadata:)``.
     ///
     /// - Parameters:
-    ///   - url: the file's.
-    ///   - key: as of ``put(_:key:contentType:metadata:)``.
-    ///   - contentType: the media type; by default, that of the file's extension.
-    ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
+    ///   - url: The URL of the file.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - contentType: The media type; by default that of the file's extension.
+    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:)``.
     @discardableResult
     public func put(
         fileAt url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
@@ -29,11 +29,11 @@ extension ObjectStorage {
         return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))
     }
 
-    /// Called after each part with the upload as it is now, one call at a time: store it, to resume after a crash. An error
-    /// that it throws ends the upload, which can be resumed.
+    /// Called after each part with the current state of the upload, one call at a time. Store it to
+    /// resume after a crash. If it throws, the upload fails, but can be resumed.
     public typealias UploadCheckpoint = @Sendable (_ upload: MultipartUpload) async throws -> Void
 
-    /// Begins an upload of a file in parts. Nothing is sent yet: ``resume(_:checkpoint:)`` does that.
+    /// Begins a multipart upload of a file. No parts are sent until ``resume(_:checkpoint:)``.
     ///
     /// ```swift
     /// let upload = try await storage.beginUpload(of: file, key: "film.mkv")
@@ -42,10 +42,10 @@ extension ObjectStorage {
     /// ```
     ///
     /// - Parameters:
-    ///   - url: the file's.
-    ///   - key: as of ``put(_:key:contentType:metadata:)``.
-    ///   - contentType: the media type; by default, that of the file's extension.
-    ///   - metadata: as of ``put(_:key:contentType:metadata:)``.
+    ///   - url: The URL of the file.
+    ///   - key: The key; see ``put(_:key:contentType:metadata:)``.
+    ///   - contentType: The media type; by default that of the file's extension.
+    ///   - metadata: The metadata; see ``put(_:key:contentType:metadata:)``.
     public func beginUpload(
         of url: URL, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) async throws -> MultipartUpload {
@@ -62,14 +62,15 @@ extension ObjectStorage {
         return MultipartUpload(key: key, uploadID: id, source: file, partSize: partSize, hasChecksums: hasChecksums)
     }
 
-    /// Sends the parts that the server lacks, several at a time, and completes the upload.
+    /// Sends the missing parts, several of them concurrently, and completes the upload.
     ///
-    /// The server lists the parts that it has. One that the value does not know, as the process ended before it could be
-    /// stored, counts if its entity tag or checksum is that of the file's bytes. If this fails or is cancelled, the server
-    /// keeps what it has.
+    /// The server lists the parts that it has stored. A part that the value does not contain,
+    /// because the process ended before it could be stored, is used if its entity tag or checksum
+    /// matches the bytes of the file. If this fails or is cancelled, the server keeps its parts.
     ///
-    /// - Throws: ``ObjectStorageError/Code/sourceChanged`` if the file is no longer the one that the upload was begun with,
-    ///   before a byte is sent; ``ObjectStorageError/Code/noSuchUpload`` if the upload was completed or aborted.
+    /// - Throws: ``ObjectStorageError/Code/sourceChanged``, before a byte is sent, if the file has
+    ///   changed since the upload began; ``ObjectStorageError/Code/noSuchUpload`` if the upload was
+    ///   completed or aborted.
     @discardableResult
     public func resume(
         _ upload: MultipartUpload, checkpoint: UploadCheckpoint? = nil
@@ -81,7 +82,7 @@ extension ObjectStorage {
         return try await send(upload, checkpoint)
     }
 
-    /// Ends an upload, and deletes its parts on the server. One that is no longer there is a success.
+    /// Aborts an upload, and deletes its parts on the server. Succeeds if it no longer exists.
     public func abort(_ upload: MultipartUpload) async throws { try await abort(upload, within: nil) }
 
     private func abort(_ upload: MultipartUpload, within limit: TimeInterval?) async throws {
@@ -101,7 +102,8 @@ extension ObjectStorage {
         do {
             return try await send(upload, nil)
         } catch {
-            // In a task of its own, as this one may be cancelled. A server that is gone must not hold up the error for long.
+            // Use a separate task, because this one may be cancelled, and a time limit, so that an
+            // unreachable server does not delay the error.
             await Task.detached { [self] in try? await abort(upload, within: 15) }.value
             throw error
         }
@@ -142,7 +144,7 @@ extension ObjectStorage {
         var call = try call("PUT", upload.key, answer: .stored)
         call.query = "partNumber=\(number)&\(Self.query(upload))"
         call.payload = RequestPayload(.file(upload.source, upload.range(of: number)))
-        // What the upload was begun with, whatever the storage has now.
+        // Use the checksum with which the upload was begun, whatever the current setting.
         call.checksum = upload.hasChecksums ? .sha256 : configuration.checksum == .md5 ? .md5 : .none
         let object = try await stored(call)
         guard let tag = object.entityTag else { throw unexpected(upload.key) }
@@ -152,9 +154,9 @@ extension ObjectStorage {
 
     private static func query(_ upload: MultipartUpload) -> String { "uploadId=\(SignatureV4.encoded(upload.uploadID))" }
 
-    // MARK: What the server has
+    // MARK: Listing parts
 
-    /// A part as the server lists it.
+    /// A part listed by the server.
     struct ListedPart: Sendable {
         let number: Int
         let size: Int64
@@ -176,7 +178,7 @@ extension ObjectStorage {
                 parts.append(ListedPart(number: number, size: size, entityTag: tag, checksum: entry["ChecksumSHA256"]))
             }
             guard document["IsTruncated"] == "true" else { return parts }
-            // Otherwise the list would have no end.
+            // Otherwise the list would be endless.
             guard let next = document["NextPartNumberMarker"].flatMap({ Int($0) }), next > marker,
                 parts.count <= MultipartUpload.maximumCount
             else { throw unexpected(upload.key) }
@@ -184,7 +186,8 @@ extension ObjectStorage {
         }
     }
 
-    /// The listed parts that are those of the file. Reads the bytes of those that the value does not know.
+    /// Returns the listed parts that match the file. Reads the bytes of those that the value does
+    /// not contain.
     private static func confirmed(_ listed: [ListedPart], of upload: MultipartUpload) throws -> [MultipartUpload.Part] {
         var result = upload
         result.parts = []
@@ -201,7 +204,7 @@ extension ObjectStorage {
                 if let checksum = part.checksum { checksum == digests.sha256.base64EncodedString() } else {
                     digests.md5.map { $0.hexadecimalString == tag.lowercased() } ?? false
                 }
-            // A completion names the checksum of each part, where there are any.
+            // The completion request contains the checksum of each part, if there are any.
             guard isSame, part.checksum != nil || !upload.hasChecksums else { continue }
             result.add(
                 MultipartUpload.Part(
@@ -225,14 +228,15 @@ extension ObjectStorage {
                 throw unexpected(upload.key)
             }
             if let expected, Self.isOfParts(Self.plain(tag)), Self.plain(tag) != expected {
-                throw ObjectStorageError(.checksumMismatch, "The entity tag is not that of the parts that were sent.")
+                throw ObjectStorageError(.checksumMismatch, "The entity tag does not match the "
+                    + "parts sent.")
                     .about(bucket: configuration.bucket, key: upload.key)
             }
             var object = StoredObject(key: upload.key)
             (object.entityTag, object.size) = (tag, upload.source.size)
             return object
         } catch let error as ObjectStorageError where error.code == .noSuchUpload {
-            // The response to an earlier attempt may be lost.
+            // The response to an earlier attempt may have been lost.
             guard let expected, let object = try? await head(upload.key), object.plainEntityTag == expected else {
                 throw error
             }
@@ -255,7 +259,8 @@ extension ObjectStorage {
             .replacingOccurrences(of: ">", with: "&gt;").replacingOccurrences(of: "\"", with: "&quot;")
     }
 
-    /// The entity tag of the whole where those of the parts are their MD5s: the MD5 of these, and their number.
+    /// Returns the entity tag of the object if those of the parts are their MD5 digests: the MD5
+    /// digest of these, and their number.
     private static func entityTag(of upload: MultipartUpload) -> String? {
         let digest = MessageDigest(.md5)
         for part in upload.parts {

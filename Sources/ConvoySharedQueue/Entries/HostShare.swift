@@ -1,18 +1,18 @@
 import Foundation
 
-/// What all workers together may do at a host, and what is left of it: a pure value, which stores keep, and change while
-/// they hold the host's row.
+/// The limits that all workers share for a host, and how much of them is left: a pure value that
+/// stores keep, and change while they hold the host's row.
 ///
-/// Times are microseconds since 1970 on the clock of the store.
+/// Times are in microseconds since 1970 on the store's clock.
 package struct HostShare: Sendable, Equatable {
     package var limits: HostLimits
-    /// How many requests may begin at once, by the rate.
+    /// The number of requests that may begin immediately, according to the rate.
     package var tokens: Double
-    /// When the tokens were counted.
+    /// When the tokens were last counted.
     package var refilled: Int64
-    /// Until when the host is left alone.
+    /// The end of the time during which no request is sent to the host.
     package var gate: Int64
-    /// How many retries the host has earned.
+    /// The number of retries that the host has earned.
     package var retries: Double
 
     package init(limits: HostLimits, now: Int64) {
@@ -27,14 +27,14 @@ package struct HostShare: Sendable, Equatable {
         (self.limits, self.tokens, self.refilled, self.gate, self.retries) = (limits, tokens, refilled, gate, retries)
     }
 
-    /// The retries that a host has at first, and the most that it can save.
+    /// The initial and maximum number of saved retries.
     private static let retryReserve = 10.0
-    /// How much later a retry comes that the budget does not cover, in microseconds.
+    /// The additional delay of a retry that exceeds the budget, in microseconds.
     private static let costlyDelay: Int64 = 60_000_000
 
-    /// How many entries can be claimed now.
+    /// Returns the number of entries that can be claimed now.
     ///
-    /// - Parameter leased: how many are leased.
+    /// - Parameter leased: The number of leased entries.
     package mutating func allowance(leased: Int, now: Int64) -> Int {
         guard gate <= now else { return 0 }
         refill(now)
@@ -43,7 +43,7 @@ package struct HostShare: Sendable, Equatable {
         return min(places, starts)
     }
 
-    /// Entries were claimed.
+    /// Records that entries were claimed.
     package mutating func take(_ count: Int) {
         guard limits.requestsPerSecond != nil else { return }
         tokens -= Double(count)
@@ -57,15 +57,18 @@ package struct HostShare: Sendable, Equatable {
         refilled = now
     }
 
-    /// When the host can be asked again; nil for now, as far as its gate and its rate are concerned.
+    /// Returns when the host can be used again, according to its gate and its rate; nil if
+    /// immediately.
     package func nextTime(after now: Int64) -> Int64? {
         if gate > now { return gate }
         guard let rate = limits.requestsPerSecond, rate > 0, tokens < 1 else { return nil }
         return now + Int64(min((1 - tokens) / rate, 3600) * 1e6) + 1
     }
 
-    /// An attempt has ended, which was the first of its entry or not. Returns how much later than intended the next one must
-    /// be, in microseconds.
+    /// Records the end of an attempt. Returns the additional delay before the next one, in
+    /// microseconds.
+    ///
+    /// - Parameter isFirst: Whether it was the first attempt of its entry.
     package mutating func account(isFirst: Bool, retries isRetried: Bool) -> Int64 {
         guard let share = limits.retryShare else { return 0 }
         if isFirst { retries = min(Self.retryReserve, retries + max(0, share)) }
@@ -75,28 +78,29 @@ package struct HostShare: Sendable, Equatable {
         return 0
     }
 
-    /// The host is to be left alone until a time.
+    /// Closes the gate of the host until a time.
     package mutating func close(until time: Int64) { gate = max(gate, time) }
 }
 
-/// What all workers of a ``SharedQueue`` together may do at a host.
+/// The limits that all workers of a ``SharedQueue`` share for a host.
 public struct HostLimits: Sendable, Hashable {
-    /// How many requests are under way at once; nil for no limit. At least one.
+    /// The maximum number of concurrent requests, at least one; nil for no limit.
     public var maximumConcurrentRequests: Int? {
         didSet { maximumConcurrentRequests = maximumConcurrentRequests.map { max(1, $0) } }
     }
-    /// How many requests begin in a second; nil for no limit. May be a fraction. Negative and NaN count as 0. After a pause those
-    /// of a second may begin at once.
+    /// The maximum number of requests per second, which may be a fraction; nil for no limit.
+    /// Negative numbers and NaN are treated as 0. After a pause, the requests of one second may
+    /// begin at once.
     public var requestsPerSecond: Double? {
         didSet { requestsPerSecond = requestsPerSecond.map { $0 > 0 ? min($0, 1e9) : 0 } }
     }
-    /// Which share of the first attempts may be followed by a retry, beside a reserve of ten; nil for no limit. A retry that
-    /// the budget does not cover comes a minute later than it would have.
+    /// The maximum number of retries per first attempt, in addition to a reserve of ten; nil for no
+    /// limit. A retry that exceeds the budget is delayed by a further minute.
     public var retryShare: Double? {
         didSet { retryShare = retryShare.map { $0 > 0 ? min($0, 1e9) : 0 } }
     }
 
-    /// No limits.
+    /// Creates limits; without any by default.
     public init(
         maximumConcurrentRequests: Int? = nil, requestsPerSecond: Double? = nil, retryShare: Double? = nil
     ) {
@@ -105,9 +109,10 @@ public struct HostLimits: Sendable, Hashable {
         self.retryShare = retryShare.map { $0 > 0 ? min($0, 1e9) : 0 }
     }
 
-    /// How many requests may begin at once after a pause: those of a second, and at least one.
+    /// The number of requests that may begin at once after a pause: those of one second, at least
+    /// one.
     var burst: Double { max(1, requestsPerSecond ?? 1) }
 
-    /// Whether something is limited.
+    /// Whether there is any limit.
     package var isLimited: Bool { self != HostLimits() }
 }

@@ -1,17 +1,17 @@
 import ConvoySupport
 import Foundation
 
-/// Why a ``SharedQueue`` has refused something, or could not do it.
+/// Why a ``SharedQueue`` has rejected or failed an action.
 public enum SharedQueueError: Error, Hashable, Sendable {
-    /// The database cannot be reached. What was asked for may be tried again.
+    /// The database cannot be reached. The action may be retried.
     case unavailable(String)
-    /// Another transaction was in the way. What was asked for may be tried again.
+    /// Another transaction has interfered. The action may be retried.
     case conflict(String)
-    /// The database refuses the login, or the role lacks a right.
+    /// The database denies the login, or the role lacks a privilege.
     case denied(String)
-    /// The database is of another program, or was damaged. It was left as it is.
+    /// The database belongs to another program or is damaged. It was left unchanged.
     case foreign(String)
-    /// The tables were made by a newer version of this library, which this one cannot work with.
+    /// The tables were created by a newer version of this library, and cannot be used by this one.
     case newerVersion(String)
     /// The disk of the database is full.
     case diskFull(String)
@@ -21,53 +21,57 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case closed
     /// No entry has this identifier: it was never enqueued, or its result was removed.
     case unknownEntry(UUID)
-    /// There is another entry of this identifier.
+    /// Another entry has this identifier.
     case duplicate(UUID)
-    /// Another entry that has not failed has the same unique key.
+    /// Another entry, which has not failed, has the same unique key.
     case duplicateKey(String)
-    /// A request depends on an entry that is neither in the queue nor enqueued together with it.
+    /// A request depends on an entry that is neither in the queue nor enqueued with it.
     case unknownDependency(UUID, of: UUID)
-    /// Requests depend on each other in a circle, of which this is one.
+    /// Requests depend on each other in a cycle that includes this one.
     case dependencyCycle(UUID)
-    /// The request cannot be stored, and why.
+    /// The request cannot be stored; the reason.
     case unsuitableRequest(String)
-    /// The URL, shown without its secret, holds a secret, which would be stored.
+    /// The URL, shown without its secret, contains a secret, which would be stored.
     case secretInURL(String)
-    /// A body is longer than an entry may hold, in bytes. Put it into object storage or a folder that all workers see.
+    /// A body is too long for an entry; the limit is in bytes. Put it in object storage or in a
+    /// folder that all workers can access.
     case bodyTooLong(Int64, limit: Int64)
-    /// The file that is to be sent cannot be read, and why.
+    /// The file to send cannot be read; the reason.
     case unreadableBody(URL, String)
-    /// What a worker was asked to do is not in its power: it has no folder or no object storage of that name.
+    /// A worker lacks what the entry requires: a folder or object storage with that name.
     case missingPlace(String)
-    /// The request was to have header fields with secrets, which are not stored, and the worker has not supplied them. Their
-    /// names. Nothing was sent.
+    /// The request lacks header fields with secrets, which are not stored, and the worker has not
+    /// provided them. The names of the fields. Nothing was sent.
     case missingSecrets([String])
 }
 
 extension SharedQueueError: LocalizedError, CustomStringConvertible {
-    /// What has happened, in a sentence.
+    /// The error in a sentence.
     public var errorDescription: String? { description }
 
-    /// What has happened, in a sentence.
+    /// The error in a sentence.
     public var description: String {
         switch self {
         case .unavailable(let text): "The database of the queue cannot be reached: \(text)"
-        case .conflict(let text): "Another transaction was in the way: \(text)"
-        case .denied(let text): "The database of the queue refuses access: \(text)"
-        case .foreign(let text): "The database is none of a shared queue: \(text)"
-        case .newerVersion(let text): "A newer version has made the tables of the queue: \(text)"
+        case .conflict(let text): "Another transaction has interfered: \(text)"
+        case .denied(let text): "The database of the queue denies access: \(text)"
+        case .foreign(let text): "The database does not belong to a shared queue: \(text)"
+        case .newerVersion(let text): "The tables of the queue were created by a newer version: "
+            + "\(text)"
         case .diskFull(let text): "The disk of the database is full: \(text)"
-        case .failed(let text): "The database of the queue reports: \(text)"
-        case .closed: "The queue is closed."
-        case .unknownEntry(let id): "No entry is called \(id.uuidString.lowercased())."
-        case .duplicate(let id): "There is an entry called \(id.uuidString.lowercased()) already."
+        case .failed(let text): "The database of the queue reported an error: \(text)"
+        case .closed: "The queue has been closed."
+        case .unknownEntry(let id): "The queue has no entry \(id.uuidString.lowercased())."
+        case .duplicate(let id): "The queue already has an entry \(id.uuidString.lowercased())."
         case .duplicateKey(let key): "Another entry has the unique key \(key.debugDescription)."
         case .unknownDependency(let needed, let id):
             "\(id.uuidString.lowercased()) depends on \(needed.uuidString.lowercased()), which is not in the queue."
-        case .dependencyCycle(let id): "Requests depend on each other in a circle, such as \(id.uuidString.lowercased())."
+        case .dependencyCycle(let id): "The request \(id.uuidString.lowercased()) depends on "
+            + "itself through other requests."
         case .unsuitableRequest(let reason): "The request cannot be stored. \(reason)"
-        case .secretInURL(let url): "The URL \(url) holds a secret, which would be stored."
-        case .bodyTooLong(let length, let limit): "The body has \(length) bytes, and an entry holds at most \(limit)."
+        case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
+        case .bodyTooLong(let length, let limit): "The body has \(length) bytes, but an entry can "
+            + "store at most \(limit)."
         case .unreadableBody(let file, let reason): "The body \(file.path) cannot be read: \(reason)"
         case .missingPlace(let reason): reason
         case .missingSecrets(let names):

@@ -1,32 +1,34 @@
 import ConvoyDownloads
 import Foundation
 
-/// How an entry stands: a pure state machine. Stores read it, apply an event to it, and write it back, in one transaction.
+/// The status of an entry: a pure state machine. Stores read it, apply an event, and write it back
+/// in one transaction.
 ///
-/// Times are microseconds since 1970 on the clock of the store.
+/// Times are in microseconds since 1970 on the store's clock.
 package struct WorkStanding: Sendable, Hashable {
     package var state = WorkState.ready
-    /// How many dependencies have not ended.
+    /// The number of dependencies that have not ended.
     package var openDependencies = 0
-    /// How many dependencies have failed, or were cancelled.
+    /// The number of dependencies that failed or were cancelled.
     package var failedDependencies = 0
     package var policy = FailedDependencyPolicy.hold
-    /// Whether it runs without the dependencies that have failed, because it was retried by hand.
+    /// Whether it runs without its failed dependencies, because it was retried manually.
     package var ignoresFailures = false
     /// When it may start.
     package var due: Int64 = 0
-    /// When it fails unless it has begun; nil for never.
+    /// When it fails unless it has begun; nil for no deadline.
     package var deadline: Int64?
-    /// How many attempts have begun.
+    /// The number of attempts that have begun.
     package var attempts = 0
     package var maximumAttempts = 1
-    /// Whether it may be sent again where it is unknown whether it has arrived.
+    /// Whether it may be sent again if it is unknown whether it has arrived.
     package var sendsAgain = true
-    /// Whether the request of the current attempt may have been sent. Only of those that are not sent again.
+    /// Whether the request of the current attempt may have been sent. Set only for entries that are
+    /// not sent again.
     package var hasBegun = false
-    /// The number of the last lease, by which a worker that has lost it is recognized.
+    /// The number of the last lease, which identifies a worker that has lost it.
     package var lease: Int64 = 0
-    /// Who has leased it.
+    /// The worker that has leased it.
     package var worker: UUID?
     /// The status of the last response.
     package var statusCode: Int?
@@ -34,7 +36,7 @@ package struct WorkStanding: Sendable, Hashable {
     package var size: Int64?
     /// Why the last attempt has failed, without secrets.
     package var error: String?
-    /// For how long it is kept once it is over, in microseconds; nil for ever.
+    /// How long it is kept after it has ended, in microseconds; nil for no limit.
     package var kept: Int64?
     /// When it is removed.
     package var expires: Int64?
@@ -42,11 +44,11 @@ package struct WorkStanding: Sendable, Hashable {
 
     package init() {}
 
-    /// What becomes of an entry.
+    /// A change to an entry.
     package enum Change: Sendable, Equatable {
         case enqueue
         case becomeDue
-        /// Dependencies have changed by these numbers.
+        /// The numbers of dependencies have changed by these amounts.
         case dependencies(open: Int, failed: Int)
         case claim(worker: UUID)
         /// Its request is about to be sent.
@@ -58,10 +60,10 @@ package struct WorkStanding: Sendable, Hashable {
         case cancel, retry, pause, resume
     }
 
-    /// What an entry that has ended means for those that depend on it.
+    /// The outcome of an entry, as relevant for its dependents.
     package enum Outcome: Sendable { case succeeded, failed }
 
-    /// Nil for an entry that has not ended.
+    /// The outcome; nil for an entry that has not ended.
     package var outcome: Outcome? {
         switch state {
         case .done: .succeeded
@@ -70,7 +72,7 @@ package struct WorkStanding: Sendable, Hashable {
         }
     }
 
-    /// How the counts of a dependent change when an entry's outcome does.
+    /// The changes of a dependent's counts when the outcome of an entry changes.
     package static func counts(from old: Outcome?, to new: Outcome?) -> (open: Int, failed: Int) {
         (
             (new == nil ? 1 : 0) - (old == nil ? 1 : 0),
@@ -80,14 +82,14 @@ package struct WorkStanding: Sendable, Hashable {
 
     /// Applies a change.
     ///
-    /// - Returns: false if it cannot happen in this state, or comes from a worker that has lost its lease. Then nothing has
-    ///   changed.
+    /// - Returns: False if the change is not allowed in this state, or comes from a worker that has
+    ///   lost its lease. In that case nothing has changed.
     @discardableResult
     package mutating func apply(_ change: Change, now: Int64) -> Bool {
         var next = self
         guard next.carryOut(change, now), let event = change.event(next) else { return false }
         if case .dependencies = change, next.state == state {
-            // Only the counts.
+            // Only the counts have changed.
         } else {
             let from = event == .enqueue ? nil : Optional(state)
             guard WorkState.transitions.contains(.init(event: event, from: from, to: next.state)) else { return false }
@@ -129,34 +131,34 @@ package struct WorkStanding: Sendable, Hashable {
             if !sendsAgain, hasBegun {
                 fail(Self.unknownOutcome)
             } else if attempts >= maximumAttempts {
-                fail("Its worker has ended, or was cut off, in the last of \(attempts) attempts.")
+                fail("The worker ended or was disconnected during the last of \(attempts) attempts.")
             } else {
                 state = .ready
-                error = "Its worker has ended, or was cut off."
+                error = "The worker ended or was disconnected."
             }
         case .passDeadline:
             guard let deadline, deadline <= now else { return false }
-            fail("Its deadline has passed.")
+            fail("The deadline has passed.")
         case .cancel: state = .cancelled
         case .retry:
-            // One that is held by dependencies that have not ended goes on waiting for these.
+            // An entry with dependencies that have not ended continues to wait for them.
             (ignoresFailures, attempts, due) = (true, 0, min(due, now))
             if let deadline, deadline <= now { self.deadline = nil }
             place(now)
         case .pause:
-            // Nobody would know whether it has arrived.
+            // Otherwise it would be unknown whether the request has arrived.
             if state == .leased, !sendsAgain, hasBegun { return false }
             state = .paused
         }
         return true
     }
 
-    /// Puts an entry where it belongs that is not under way.
+    /// Determines the state of an entry that is not in progress.
     private mutating func place(_ now: Int64) {
         if openDependencies > 0 {
             state = .held
         } else if failedDependencies > 0, !ignoresFailures, policy != .run {
-            if policy == .fail { fail("A dependency has failed.") } else { state = .held }
+            if policy == .fail { fail("A dependency failed.") } else { state = .held }
         } else {
             state = due > now ? .waiting : .ready
         }
@@ -172,7 +174,8 @@ package struct WorkStanding: Sendable, Hashable {
             if attempts >= maximumAttempts {
                 state = .failed
             } else if let deadline, due > deadline {
-                fail("\(report.error ?? "It has failed.") The next attempt would be after its deadline.")
+                fail("\(report.error ?? "The attempt failed.") The next attempt would be after the "
+                    + "deadline.")
             } else {
                 state = .retrying
             }
@@ -184,9 +187,10 @@ package struct WorkStanding: Sendable, Hashable {
         error = reason
     }
 
-    /// The error of a request of which it is unknown whether it has arrived.
+    /// The error of a request if it is unknown whether it has arrived.
     package static let unknownOutcome =
-        "It is unknown whether the request has arrived, and it must not be sent again unasked."
+        "It is unknown whether the request has arrived, and it must not be sent again "
+            + "automatically."
 
     private static func sum(_ one: Int64, _ other: Int64) -> Int64 {
         let (sum, overflow) = one.addingReportingOverflow(other)
@@ -195,7 +199,7 @@ package struct WorkStanding: Sendable, Hashable {
 }
 
 extension WorkStanding.Change {
-    /// The event of the table that the change is.
+    /// The event that corresponds to the change.
     fileprivate func event(_ next: WorkStanding) -> WorkState.Event? {
         switch self {
         case .enqueue: .enqueue
@@ -220,11 +224,11 @@ extension WorkStanding.Change {
     }
 }
 
-/// What a worker reports of an attempt that has ended.
+/// A worker's report on a completed attempt.
 package struct WorkReport: Sendable, Equatable {
     package enum End: Sendable, Equatable {
         case succeeded
-        /// The next attempt may come after this many microseconds.
+        /// The next attempt may begin after this many microseconds.
         case failedForNow(delay: Int64)
         case failed
     }
@@ -237,9 +241,10 @@ package struct WorkReport: Sendable, Equatable {
     package var size: Int64?
     /// Why it has failed, without secrets.
     package var error: String?
-    /// For how long the host is to be left alone, in microseconds: it has answered 429 or 503, or refused its connection.
+    /// How long no request is to be sent to the host, in microseconds, because it responded with
+    /// 429 or 503 or refused the connection.
     package var gate: Int64?
-    /// What is kept of the response, beside the status; nil for nothing.
+    /// The stored part of the response, in addition to the status; nil if nothing is stored.
     package var result: WorkResult?
 
     package init(id: UUID, worker: UUID, lease: Int64, end: End) {
@@ -247,15 +252,15 @@ package struct WorkReport: Sendable, Equatable {
     }
 }
 
-/// What is kept of a response.
+/// The stored part of a response.
 package struct WorkResult: Sendable, Equatable {
-    /// The header fields, a line each.
+    /// The header fields, one per line.
     package var head: String?
-    /// The checksum of the body, as `sha-256:…`.
+    /// The checksum of the body, such as `sha-256=…`.
     package var digest: String?
-    /// A body that is kept in the entry.
+    /// A body stored in the entry.
     package var body: [UInt8]?
-    /// Where the body is otherwise: the URL of a file or an object.
+    /// The URL of the file or object with the body, otherwise.
     package var place: String?
 
     package init() {}

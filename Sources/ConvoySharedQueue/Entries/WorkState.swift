@@ -1,32 +1,33 @@
-/// Where an entry of a ``SharedQueue`` is.
+/// The state of an entry of a ``SharedQueue``.
 ///
-/// The states, the events and the transitions between them are one table. Both stores and the tests use it.
+/// The states, the events and the transitions form one table, used by both stores and the tests.
 public enum WorkState: String, Sendable, Hashable, CaseIterable {
-    /// Its time has not come yet.
+    /// Waiting for its start time.
     case waiting
-    /// A dependency has not ended, or has failed under `FailedDependencyPolicy.hold`.
+    /// Waiting for a dependency that has not ended, or has failed under
+    /// `FailedDependencyPolicy.hold`.
     case held
-    /// A worker can claim it.
+    /// Ready to be claimed by a worker.
     case ready
-    /// A worker has claimed it, and holds a lease on it.
+    /// Claimed by a worker, which holds a lease.
     case leased
-    /// An attempt has failed. The next one has a time.
+    /// Waiting for the time of its next attempt, after a failed one.
     case retrying
-    /// It has succeeded.
+    /// Succeeded.
     case done
-    /// It has failed for good: no attempt is left, or none can help.
+    /// Failed permanently: no attempt is left, or none can help.
     case failed
     case cancelled
-    /// It was paused, and waits for ``SharedQueue/resume(_:)``.
+    /// Paused until ``SharedQueue/resume(_:)``.
     case paused
 }
 
 extension WorkState {
-    /// What can happen to an entry.
+    /// An event in the life of an entry.
     package enum Event: String, Sendable, CaseIterable {
         /// It was enqueued.
         case enqueue
-        /// Its time has come.
+        /// Its start time has been reached.
         case becomeDue
         /// A dependency has ended, or runs again.
         case dependencyChange
@@ -35,9 +36,9 @@ extension WorkState {
         case begin
         /// A worker reports the end of an attempt.
         case succeed, failForNow, failForGood
-        /// A worker gives it back without an attempt.
+        /// A worker returns it without an attempt.
         case release
-        /// Its worker has not renewed its lease.
+        /// Its worker has not renewed the lease.
         case expire
         /// Its deadline has passed.
         case passDeadline
@@ -47,14 +48,14 @@ extension WorkState {
     /// A change of state by an event.
     package struct Transition: Sendable, Hashable {
         package let event: Event
-        /// Nil for an entry that is being enqueued.
+        /// The state before; nil for an entry that is being enqueued.
         package let from: WorkState?
         package let to: WorkState
     }
 
-    /// All changes of state that there are.
+    /// All allowed changes of state.
     package static let transitions: Set<Transition> = {
-        /// Where an entry is put that no attempt is under way for.
+        /// The states of an entry that is not in progress.
         let places: [WorkState] = [.waiting, .held, .ready, .failed]
         var all: Set<Transition> = []
         func add(_ event: Event, _ sources: [WorkState?], _ targets: [WorkState]) {
@@ -80,12 +81,12 @@ extension WorkState {
         return all
     }()
 
-    /// The states in which an event can happen.
+    /// The states in which an event is allowed.
     package static func sources(of event: Event) -> Set<WorkState> {
         Set(transitions.lazy.filter { $0.event == event }.compactMap(\.from))
     }
 
-    /// The number by which stores know the state. Never changes.
+    /// The number that represents the state in stores. Never changes.
     package var code: Int64 {
         switch self {
         case .waiting: 0
@@ -105,6 +106,6 @@ extension WorkState {
         self = state
     }
 
-    /// Whether the entry has ended: nothing happens to it any more by itself.
+    /// Whether the entry has ended, so that nothing more happens to it automatically.
     public var isOver: Bool { self == .done || self == .failed || self == .cancelled }
 }

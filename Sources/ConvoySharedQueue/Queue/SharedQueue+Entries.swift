@@ -2,25 +2,25 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// What is in a queue.
+/// The entries of a queue.
 extension SharedQueue {
-    /// Which entries are meant: those that have all that is set.
+    /// Selects the entries that match all properties set.
     public struct Filter: Sendable, Hashable {
-        /// Only these; nil for all.
+        /// The identifiers of the entries; nil for all.
         public var ids: [UUID]?
-        /// Only those in these states; nil for all.
+        /// The states of the entries; nil for all.
         public var states: Set<WorkState>?
-        /// Only those with this tag.
+        /// The tag of the entries; nil for all.
         public var tag: String?
-        /// Only those of this group.
+        /// The group of the entries; nil for all.
         public var group: String?
-        /// Only those for this host, with its port if that is not the scheme's own.
+        /// The host of the entries, with its port unless it is the scheme's default; nil for all.
         public var host: String?
 
-        /// All entries.
+        /// Selects all entries.
         public init() {}
 
-        /// One entry.
+        /// Selects one entry.
         public init(id: UUID) { ids = [id] }
 
         var work: WorkFilter {
@@ -30,52 +30,52 @@ extension SharedQueue {
         }
     }
 
-    /// An entry as it was at a moment.
+    /// A snapshot of an entry.
     public struct Entry: Sendable, Identifiable, Hashable {
-        /// What kind of request it is.
+        /// The kind of a request.
         public enum Kind: String, Sendable, Hashable { case download, outbox, plain, upload }
 
-        /// The name of the entry.
+        /// The identifier of the entry.
         public let id: UUID
-        /// Its place in the order in which entries were enqueued.
+        /// Its position in the order in which entries were enqueued.
         public let sequence: Int64
-        /// What kind of request it is.
+        /// The kind of the request.
         public let kind: Kind
         /// The method of the request.
         public let method: String
         /// The URL of the request, without secrets.
         public let url: String
-        /// The host and port by which limits count.
+        /// The host and port to which limits apply.
         public let host: String
-        /// The tag that the request was given; nil for none.
+        /// The tag of the request; nil if there is none.
         public let tag: String?
-        /// The group that the entry belongs to; nil for none.
+        /// The group of the entry; nil if there is none.
         public let group: String?
-        /// The key by which the same work is there once; nil for none.
+        /// The key that prevents duplicates; nil if there is none.
         public let uniqueKey: String?
-        /// Where it is.
+        /// The current state.
         public let state: WorkState
-        /// From -8 to 8.
+        /// The priority, from -8 to 8.
         public let priority: Int
-        /// How many attempts have begun.
+        /// The number of attempts that have begun.
         public let attempts: Int
-        /// After how many it fails for good.
+        /// The number of attempts after which it fails permanently.
         public let maximumAttempts: Int
-        /// When it may start; of one that waits for its next attempt, when that is due.
+        /// When it may start; for a retry, when the next attempt is due.
         public let notBefore: Date
-        /// By when it must have begun; nil for no limit.
+        /// When it must have begun; nil for no deadline.
         public let deadline: Date?
         /// The worker that has leased it; nil if none has.
         public let worker: UUID?
-        /// The status of the last response; nil for none.
+        /// The status of the last response; nil if there was none.
         public let statusCode: Int?
-        /// The length of what the last attempt has brought, in bytes; nil if that is unknown.
+        /// The length of the result of the last attempt, in bytes; nil if unknown.
         public let size: Int64?
-        /// Why the last attempt has failed, without secrets; nil if it has not.
+        /// Why the last attempt has failed, without secrets; nil if it has not failed.
         public let errorDescription: String?
-        /// When it was enqueued.
+        /// The time of the `enqueue` call.
         public let enqueuedAt: Date
-        /// When its state has changed last.
+        /// When its state last changed.
         public let changedAt: Date
 
         init(_ record: WorkRecord) {
@@ -99,51 +99,52 @@ extension SharedQueue {
         }
     }
 
-    /// What is kept of the response of an entry.
+    /// The stored part of an entry's response.
     public struct Result: Sendable, Hashable {
-        /// The header of the response, a field in each line; nil if it was not kept.
+        /// The header of the response, one field per line; nil if it was not stored.
         public let header: String?
-        /// The checksum of a body that was kept in the entry, such as `sha-256=…`.
+        /// The checksum of a body stored in the entry, such as `sha-256=…`.
         public let digest: String?
-        /// The body; nil if it was not kept in the entry.
+        /// The body; nil if it was not stored in the entry.
         public let body: Data?
-        /// Where the body is, if it is a file or an object.
+        /// The URL of the body, if it is a file or an object.
         public let place: String?
     }
 
     /// A worker.
     public struct Worker: Sendable, Identifiable, Hashable {
-        /// Its name, a new one each time it starts.
+        /// The identifier, which is new each time it starts.
         public let id: UUID
-        /// Its machine and process, or what it was called.
+        /// Its host and process, or a configured name.
         public let name: String
-        /// How many entries it carries out at once.
+        /// The maximum number of concurrent entries.
         public let jobs: Int
-        /// How many it has leased.
+        /// The number of leased entries.
         public let leasedCount: Int
-        /// When it started, and when it has renewed its leases last.
+        /// When it started.
         public let startedAt: Date
-        /// When it has renewed its leases last.
+        /// When it last renewed its leases.
         public let seenAt: Date
     }
 
-    /// What is known of a host.
+    /// The limits and state of a host.
     public struct Host: Sendable, Hashable {
-        /// The host, with its port if that is not the scheme's own; `*` for the limits of all others.
+        /// The host, with its port unless it is the scheme's default; `*` for the limits of all
+        /// others.
         public let name: String
-        /// What all workers together may do.
+        /// The limits shared by all workers.
         public let limits: HostLimits
-        /// Until when it is left alone; nil if it is not.
+        /// The end of the time during which no request is sent to it; nil if its gate is open.
         public let closedUntil: Date?
     }
 
-    /// The entries that a filter means, in the order in which they were enqueued.
+    /// Returns the entries that match a filter, in the order in which they were enqueued.
     ///
     /// - Parameters:
-    ///   - filter: which entries.
-    ///   - place: the ``Entry/sequence`` behind which to go on; nil for the first ones.
-    ///   - newestFirst: whether the order is the other way round.
-    ///   - limit: how many at most; from 1 to 10,000.
+    ///   - filter: Selects the entries.
+    ///   - place: The ``Entry/sequence`` after which to continue; nil for the first entries.
+    ///   - newestFirst: Whether to reverse the order.
+    ///   - limit: The maximum number of entries, from 1 to 10,000.
     public func entries(
         _ filter: Filter = Filter(), behind place: Int64? = nil, newestFirst: Bool = false, limit: Int = 100
     ) async throws(SharedQueueError) -> [Entry] {
@@ -153,7 +154,7 @@ extension SharedQueue {
         }.map(Entry.init)
     }
 
-    /// An entry.
+    /// Returns an entry.
     ///
     /// - Throws: ``SharedQueueError/unknownEntry(_:)``.
     public func entry(_ id: UUID) async throws(SharedQueueError) -> Entry {
@@ -161,7 +162,7 @@ extension SharedQueue {
         return entry
     }
 
-    /// The entries that an entry depends on, and those that depend on it; at most 100 of each.
+    /// Returns the dependencies and the dependents of an entry, at most 100 of each.
     public func dependencies(
         of id: UUID
     ) async throws(SharedQueueError) -> (dependencies: [UUID], dependents: [UUID]) {
@@ -171,26 +172,28 @@ extension SharedQueue {
         }
     }
 
-    /// What is kept of the response of an entry; nil if nothing is.
+    /// Returns the stored part of an entry's response; nil if nothing was stored.
     public func result(of id: UUID) async throws(SharedQueueError) -> Result? {
         try await thread.perform { store throws(SharedQueueError) in try store.result(of: id) }.map { result in
             Result(header: result.head, digest: result.digest, body: result.body.map { Data($0) }, place: result.place)
         }
     }
 
-    /// How many entries a filter means, by state. States without an entry are left out.
+    /// Returns the number of entries that match a filter, by state. States without entries are
+    /// omitted.
     public func counts(_ filter: Filter = Filter()) async throws(SharedQueueError) -> [WorkState: Int] {
         let filter = filter.work
         return try await thread.perform { store throws(SharedQueueError) in try store.counts(filter) }
     }
 
-    /// How many entries that are not done there are for each host, by state: those of the 100 largest numbers.
+    /// Returns the number of entries that are not done, by host and state, limited to the 100
+    /// largest numbers.
     public func countsByHost() async throws(SharedQueueError) -> [String: [WorkState: Int]] {
         let rows = try await thread.perform { store throws(SharedQueueError) in try store.countsByHost(limit: 100) }
         return rows.reduce(into: [:]) { $0[$1.host, default: [:]][$1.state] = $1.count }
     }
 
-    /// The workers that are alive.
+    /// Returns the workers that are alive.
     public func workers() async throws(SharedQueueError) -> [Worker] {
         try await thread.perform { store throws(SharedQueueError) in try store.workers() }.map { worker in
             Worker(
@@ -199,14 +202,14 @@ extension SharedQueue {
         }
     }
 
-    /// The hosts that have limits, or are left alone; at most 1,000.
+    /// Returns the hosts that have limits or a closed gate, at most 1,000.
     public func hosts() async throws(SharedQueueError) -> [Host] {
         try await thread.perform { store throws(SharedQueueError) in try store.hosts() }.map { host in
             Host(name: host.host, limits: host.limits, closedUntil: host.gate.map(Date.init(microseconds:)))
         }
     }
 
-    /// Whether the whole queue is paused.
+    /// Returns whether the whole queue is paused.
     public func isPaused() async throws(SharedQueueError) -> Bool {
         try await thread.perform { store throws(SharedQueueError) in try store.isPaused() }
     }

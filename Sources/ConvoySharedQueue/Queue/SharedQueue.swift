@@ -3,7 +3,8 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// A queue of requests that many processes share, on one machine or on many: some enqueue, and workers carry out.
+/// A queue of requests that many processes share, on one machine or several: some enqueue requests,
+/// and workers execute them.
 ///
 /// ```swift
 /// let queue = SharedQueue(store: .postgres("postgresql://queue@db.example.com/jobs"))
@@ -13,29 +14,34 @@ import Foundation
 /// try await worker.run()
 /// ```
 ///
-/// ### What is promised
-/// When `enqueue` has returned, the entries are in the database, all or none. Each is carried out at least once, unless it is
-/// cancelled, or its deadline passes: a worker holds a lease, which it renews, and whose entry another one gets when it does
-/// not. What a server sees twice carries the same `Idempotency-Key`. A file that a worker writes appears whole or not at all.
-/// Entries of one host and tag begin in the order of their priority and age, as far as their dependencies, times and retries
-/// allow; across hosts that order holds roughly.
+/// ### Guarantees
+/// When `enqueue` returns, the entries are in the database, all or none. Each is executed at least
+/// once, unless it is cancelled or its deadline passes: a worker holds a lease on it, and if it
+/// stops renewing the lease, another worker gets the entry. If a server receives a request twice,
+/// both have the same `Idempotency-Key`. A file written by a worker appears only when complete.
+/// Entries with the same host and tag begin in the order of their priority and age, as far as their
+/// dependencies, times and retries allow. Across hosts this order is approximate.
 ///
-/// The article "Sharing work" says what follows from that, and what a worker that was cut off may still do.
+/// The article "Sharing work" explains the consequences, and what a disconnected worker may still
+/// do.
 ///
-/// All members can be used from any thread. None blocks a thread of the caller's. A lost connection to the database is made
-/// again for up to 30 seconds before a call fails with ``SharedQueueError/unavailable(_:)``.
+/// All members can be used on any thread, and none blocks the calling thread. A lost connection to
+/// the database is reestablished for up to 30 seconds before a call fails with
+/// ``SharedQueueError/unavailable(_:)``.
 public final class SharedQueue: Sendable {
-    /// Where the entries are kept.
+    /// The store of the entries.
     public let store: SharedQueueStore
-    /// Names of header fields that hold secrets, beside those that say so by their name: they are not stored.
+    /// The names of secret header fields, in addition to those recognized by their names. They are
+    /// not stored.
     public let sensitiveHeaders: Set<String>
     let thread: StoreThread
 
-    /// A queue. The database is opened by the first call that needs it.
+    /// Creates a queue. The database is opened by the first call that needs it.
     ///
     /// - Parameters:
-    ///   - store: where the entries are kept.
-    ///   - sensitiveHeaders: names of header fields that are not stored, beside those whose names say that they hold secrets.
+    ///   - store: The store of the entries.
+    ///   - sensitiveHeaders: The names of header fields not to store, in addition to those
+    ///     recognized as secret by their names.
     public init(store: SharedQueueStore, sensitiveHeaders: Set<String> = []) {
         (self.store, self.sensitiveHeaders) = (store, sensitiveHeaders)
         thread = StoreThread(open: store.open)
@@ -47,10 +53,11 @@ public final class SharedQueue: Sendable {
 
     /// Enqueues a request. When this returns, it is in the database.
     ///
-    /// - Returns: the name of its entry: another one than the request's if an entry with the same ``SharedRequest/uniqueKey``
-    ///   is there.
-    /// - Throws: ``SharedQueueError``. After ``SharedQueueError/unavailable(_:)`` it may be there or not. Enqueuing the same
-    ///   request, with the same `id`, again changes nothing.
+    /// - Returns: The identifier of its entry. It differs from the request's if there is an entry
+    ///   with the same ``SharedRequest/uniqueKey``.
+    /// - Throws: ``SharedQueueError``. After ``SharedQueueError/unavailable(_:)``, the request may
+    ///   or may not have been enqueued. Enqueuing the same request with the same `id` again changes
+    ///   nothing.
     @discardableResult
     public func enqueue(_ request: SharedRequest) async throws(SharedQueueError) -> UUID {
         try await enqueue([request]).first ?? request.id
@@ -58,8 +65,8 @@ public final class SharedQueue: Sendable {
 
     /// Enqueues requests in this order, all or none. They may depend on each other.
     ///
-    /// - Returns: the names of their entries, in the same order.
-    /// - Throws: ``SharedQueueError``; then none was enqueued.
+    /// - Returns: The identifiers of their entries, in the same order.
+    /// - Throws: ``SharedQueueError``, in which case nothing was enqueued.
     @discardableResult
     public func enqueue(_ requests: [SharedRequest]) async throws(SharedQueueError) -> [UUID] {
         let classifier = SecretClassifier(fields: sensitiveHeaders)
@@ -69,7 +76,7 @@ public final class SharedQueue: Sendable {
                 return try store.enqueue(items)
             } catch {
                 guard case .duplicate(let id) = error else { throw error }
-                // They were enqueued before, perhaps by a call whose answer was lost.
+                // They were enqueued before, perhaps by a call whose response was lost.
                 var filter = WorkFilter()
                 filter.ids = items.map(\.id)
                 guard try store.list(filter, limit: items.count).count == items.count else { throw .duplicate(id) }
@@ -78,15 +85,15 @@ public final class SharedQueue: Sendable {
         }
     }
 
-    /// Enqueues a group, and a request that runs once when all of its members have ended, whatever has become of them: the
-    /// batch, across machines.
+    /// Enqueues a group, and a request that runs once when all members have ended, whatever their
+    /// outcome: a batch across machines.
     ///
     /// - Parameters:
-    ///   - requests: the members.
-    ///   - group: its name.
-    ///   - completion: gets the members as dependencies. Nil for none.
-    /// - Returns: the names of the members' entries, in the same order.
-    /// - Throws: ``SharedQueueError``; then none was enqueued.
+    ///   - requests: The members.
+    ///   - group: The name of the group.
+    ///   - completion: A request that gets the members as dependencies; nil for none.
+    /// - Returns: The identifiers of the members' entries, in the same order.
+    /// - Throws: ``SharedQueueError``, in which case nothing was enqueued.
     @discardableResult
     public func enqueue(
         _ requests: [SharedRequest], group: String, completion: SharedRequest? = nil
@@ -101,9 +108,9 @@ public final class SharedQueue: Sendable {
         return Array(try await enqueue(all).prefix(requests.count))
     }
 
-    /// Waits until all entries of a group have ended. Looks at the database about once a second.
+    /// Waits until all entries of a group have ended. Polls the database about once a second.
     ///
-    /// - Returns: how many have ended in each state.
+    /// - Returns: The number of entries that have ended, by state.
     /// - Throws: ``SharedQueueError``; `CancellationError`.
     public func waitForGroup(_ group: String) async throws -> [WorkState: Int] {
         var delay: UInt64 = 20_000_000
@@ -119,13 +126,15 @@ public final class SharedQueue: Sendable {
 
     // MARK: Changing
 
-    /// Cancels entries. What a worker has under way of them is cancelled within moments. Returns how many it were.
+    /// Cancels entries. Running ones are cancelled by their workers within moments. Returns their
+    /// number.
     @discardableResult
     public func cancel(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.cancel, filter) }
 
-    /// Tries entries again that have failed or wait for their next attempt. Those that were cancelled or paused, wait for their
-    /// time, or are held by a dependency that has failed, too, if the filter names them or their states. They get all of their
-    /// attempts anew, and keep their `Idempotency-Key`. Returns how many it were.
+    /// Retries entries that have failed or wait for their next attempt. If the filter specifies
+    /// identifiers or states, this includes entries that were cancelled or paused, wait for their
+    /// start time, or are held by a failed dependency. They get all their attempts again, and keep
+    /// their `Idempotency-Key`. Returns their number.
     @discardableResult
     public func retry(_ filter: Filter) async throws(SharedQueueError) -> Int {
         var filter = filter
@@ -133,12 +142,12 @@ public final class SharedQueue: Sendable {
         return try await apply(.retry, filter)
     }
 
-    /// Pauses entries. What a worker has under way of them is stopped, unless it must not be sent twice. Returns how many it
-    /// were.
+    /// Pauses entries. Running ones are stopped by their workers, unless they must not be sent
+    /// twice. Returns their number.
     @discardableResult
     public func pause(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.pause, filter) }
 
-    /// Resumes entries. Returns how many it were.
+    /// Resumes entries. Returns their number.
     @discardableResult
     public func resume(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.resume, filter) }
 
@@ -147,36 +156,39 @@ public final class SharedQueue: Sendable {
         return try await thread.perform { store throws(SharedQueueError) in try store.apply(change, to: filter) }
     }
 
-    /// Removes entries that are over and have not changed for some seconds. Returns how many it were.
+    /// Removes entries that have ended and have not changed for this many seconds. Returns their
+    /// number.
     @discardableResult
     public func purge(_ filter: Filter, olderThan age: TimeInterval = 0) async throws(SharedQueueError) -> Int {
         let (filter, age) = (filter.work, SharedRequest.microseconds(age))
         return try await thread.perform { store throws(SharedQueueError) in try store.purge(filter, olderThan: age) }
     }
 
-    /// Pauses the whole queue: workers claim nothing. What is under way goes on.
+    /// Pauses the whole queue: workers do not claim entries. Running entries continue.
     public func pause() async throws(SharedQueueError) {
         try await thread.perform { store throws(SharedQueueError) in try store.setPaused(true) }
     }
 
-    /// Resumes the whole queue. Entries that were paused by themselves stay so.
+    /// Resumes the whole queue, except individually paused entries.
     public func resume() async throws(SharedQueueError) {
         try await thread.perform { store throws(SharedQueueError) in try store.setPaused(false) }
     }
 
     // MARK: Hosts
 
-    /// Limits what all workers together do at a host.
+    /// Sets the limits that all workers share for a host.
     ///
     /// - Parameters:
-    ///   - limits: nil to take the limits of the host away, so that those of all hosts hold.
-    ///   - host: as in a URL, with its port if that is not the scheme's own; nil for each host that has no limits of its own.
+    ///   - limits: The limits; nil to remove those of the host, so that the limits of all hosts
+    ///     apply.
+    ///   - host: The host as in a URL, with its port unless it is the scheme's default; nil for all
+    ///     hosts without limits of their own.
     public func setLimits(_ limits: HostLimits?, host: String? = nil) async throws(SharedQueueError) {
         let name = try host.map { host throws(SharedQueueError) in try Self.authority(host) } ?? WorkStore.everyHost
         try await thread.perform { store throws(SharedQueueError) in try store.setLimits(limits, host: name) }
     }
 
-    /// Opens the gate of a host that has answered 429 or 503, before its time.
+    /// Opens the gate of a host that has responded with 429 or 503, before its time.
     public func openGate(host: String) async throws(SharedQueueError) {
         let name = try Self.authority(host)
         try await thread.perform { store throws(SharedQueueError) in try store.openGate(host: name) }
@@ -184,17 +196,18 @@ public final class SharedQueue: Sendable {
 
     private static func authority(_ host: String) throws(SharedQueueError) -> String {
         guard let target = Target(host) ?? Target("https://\(host)") else {
-            throw .unsuitableRequest("\(host.debugDescription) is no host.")
+            throw .unsuitableRequest("Invalid host \(host.debugDescription).")
         }
-        // Requests name neither 443, the port of https, nor 80, that of http.
+        // Requests omit the default ports 443 (https) and 80 (http).
         return target.port == 80 ? target.host : target.authority
     }
 
-    /// Closes the connection after the calls that were made. Later ones fail with ``SharedQueueError/closed``.
+    /// Closes the connection after all pending calls. Later calls fail with
+    /// ``SharedQueueError/closed``.
     public func close() { thread.close() }
 }
 
 extension SharedQueue: CustomReflectable {
-    /// The store's name.
+    /// The name of the store.
     public var customMirror: Mirror { Mirror(self, children: ["store": store.name]) }
 }

@@ -6,7 +6,8 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// A request that a ``SharedQueue`` keeps until a worker, on this machine or another one, has carried it out.
+/// A request that a ``SharedQueue`` keeps until a worker has executed it, on this machine or
+/// another.
 ///
 /// ```swift
 /// var export = SharedRequest(URLRequest(url: url))
@@ -15,74 +16,82 @@ import FoundationNetworking
 /// try await queue.enqueue(export)
 /// ```
 ///
-/// What is stored, and what is not, is as for a `DownloadQueue`: header fields that hold secrets are not, and a URL with a
-/// secret is refused.
+/// As with a `DownloadQueue`, header fields with secrets are not stored, and a URL with a secret is
+/// rejected.
 public struct SharedRequest: Sendable, Identifiable {
-    /// Where the body of a response goes. The place of a download is its own.
+    /// What to do with the body of a response. A download has its own destination.
     public enum ResponseBody: Sendable, Hashable {
-        /// It is not kept.
+        /// Discards it.
         case discarded
-        /// It is kept in the entry up to a length in bytes, and otherwise not. See ``SharedQueue/result(of:)``.
+        /// Stores it in the entry, unless it is longer than a limit in bytes. See
+        /// ``SharedQueue/result(of:)``.
         case entry(maximumLength: Int = 65_536)
-        /// It becomes a file below a folder that workers know by a name, at a relative path.
+        /// Writes it to a file at a relative path in a folder that workers know by name.
         case folder(String, path: String)
-        /// It becomes an object in a storage that workers know by a name, under a key.
+        /// Stores it under a key in an object storage that workers know by name.
         case objectStorage(String, key: String)
     }
 
-    /// The name of the entry, by which others depend on it.
+    /// The identifier of the entry, by which other entries depend on it.
     public let id: UUID
-    /// The entries that must have ended before, in this queue or enqueued together with it.
+    /// The entries that must end first, which are in this queue or enqueued with it.
     public var dependencies: Set<UUID>
-    /// What happens when one of them has failed, or was cancelled.
+    /// What to do if a dependency failed or was cancelled.
     public var failedDependencyPolicy: FailedDependencyPolicy
-    /// Which of the entries that could start comes first. Each step (`.high` is 4, `.veryHigh` is 8) counts like 15 minutes of
-    /// waiting: so an entry of a low priority is not overtaken for ever.
+    /// The priority among the entries that are ready to start. Each step (`.high` is 4, `.veryHigh`
+    /// is 8) is equivalent to 15 minutes of waiting, so an entry of low priority is not delayed
+    /// forever.
     public var priority: Operation.QueuePriority
-    /// By which workers choose; at most 800 bytes, without control characters. Not for secrets.
+    /// A tag by which workers select entries; at most 800 bytes, without control characters. Do not
+    /// put secrets in it.
     public var tag: String?
-    /// The group that it belongs to: see ``SharedQueue/enqueue(_:group:completion:)``.
+    /// The group of the entry: see ``SharedQueue/enqueue(_:group:completion:)``.
     public var group: String?
-    /// The same work is in the queue once: an entry with this key that has not failed takes the place of this one, as long as
-    /// it, or its result, is there.
+    /// A key that prevents duplicates: while an entry with this key, or its result, exists and has
+    /// not failed, that entry is used instead.
     public var uniqueKey: String?
-    /// Before which time it does not start.
+    /// The earliest start time.
     public var notBefore: Date?
-    /// By which time it fails unless its last attempt has begun. It is compared with the clock of the database.
+    /// The time at which it fails unless its last attempt has begun. It is compared with the clock
+    /// of the database.
     public var deadline: Date?
-    /// After how many attempts it has failed for good; 25 by default. Attempts whose worker has ended count, too.
+    /// The number of attempts after which it fails permanently. The default is 25. Attempts whose
+    /// worker has ended are included.
     public var maximumAttempts = 25
-    /// For how long the entry and its result are kept once it is over, in seconds; nil for ever. A week by default.
+    /// How long the entry and its result are kept after it has ended, in seconds; nil for no limit.
+    /// The default is a week.
     public var resultLifetime: TimeInterval? = 7 * 86_400
-    /// Whether the header of the response is kept. True by default.
+    /// Whether to store the header of the response. The default is true.
     public var keepsResponseHeader = true
-    /// Where the body of the response goes. It is not kept by default.
+    /// What to do with the body of the response. The default is to discard it.
     public var responseBody = ResponseBody.discarded
-    /// The trace that the attempts belong to (W3C Trace Context); each is a span of its own. Nil by default.
+    /// The trace of the attempts (W3C Trace Context), each of which is a separate span. The default
+    /// is nil.
     public var traceContext: TraceContext?
 
     let kind: WorkItem.Kind
     private let stored: @Sendable (SecretClassifier) throws(DownloadQueueError) -> StoredRequest
     let body: OutboxRequest.Body?
 
-    /// A download. Its file is on the worker's machine, at the destination that the request says.
+    /// Creates a download. Its file is written on the worker's machine, at the destination in the
+    /// request.
     public init(_ download: DownloadRequest) {
         self.init(download, .download)
     }
 
-    /// An upload. Its file is on the worker's machine, and so is the journal beside it: where the file is on a disk that several
-    /// machines have, one worker goes on where another has ended.
+    /// Creates an upload. Its file, and the journal beside it, are on the worker's machine. If
+    /// several machines share the disk, one worker can resume the upload of another.
     public init(_ upload: UploadRequest) {
         self.init(upload, .upload)
     }
 
-    /// A request that sends, with its `Idempotency-Key`.
+    /// Creates a request to send, with its `Idempotency-Key`.
     public init(_ request: OutboxRequest) {
         self.init(request, .outbox)
     }
 
-    /// A plain request, such as a GET. It has no `Idempotency-Key`: a POST is not sent again where it is unknown whether it
-    /// has arrived.
+    /// Creates a plain request, such as a GET. It has no `Idempotency-Key`: a POST is not sent
+    /// again if it is unknown whether it has arrived.
     public init(_ request: URLRequest) {
         var outbox = OutboxRequest(request)
         if request.value(forHTTPHeaderField: OutboxRequest.keyField) == nil {
@@ -102,12 +111,12 @@ public struct SharedRequest: Sendable, Identifiable {
         }
     }
 
-    /// How long a body may be that is stored in the database, in bytes.
+    /// The maximum length of a body stored in the database, in bytes.
     static let longestBody: Int64 = 16 << 20
 }
 
 extension SharedRequest {
-    /// The entry that is stored.
+    /// Creates the entry to store.
     func item(_ classifier: SecretClassifier) throws(SharedQueueError) -> WorkItem {
         let request: StoredRequest
         do throws(DownloadQueueError) {
@@ -162,10 +171,11 @@ extension SharedRequest {
         }
     }
 
-    /// A name without what a database or a worker would stumble over.
+    /// Returns a name, if it contains only what databases and workers can handle.
     static func name(_ text: String, _ what: String) throws(SharedQueueError) -> String {
         guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }), text.utf8.count <= 800 else {
-            throw .unsuitableRequest("Its \(what) has a control character, or more than 800 bytes.")
+            throw .unsuitableRequest("The \(what) contains a control character or has more than "
+                + "800 bytes.")
         }
         return text
     }
@@ -177,15 +187,15 @@ extension SharedRequest {
 }
 
 extension SharedRequest: CustomReflectable {
-    /// The name alone: a request may hold secrets.
+    /// The identifier only, because a request may contain secrets.
     public var customMirror: Mirror { Mirror(self, children: ["id": id]) }
 }
 
-/// What is stored of a request beside its columns.
+/// The part of a request that is not stored in columns.
 struct WorkPayload: Codable {
     var request: StoredRequest
     var keepsHead: Bool
-    /// The longest body that is kept in the entry; nil for none.
+    /// The maximum length of a body stored in the entry; nil for none.
     var entryLimit: Int?
     var folder: String?
     var storage: String?
@@ -201,22 +211,24 @@ struct WorkPayload: Codable {
             try Self.check(path)
             (folder, self.path) = (try SharedRequest.name(name, "folder"), try SharedRequest.name(path, "path"))
         case .objectStorage(let name, let key):
-            guard !key.isEmpty else { throw .unsuitableRequest("The key of its object is empty.") }
+            guard !key.isEmpty else { throw .unsuitableRequest("The key of the object is empty.") }
             (storage, path) = (try SharedRequest.name(name, "storage"), try SharedRequest.name(key, "key"))
         }
         let hasPlace = entryLimit != nil || folder != nil || storage != nil
         switch request.work {
         case .download where hasPlace:
-            throw .unsuitableRequest("A download has a place of its own, and no other one.")
-        case .upload where hasPlace: throw .unsuitableRequest("The response to an upload is not kept.")
+            throw .unsuitableRequest("A download already has a destination: do not set "
+                + "responseBody.")
+        case .upload where hasPlace: throw .unsuitableRequest("The response to an upload cannot be "
+            + "stored: do not set responseBody.")
         default: break
         }
     }
 
-    /// Throws unless a path stays below its folder.
+    /// Throws if a path leads outside its folder.
     private static func check(_ path: String) throws(SharedQueueError) {
         guard !PathText.components(of: path).contains(where: { ["", ".", ".."].contains($0) }) else {
-            throw .unsuitableRequest("The path \(path.debugDescription) does not stay below its folder.")
+            throw .unsuitableRequest("The path \(path.debugDescription) points outside its folder.")
         }
     }
 
@@ -228,12 +240,12 @@ struct WorkPayload: Codable {
         }
     }
 
-    /// Others may have written the text.
+    /// Validates the text, which others may have written.
     init(_ text: String) throws {
         self = try JSONDecoder().decode(Self.self, from: Data(text.utf8))
         if folder != nil, let path { try Self.check(path) }
         if case .download(let download) = request.work, !download.options.isSound {
-            throw SharedQueueError.unsuitableRequest("Its checksums cannot be read.")
+            throw SharedQueueError.unsuitableRequest("The checksums cannot be read.")
         }
     }
 }

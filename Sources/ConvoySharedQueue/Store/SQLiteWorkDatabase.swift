@@ -2,10 +2,10 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The shared queue of one machine, in a file that processes share.
+/// A shared queue for one machine, in a file shared by processes.
 final class SQLiteWorkDatabase: WorkDatabase {
     private let database: Database
-    /// The statements that were used, in SQLite's form.
+    /// The translations of statements to SQLite.
     private(set) var translations: [String: String] = [:]
     var dialect: WorkDialect { Self.dialect }
     var isBroken: Bool { !database.isCurrent }
@@ -13,7 +13,7 @@ final class SQLiteWorkDatabase: WorkDatabase {
     init(path: String) throws(SharedQueueError) {
         do throws(DatabaseError) {
             database = try Database(path: path, schema: Self.schema, busyTimeout: 30)
-            // What was enqueued survives a power cut.
+            // Enqueued entries must survive a power failure.
             try database.execute("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON")
             try database.addUnhexed()
         } catch {
@@ -97,10 +97,10 @@ final class SQLiteWorkDatabase: WorkDatabase {
         return rows
     }
 
-    /// The statement with SQLite's numbered parameters.
+    /// Returns the statement with SQLite's numbered parameters.
     private func translated(_ sql: String) -> String {
         if let known = translations[sql] { return known }
-        // In paths of JSON the character stays.
+        // Paths in JSON keep the character.
         let text = sql.replacingOccurrences(of: "$", with: "?").replacingOccurrences(of: "'?[", with: "'$[")
         translations[sql] = text
         return text
@@ -137,16 +137,16 @@ final class SQLiteWorkDatabase: WorkDatabase {
         return found.sorted { ($0.place, $0.sequence) < ($1.place, $1.sequence) }.prefix(limit).map(\.row)
     }
 
-    /// Other connections see it by the database's version.
+    /// Other connections observe changes through the version of the database.
     func announce(_ change: WorkAnnouncement) {}
 }
 
-/// Looks at the version of a database, which changes with each transaction of another connection.
+/// Polls the version of a database, which changes with each transaction of another connection.
 final class SQLiteWorkListener: WorkListener, @unchecked Sendable {
     private let database: Database
     private var version: Int64
     private let interruption = Interruption()
-    /// How often it looks, in milliseconds.
+    /// The polling interval, in milliseconds.
     private static let interval = 50
 
     init(path: String) throws(SharedQueueError) {

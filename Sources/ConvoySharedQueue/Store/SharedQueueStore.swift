@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Where the entries of a ``SharedQueue`` are kept: a file of SQLite, for one machine, or a database of PostgreSQL, for many
-/// (`ConvoyPostgres`).
+/// The store of a ``SharedQueue``: an SQLite file, for one machine, or a PostgreSQL database, for
+/// several (`ConvoyPostgres`).
 public struct SharedQueueStore: Sendable {
-    /// How it is shown, without secrets.
+    /// The name to show, without secrets.
     public let name: String
     package let open: @Sendable () throws(SharedQueueError) -> any WorkDatabase
     let listen: @Sendable () throws(SharedQueueError) -> any WorkListener
@@ -16,8 +16,8 @@ public struct SharedQueueStore: Sendable {
         (self.name, self.open, self.listen) = (name, open, listen)
     }
 
-    /// A file on this machine, which its processes share. It is made with the mode 0600 if it is not there; its directory must
-    /// be. Not for a file system of the network.
+    /// A file shared by processes on this machine. It is created with mode 0600 if it does not
+    /// exist, but its directory must exist. Do not use a network file system.
     public static func sqlite(_ file: URL) -> SharedQueueStore {
         let path = file.path
         return SharedQueueStore(

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A thread with a connection to the database of a queue, which makes a new one when it is lost.
+/// A thread with a connection to the database of a queue, which it reestablishes when lost.
 final class StoreThread: @unchecked Sendable {
     typealias Opening = @Sendable () throws(SharedQueueError) -> any WorkDatabase
 
@@ -13,12 +13,13 @@ final class StoreThread: @unchecked Sendable {
     private var jobs = Backlog<Job>()
     private var isClosed = false
     private var isRunning = false
-    /// Used by the thread only.
+    /// Used only by the thread.
     private var store: WorkStore?
 
     init(open: @escaping Opening) { self.open = open }
 
-    /// Does something with the store. A lost connection is made again for up to `patience` seconds.
+    /// Runs a closure with the store. Tries to reestablish a lost connection for up to `patience`
+    /// seconds.
     func perform<Result: Sendable>(
         patience: TimeInterval = 30, _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Result
     ) async throws(SharedQueueError) -> Result {
@@ -28,7 +29,7 @@ final class StoreThread: @unchecked Sendable {
         return try result.get()
     }
 
-    /// Does something with the store, whose errors are of no account.
+    /// Runs a closure with the store, ignoring errors.
     func submit(
         patience: TimeInterval, _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Void,
         completion: @escaping @Sendable () -> Void
@@ -39,7 +40,7 @@ final class StoreThread: @unchecked Sendable {
         }
     }
 
-    /// Ends the thread after what was submitted. Later calls fail.
+    /// Ends the thread after all submitted jobs. Later calls fail.
     func close() {
         condition.lock()
         isClosed = true
@@ -58,7 +59,7 @@ final class StoreThread: @unchecked Sendable {
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Store", stackSize: 1 << 20) { self.work() }
         } catch {
-            // The system makes no thread: the jobs are done by one of libdispatch, this once.
+            // If no thread can be created, a libdispatch thread runs these jobs.
             DispatchQueue.global().async { self.work() }
         }
     }
@@ -66,7 +67,7 @@ final class StoreThread: @unchecked Sendable {
     private func work() {
         while true {
             condition.lock()
-            // The connection is closed after a while without use.
+            // Close the connection if it is unused for a while.
             let end = Date(timeIntervalSinceNow: 60)
             while jobs.isEmpty, !isClosed, condition.wait(until: end) {}
             guard let job = jobs.popFirst() else {
@@ -116,14 +117,14 @@ final class StoreThread: @unchecked Sendable {
     }
 }
 
-/// Something that a thread waits for, until another one interrupts it.
+/// A wait that another thread can interrupt.
 package final class Interruption: @unchecked Sendable {
     private let condition = NSCondition()
     private var isInterrupted = false
 
     package init() {}
 
-    /// Waits; returns whether it was interrupted.
+    /// Waits. Returns whether it was interrupted.
     package func wait(milliseconds: Int) -> Bool {
         condition.lock()
         defer { condition.unlock() }

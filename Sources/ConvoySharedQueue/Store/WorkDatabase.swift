@@ -1,39 +1,40 @@
 import ConvoySupport
 import Foundation
 
-/// A connection to the database of a shared queue: SQLite or PostgreSQL. Used by one thread at a time. All calls block.
+/// A connection to the database of a shared queue, SQLite or PostgreSQL. Used by one thread at a
+/// time. All calls block.
 package protocol WorkDatabase: AnyObject {
-    /// How its SQL differs.
+    /// The SQL dialect.
     var dialect: WorkDialect { get }
     /// Runs a statement with the values of `$1`, `$2` and so on, and returns its rows.
     ///
-    /// - Parameter sql: a constant, because the connection keeps it prepared.
+    /// - Parameter sql: A constant statement, because the connection keeps it prepared.
     func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow]
     /// Runs a closure in a transaction.
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result
-    /// Locks ready entries of lanes, those of the lowest rank first, and returns the columns of a standing. Within a
-    /// transaction. Entries that another transaction has locked are left out.
+    /// Locks ready entries of lanes, those of the lowest rank first, and returns the columns of a
+    /// standing. Call within a transaction. Entries locked by another transaction are skipped.
     ///
-    /// - Parameter lanes: where to look, and for how many in each.
+    /// - Parameter lanes: The lanes to search, with the maximum number of entries in each.
     func pick(_ lanes: [WorkLane], limit: Int) throws(SharedQueueError) -> [WorkRow]
-    /// Tells the listeners of other processes of a change, with the transaction's commit.
+    /// Announces a change to the listeners of other processes when the transaction is committed.
     func announce(_ change: WorkAnnouncement) throws(SharedQueueError)
-    /// Whether the connection is broken, so that a new one is needed.
+    /// Whether the connection is broken and must be replaced.
     var isBroken: Bool { get }
 }
 
-/// Waits for what other processes announce. Used by one thread, but for ``interrupt()``.
+/// Waits for announcements of other processes. Used by one thread, except for ``interrupt()``.
 package protocol WorkListener: AnyObject, Sendable {
-    /// Blocks until something was announced, or the time has passed, or ``interrupt()`` was called.
+    /// Blocks until there is an announcement, the time has passed, or ``interrupt()`` is called.
     ///
-    /// - Returns: what was announced. `.work` also where announcements may have been lost.
-    /// - Throws: if its connection is broken.
+    /// - Returns: The announcements, including `.work` if some may have been lost.
+    /// - Throws: If the connection is broken.
     func wait(milliseconds: Int) throws(SharedQueueError) -> Set<WorkAnnouncement>
-    /// Ends a wait. Can be called from any thread.
+    /// Ends a wait. Can be called on any thread.
     func interrupt()
 }
 
-/// What processes tell each other.
+/// An announcement between processes.
 package enum WorkAnnouncement: String, Sendable {
     /// Entries have become ready.
     case work
@@ -56,7 +57,7 @@ package enum WorkValue: Sendable, Hashable {
     package static func id(_ value: UUID?) -> WorkValue { .text(value?.uuidString.lowercased()) }
 }
 
-/// A row of a result. A column of another type, or one that is not there, reads as nothing.
+/// A row of a result. A column that is missing or has another type reads as nil.
 package struct WorkRow: Sendable {
     package var columns: [WorkValue]
 
@@ -74,7 +75,7 @@ package struct WorkRow: Sendable {
 
     package func int(_ column: Int) -> Int? { integer(column).map { Int(clamping: $0) } }
 
-    /// A number that is counted on from. Whatever a row says, another one can be added.
+    /// A count that is clamped, so that it can be incremented whatever the row contains.
     func count(_ column: Int) -> Int { Int(UInt32(clamping: integer(column) ?? 0)) }
 
     package func real(_ column: Int) -> Double? {
@@ -98,11 +99,11 @@ package struct WorkRow: Sendable {
     }
 }
 
-/// The entries of one tag for one host.
+/// The entries with one tag for one host.
 package struct WorkLane: Sendable, Hashable {
-    /// The tag and the host. No tag has the character between them.
+    /// The tag and the host, separated by a character that tags cannot contain.
     package let name: String
-    /// How many entries are wanted of it.
+    /// The number of entries wanted from it.
     package var count = 0
 
     static let separator: Character = "\u{1F}"
@@ -114,22 +115,23 @@ package struct WorkLane: Sendable, Hashable {
     var host: String { name.firstIndex(of: Self.separator).map { String(name[name.index(after: $0)...]) } ?? name }
 }
 
-/// How the SQL of a database differs from that of another one.
+/// The SQL dialect of a database.
 package struct WorkDialect: Sendable {
-    /// The type of a column of a list of rows.
+    /// The type of a column in a list of rows.
     package enum Kind: Sendable { case id, integer, real, text, bytes }
 
-    /// An expression for the time, in microseconds since 1970.
+    /// An expression for the current time, in microseconds since 1970.
     package let now: String
-    /// What locks the rows of the table `e` until the transaction ends; empty where a transaction is alone.
+    /// Locks the rows of the table `e` until the transaction ends; empty if transactions are
+    /// exclusive.
     package let forUpdate: String
-    /// The same, leaving out rows that are locked.
+    /// The same, skipping locked rows.
     package let forUpdateSkippingLocked: String
-    /// What keeps rows of the table `e` from changing until the transaction ends.
+    /// Prevents changes to rows of the table `e` until the transaction ends.
     package let forShare: String
-    /// What makes a query use an index, behind its table; empty where the database knows best.
+    /// Makes a query use an index, placed after its table; empty if the database should choose.
     package let using: @Sendable (_ index: String) -> String
-    /// A table of the rows that a parameter lists as JSON, an array for each, named by its columns.
+    /// A table with the rows that a parameter contains as JSON arrays, with named columns.
     package let rows: @Sendable (_ parameter: String, _ columns: [(name: String, kind: Kind)]) -> String
 
     package init(
@@ -141,11 +143,11 @@ package struct WorkDialect: Sendable {
         (self.forShare, self.using, self.rows) = (forShare, using, rows)
     }
 
-    /// A table of identifiers in its only column, `id`.
+    /// A table of identifiers in a single column, `id`.
     package func ids(_ parameter: String) -> String { rows(parameter, [("id", .id)]) }
 }
 
-/// Rows as the JSON text of a parameter.
+/// Encodes rows as the JSON text of a parameter.
 package struct WorkRowsText {
     private var text: [UInt8] = [UInt8(ascii: "[")]
 
@@ -178,7 +180,7 @@ package struct WorkRowsText {
             for byte in string.utf8 {
                 switch byte {
                 case UInt8(ascii: "\""), UInt8(ascii: "\\"): text += [UInt8(ascii: "\\"), byte]
-                // No database stores this character in a text.
+                // Databases cannot store this character in text.
                 case 0: text += "\u{FFFD}".utf8
                 case ..<0x20:
                     text += "\\u00".utf8

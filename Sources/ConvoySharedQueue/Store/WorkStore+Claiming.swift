@@ -1,7 +1,7 @@
 import ConvoyDownloads
 import Foundation
 
-/// An entry that was claimed.
+/// A claimed entry.
 package struct ClaimedWork: Sendable {
     package var id: UUID
     package var lease: Int64
@@ -16,40 +16,44 @@ package struct ClaimedWork: Sendable {
     package var payload: String
     package var body: [UInt8]?
     package var trace: String?
-    /// What an earlier attempt has stored.
+    /// The mark stored by an earlier attempt.
     package var mark: String?
 }
 
-/// What a claim has brought.
+/// The result of a claim.
 package struct WorkClaim: Sendable {
     package var entries: [ClaimedWork] = []
-    /// After how many microseconds another claim may bring something that this one could not; nil if that is unknown.
+    /// The number of microseconds after which another claim may find entries that this one could
+    /// not return; nil if unknown.
     package var wait: Int64?
     package var isPaused = false
-    /// Whether the worker counts as dead, and has to register anew.
+    /// Whether the worker is considered dead and must register again.
     package var isUnknown = false
-    /// Whether entries were ready that their host did not allow: there may be room for them when others have ended.
+    /// Whether entries were ready but exceeded the limits of their host, so that they may be
+    /// claimed when others have ended.
     package var isHeldBack = false
 }
 
 extension WorkStore {
-    /// In how many lanes a claim looks at most. If there are more, the next claim goes on where this one has stopped.
+    /// The maximum number of lanes that a claim searches. If there are more, the next claim
+    /// continues after them.
     private static let laneLimit = 500
 
-    /// Leases ready entries, those of the lowest rank first, within what their hosts allow.
+    /// Leases ready entries, those of the lowest rank first, within the limits of their hosts.
     ///
     /// - Parameters:
-    ///   - worker: who leases them. It must have registered.
-    ///   - tags: only entries of these tags; nil for all.
+    ///   - worker: The worker that leases them. It must be registered.
+    ///   - tags: Only entries with these tags; nil for all.
     package func claim(worker: UUID, limit: Int, tags: [String]?) throws(SharedQueueError) -> WorkClaim {
         guard limit > 0 else { return WorkClaim() }
-        // Most of the time there is nothing, which is seen without a transaction.
+        // Usually nothing is ready, which can be detected without a transaction.
         let ready = try lanes(tags)
         guard !ready.isEmpty else { return WorkClaim() }
         let seen = try look(ready, locks: false)
         guard !seen.lanes.isEmpty else { return seen.claim }
         return try transaction { () throws(SharedQueueError) in
-            // One that counts as dead gets nothing that would never be taken back.
+            // A worker considered dead must not get entries, because they would never be taken
+            // back.
             let known = try database.query(
                 "SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forShare)", [.id(worker)])
             guard !known.isEmpty else { return WorkClaim(isUnknown: true) }
@@ -81,7 +85,8 @@ extension WorkStore {
         }
     }
 
-    /// What a claim finds: the lanes from which it may take something, and what their hosts allow.
+    /// The result of a search: the lanes with entries that may be claimed, and the limits of their
+    /// hosts.
     private typealias Found = (
         claim: WorkClaim, lanes: [WorkLane], shares: [String: (share: HostShare, allowance: Int)], now: Int64
     )
@@ -96,7 +101,7 @@ extension WorkStore {
         return (claim, lanes.filter { shares[$0.host]?.allowance != 0 }, shares, now)
     }
 
-    /// Where entries are ready: the first lanes behind those of the last call.
+    /// Returns lanes with ready entries, starting after those of the last call.
     private func lanes(_ tags: [String]?) throws(SharedQueueError) -> [WorkLane] {
         guard let tags else { return try lanes(from: "", to: "\u{10FFFF}") }
         var lanes: [WorkLane] = []
@@ -110,7 +115,7 @@ extension WorkStore {
         let cursor = cursors[first]
         var found = try lanes(behind: cursor?.name ?? first, before: end)
         if cursor != nil, found.count < Self.laneLimit {
-            // Around once.
+            // Continue from the beginning, once.
             let known = Set(found)
             found += try lanes(behind: first, before: end).filter { !known.contains($0) }
             found = Array(found.prefix(Self.laneLimit))
@@ -119,7 +124,7 @@ extension WorkStore {
         return found
     }
 
-    /// Looks only at the first entry of each lane, by the index.
+    /// Reads only the first entry of each lane, using the index.
     private func lanes(behind first: String, before end: String) throws(SharedQueueError) -> [WorkLane] {
         let ready = "e.state = \(WorkState.ready.code)"
         return try database.query(
@@ -136,7 +141,8 @@ extension WorkStore {
         ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
     }
 
-    /// What the hosts allow that have limits or a gate. Rows of hosts with limits are locked, if asked for.
+    /// Returns what is left of the limits of hosts with limits or a gate. Optionally locks the rows
+    /// of hosts with limits.
     private func allowances(
         of hosts: Set<String>, _ now: Int64, locks: Bool
     ) throws(SharedQueueError) -> [String: (share: HostShare, allowance: Int)] {
@@ -164,7 +170,7 @@ extension WorkStore {
         }
     }
 
-    /// The requests of entries that were claimed, in their order.
+    /// Returns the requests of claimed entries, in the same order.
     private func requests(of entries: [LockedEntry]) throws(SharedQueueError) -> [ClaimedWork] {
         let rows = try database.query(
             """
@@ -178,7 +184,7 @@ extension WorkStore {
             let row = byID[entry.id] ?? WorkRow([])
             let standing = entry.standing
             return ClaimedWork(
-                // The lease that the claim has given it.
+                // The lease created by the claim.
                 id: entry.id, lease: standing.lease &+ 1, attempts: standing.attempts + 1,
                 maximumAttempts: standing.maximumAttempts, sendsAgain: standing.sendsAgain, host: entry.host,
                 tag: row.text(2) ?? "", kind: row.integer(1).flatMap { WorkItem.Kind(rawValue: $0) } ?? .plain,

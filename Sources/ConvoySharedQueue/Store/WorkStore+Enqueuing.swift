@@ -1,9 +1,9 @@
 import ConvoyDownloads
 import Foundation
 
-/// An entry as it is stored when it is enqueued.
+/// An entry to enqueue.
 package struct WorkItem: Sendable {
-    /// What kind of request it is.
+    /// The kind of a request.
     package enum Kind: Int64, Sendable { case download = 0, outbox = 1, plain = 2, upload = 3 }
 
     package var id: UUID
@@ -11,22 +11,22 @@ package struct WorkItem: Sendable {
     package var kind = Kind.plain
     package var method = "GET"
     package var url = ""
-    /// The host and port, by which limits are counted.
+    /// The host and port to which limits apply.
     package var host = ""
     /// The rest of the request, as JSON.
     package var payload = "{}"
-    /// What is sent; nil for nothing.
+    /// The body; nil for none.
     package var body: [UInt8]?
     package var tag = ""
     package var batch: String?
     package var uniqueKey: String?
     /// From -8 to 8.
     package var priority = 0
-    /// The `traceparent` of who has enqueued it.
+    /// The `traceparent` of the caller that enqueued it.
     package var trace: String?
-    /// How many microseconds from now on it may start.
+    /// The number of microseconds until it may start.
     package var delay: Int64 = 0
-    /// After how many microseconds it fails unless it has begun; nil for never.
+    /// The number of microseconds after which it fails unless it has begun; nil for no limit.
     package var timeLimit: Int64?
     package var standing = WorkStanding()
 
@@ -34,13 +34,14 @@ package struct WorkItem: Sendable {
 }
 
 extension WorkStore {
-    /// How many microseconds earlier an entry counts as enqueued for each step of its priority: 15 minutes.
+    /// How much earlier an entry is considered enqueued for each step of its priority, in
+    /// microseconds: 15 minutes.
     static let priorityStep: Int64 = 900_000_000
 
     /// Adds entries in this order, all or none.
     ///
-    /// - Returns: the identifiers under which they are in the queue: that of an earlier entry where it has the same unique
-    ///   key.
+    /// - Returns: The identifiers of the entries; for an item with the unique key of an existing
+    ///   entry, that entry's identifier.
     @discardableResult
     package func enqueue(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID] {
         guard !items.isEmpty else { return [] }
@@ -68,8 +69,8 @@ extension WorkStore {
         }
     }
 
-    /// The entries that are there for the unique keys of items, by the items' identifiers. Of several items with one key the
-    /// first one counts.
+    /// Returns the existing entries with the unique keys of items, by the items' identifiers. If
+    /// several items have the same key, the first one is used.
     private func namesByKey(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID: UUID] {
         let keyed = items.filter { $0.uniqueKey != nil }
         guard !keyed.isEmpty else { return [:] }
@@ -90,13 +91,13 @@ extension WorkStore {
         return names
     }
 
-    /// Counts the dependencies of new entries, and decides in which state each begins.
+    /// Counts the dependencies of new entries, and determines their initial states.
     private func place(_ items: inout [WorkItem], _ now: Int64) throws(SharedQueueError) {
         let own = Set(items.map(\.id))
         let others = items.reduce(into: Set<UUID>()) { $0.formUnion($1.dependencies.subtracting(own)) }
         var outcomes: [UUID: WorkStanding.Outcome?] = [:]
         if !others.isEmpty {
-            // They must not end between this and the commit.
+            // They must not end between this query and the commit.
             let rows = try database.query(
                 """
                 SELECT e.id, e.state FROM entry AS e WHERE e.id IN (SELECT id FROM \(dialect.ids("$1")) AS r)
@@ -109,7 +110,8 @@ extension WorkStore {
                 outcomes[id] = .some(standing.outcome)
             }
         }
-        // A new entry that fails at once, because a dependency has failed, is one for its own dependents.
+        // If a dependency has failed, a new entry may fail immediately, which affects its own
+        // dependents.
         for index in try order(items) {
             var item = items[index], standing = item.standing
             for needed in item.dependencies {
@@ -129,7 +131,7 @@ extension WorkStore {
         }
     }
 
-    /// The places of items in an order in which each comes behind those of them that it depends on.
+    /// Returns the indices of items in an order in which each follows its dependencies.
     private func order(_ items: [WorkItem]) throws(SharedQueueError) -> [Int] {
         let indexes = Dictionary(items.enumerated().map { ($1.id, $0) }, uniquingKeysWith: { $1 })
         var open = items.map { item in item.dependencies.count { indexes[$0] != nil } }
@@ -198,7 +200,7 @@ extension WorkStore {
                 """, [entries.value])
         } catch {
             guard case .duplicateKey(let text) = error else { throw error }
-            // Another transaction was faster, whose entry is found now.
+            // Another transaction was faster. When retried, its entry is found.
             throw .conflict(text)
         }
         let rows = dialect.rows(

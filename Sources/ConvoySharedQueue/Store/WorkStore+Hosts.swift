@@ -2,11 +2,11 @@ import Foundation
 
 /// Limits, gates and the pause of the whole queue.
 extension WorkStore {
-    /// The name under which the limits of hosts are kept that have none of their own.
+    /// The name under which the limits of all other hosts are stored.
     package static let everyHost = "*"
 
-    /// The shares of hosts that have limits or a gate, by their hosts. Those with limits are made and locked until the
-    /// transaction ends, if asked for.
+    /// Returns the shares of hosts that have limits or a gate, by host. Optionally creates the rows
+    /// of those with limits, and locks them until the transaction ends.
     func shares(of hosts: Set<String>, _ now: Int64, locks: Bool) throws(SharedQueueError) -> [String: HostShare] {
         var rows = WorkRowsText()
         for host in hosts.union([Self.everyHost]) { rows.append([.text(host)]) }
@@ -42,7 +42,7 @@ extension WorkStore {
         return found
     }
 
-    /// Reads shares. A host without limits of its own has the standard ones.
+    /// Reads shares. A host without limits of its own has those of all hosts.
     private func shares(
         _ condition: String, _ values: [WorkValue], locks: Bool
     ) throws(SharedQueueError) -> [String: HostShare] {
@@ -67,7 +67,7 @@ extension WorkStore {
         return shares
     }
 
-    /// Writes what is left of hosts.
+    /// Stores the remaining shares of hosts.
     func write(_ shares: [String: HostShare]) throws(SharedQueueError) {
         guard !shares.isEmpty else { return }
         var rows = WorkRowsText()
@@ -89,7 +89,7 @@ extension WorkStore {
             """, [rows.value])
     }
 
-    /// Sets the limits of a host; nil for the standard ones.
+    /// Sets the limits of a host; nil for those of all hosts.
     package func setLimits(_ limits: HostLimits?, host: String) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in
             let share = HostShare(limits: limits ?? HostLimits(), now: try now())
@@ -117,12 +117,12 @@ extension WorkStore {
 
     // MARK: The whole queue
 
-    /// Whether the whole queue is paused.
+    /// Returns whether the whole queue is paused.
     package func isPaused() throws(SharedQueueError) -> Bool {
         try database.query("SELECT paused FROM queue", []).first?.integer(0) == 1
     }
 
-    /// Pauses the whole queue, or resumes it. What is under way goes on.
+    /// Pauses or resumes the whole queue. Running entries continue.
     package func setPaused(_ isPaused: Bool) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in
             _ = try database.query("UPDATE queue SET paused = $1", [.integer(isPaused ? 1 : 0)])

@@ -1,7 +1,7 @@
 import ConvoyDownloads
 import Foundation
 
-/// Which entries are meant.
+/// Selects entries.
 package struct WorkFilter: Sendable {
     package var ids: [UUID]?
     package var states: Set<WorkState>?
@@ -12,7 +12,7 @@ package struct WorkFilter: Sendable {
     package init() {}
 }
 
-/// An entry as it is listed.
+/// A listed entry.
 package struct WorkRecord: Sendable {
     package var sequence: Int64
     package var id: UUID
@@ -28,7 +28,7 @@ package struct WorkRecord: Sendable {
     package var standing: WorkStanding
 }
 
-/// A worker as it is listed.
+/// A listed worker.
 package struct WorkerRecord: Sendable {
     package var id: UUID
     package var name: String
@@ -39,9 +39,9 @@ package struct WorkerRecord: Sendable {
 }
 
 extension WorkStore {
-    /// Entries in the order in which they were enqueued, or the other way round.
+    /// Returns entries in the order in which they were enqueued, or reversed.
     ///
-    /// - Parameter place: the sequence number behind which to go on; nil for the first ones.
+    /// - Parameter place: The sequence number after which to continue; nil for the first entries.
     package func list(
         _ filter: WorkFilter, behind place: Int64? = nil, newestFirst: Bool = false, limit: Int
     ) throws(SharedQueueError) -> [WorkRecord] {
@@ -85,7 +85,7 @@ extension WorkStore {
         return (conditions.joined(separator: " AND "), values)
     }
 
-    /// How many entries there are in each state.
+    /// Returns the number of entries in each state.
     package func counts(_ filter: WorkFilter = WorkFilter()) throws(SharedQueueError) -> [WorkState: Int] {
         let (condition, values) = sql(filter)
         var counts: [WorkState: Int] = [:]
@@ -97,7 +97,8 @@ extension WorkStore {
         return counts
     }
 
-    /// How many entries that have not ended there are of each host, by state, at most of so many hosts.
+    /// Returns the number of entries that are not done, by host and state, for a limited number of
+    /// rows.
     package func countsByHost(limit: Int) throws(SharedQueueError) -> [(host: String, state: WorkState, count: Int)] {
         let over = WorkState.allCases.filter(\.isOver)
         let open = Set(WorkState.allCases).subtracting(over).union([.failed])
@@ -112,7 +113,7 @@ extension WorkStore {
         }
     }
 
-    /// The workers that count as alive.
+    /// Returns the workers that are considered alive.
     package func workers() throws(SharedQueueError) -> [WorkerRecord] {
         try database.query(
             """
@@ -128,7 +129,7 @@ extension WorkStore {
         }
     }
 
-    /// The limits that were set, and the gates that are closed, by host.
+    /// Returns the hosts with limits or closed gates.
     package func hosts() throws(SharedQueueError) -> [(host: String, limits: HostLimits, gate: Int64?)] {
         try database.query(
             """
@@ -143,7 +144,7 @@ extension WorkStore {
         }
     }
 
-    /// What is kept of the response of an entry.
+    /// Returns the stored part of an entry's response.
     package func result(of id: UUID) throws(SharedQueueError) -> WorkResult? {
         guard
             let row = try database.query(
@@ -155,7 +156,7 @@ extension WorkStore {
         return result
     }
 
-    /// What an entry depends on, and what depends on it, at most so many of each.
+    /// Returns a limited number of dependencies and dependents of an entry.
     package func edges(of id: UUID, limit: Int) throws(SharedQueueError) -> (needed: [UUID], dependents: [UUID]) {
         let values: [WorkValue] = [.id(id), .integer(Int64(limit))]
         let needed = try database.query("SELECT d.needed FROM dependency AS d WHERE d.entry = $1 LIMIT $2", values)
@@ -163,9 +164,10 @@ extension WorkStore {
         return (needed.compactMap { $0.id(0) }, dependents.compactMap { $0.id(0) })
     }
 
-    // MARK: Changing many
+    // MARK: Changing entries
 
-    /// Applies a change to entries, some hundreds in each transaction. Returns how many it has changed.
+    /// Applies a change to entries, some hundreds per transaction. Returns the number of changed
+    /// entries.
     package func apply(_ change: WorkStanding.Change, to filter: WorkFilter) throws(SharedQueueError) -> Int {
         let sources: Set<WorkState> =
             switch change {
@@ -188,7 +190,7 @@ extension WorkStore {
         }
     }
 
-    /// Removes entries that are over. Returns how many.
+    /// Removes entries that have ended. Returns their number.
     package func purge(_ filter: WorkFilter, olderThan age: Int64) throws(SharedQueueError) -> Int {
         var filter = filter
         let over = Set(WorkState.allCases.filter(\.isOver))
@@ -204,7 +206,7 @@ extension WorkStore {
         }
     }
 
-    /// - Parameter condition: about the table `e`.
+    /// - Parameter condition: A condition on the table `e`.
     @discardableResult
     func remove(where condition: String, _ values: [WorkValue], _ limit: Int) throws(SharedQueueError) -> Int {
         guard try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", values).isEmpty else { return 0 }

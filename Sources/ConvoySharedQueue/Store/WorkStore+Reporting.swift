@@ -1,11 +1,12 @@
 import ConvoyDownloads
 import Foundation
 
-/// What workers report, and what becomes of the entries of those that do not.
+/// Reports of workers, and taking back the entries of workers that do not report.
 extension WorkStore {
-    /// Stores what has become of attempts. Returns the reports that came too late: their leases are lost.
+    /// Stores the results of attempts. Returns the reports that came too late, because their leases
+    /// were lost.
     ///
-    /// - Parameter retry: changes the delay of an attempt that is to be repeated: nil for as it is.
+    /// - Parameter retry: Changes the delay before a retry; nil to keep it.
     package func report(_ reports: [WorkReport]) throws(SharedQueueError) -> Set<UUID> {
         guard !reports.isEmpty else { return [] }
         return try transaction { () throws(SharedQueueError) in
@@ -13,7 +14,7 @@ extension WorkStore {
             for report in reports { byID[report.id] = report }
             var entries = try lock(byID.keys)
             let (now, _, hasHosts) = try circumstances()
-            // Hosts are locked after entries here and in claims.
+            // Hosts are locked after entries, here and in claims.
             var shares = try shares(of: entries, byID, now, hasHosts)
             var late = Set(byID.keys)
             for index in entries.indices {
@@ -42,7 +43,7 @@ extension WorkStore {
         }
     }
 
-    /// The hosts that reports change.
+    /// Returns the shares of the hosts affected by the reports.
     private func shares(
         of entries: [LockedEntry], _ reports: [UUID: WorkReport], _ now: Int64, _ hasHosts: Bool
     ) throws(SharedQueueError) -> [String: HostShare] {
@@ -75,14 +76,15 @@ extension WorkStore {
             """, [rows.value])
     }
 
-    /// Stores that the request of an entry is about to be sent. Returns false if the lease is not held any more.
+    /// Records that the request of an entry is about to be sent. Returns false if the lease was
+    /// lost.
     package func begin(_ id: UUID, lease: Int64) throws(SharedQueueError) -> Bool {
         try transaction { () throws(SharedQueueError) in
             try apply(.begin(lease: lease), to: try lock([id]), try now()) == 1
         }
     }
 
-    /// Stores a text with an entry that the next attempt gets. Returns false if the lease is not held any more.
+    /// Stores a mark for the next attempt of an entry. Returns false if the lease was lost.
     @discardableResult
     package func mark(_ id: UUID, lease: Int64, _ text: String) throws(SharedQueueError) -> Bool {
         try transaction { () throws(SharedQueueError) in
@@ -94,7 +96,7 @@ extension WorkStore {
         }
     }
 
-    /// Gives leases back of which no attempt has begun, or which have ended cleanly without a result.
+    /// Returns leases whose attempts have not begun, or have ended cleanly without a result.
     package func release(_ leases: [UUID: Int64], worker: UUID) throws(SharedQueueError) {
         guard !leases.isEmpty else { return }
         try transaction { () throws(SharedQueueError) in
@@ -110,7 +112,7 @@ extension WorkStore {
 
     // MARK: Workers
 
-    /// Adds a worker, whose leases last for a time from now on, in microseconds.
+    /// Adds a worker whose leases last for this many microseconds from now.
     package func register(_ worker: UUID, name: String, jobs: Int, lasting: Int64) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in
             let now = try now()
@@ -122,7 +124,8 @@ extension WorkStore {
         }
     }
 
-    /// Renews all leases of a worker by one statement, and returns them; nil if it counts as dead, so that it has none.
+    /// Renews all leases of a worker in one statement, and returns them; nil if it is considered
+    /// dead and thus has none.
     package func renew(_ worker: UUID, lasting: Int64) throws(SharedQueueError) -> [UUID: Int64]? {
         try transaction { () throws(SharedQueueError) in
             let known = try database.query("SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forUpdate)", [.id(worker)])
@@ -135,7 +138,7 @@ extension WorkStore {
         }
     }
 
-    /// The leases of a worker; nil if it counts as dead.
+    /// Returns the leases of a worker; nil if it is considered dead.
     package func leases(of worker: UUID) throws(SharedQueueError) -> [UUID: Int64]? {
         guard try !database.query("SELECT e.id FROM worker AS e WHERE e.id = $1", [.id(worker)]).isEmpty else { return nil }
         var leases: [UUID: Int64] = [:]
@@ -147,7 +150,8 @@ extension WorkStore {
         return leases
     }
 
-    /// Removes a worker. What it still has, because the answer to a claim was lost, is taken back.
+    /// Removes a worker. Entries it still has, because the response to a claim was lost, are taken
+    /// back.
     package func unregister(_ worker: UUID) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in try remove(worker, try now()) }
     }
@@ -163,12 +167,12 @@ extension WorkStore {
         _ = try database.query("DELETE FROM worker WHERE id = $1", [.id(worker)])
     }
 
-    // MARK: What time brings
+    // MARK: Maintenance
 
-    /// Lets entries become ready whose time has come, takes those of dead workers back, and removes what has been kept for
-    /// long enough. Does at most some thousands of each.
+    /// Makes entries ready whose time has come, takes back those of dead workers, and removes those
+    /// that have been kept long enough. Processes at most some thousands of each.
     ///
-    /// - Returns: after how many microseconds there is something to do again; nil for unknown.
+    /// - Returns: The number of microseconds until there is more to do; nil if unknown.
     @discardableResult
     package func maintain() throws(SharedQueueError) -> Int64? {
         let limit = 2000, now = try now()
@@ -190,11 +194,11 @@ extension WorkStore {
         return rows.first?.integer(0).map { max(0, $0) }
     }
 
-    /// - Parameter condition: about the table `e`, with the time as `$1`.
+    /// - Parameter condition: A condition on the table `e`, with the time as `$1`.
     private func apply(
         _ change: WorkStanding.Change, where condition: String, order: String, _ limit: Int, _ now: Int64
     ) throws(SharedQueueError) {
-        // Most of the time there is nothing, which needs no transaction.
+        // Usually there is nothing to do, which needs no transaction.
         let isAny = try !database.query("SELECT 1 FROM entry AS e WHERE \(condition) LIMIT 1", [.integer(now)]).isEmpty
         guard isAny else { return }
         try transaction { () throws(SharedQueueError) in
@@ -221,6 +225,6 @@ extension WorkStore {
 }
 
 extension Set<WorkState> {
-    /// Their numbers, as SQL lists them.
+    /// The codes of the states, as an SQL list.
     var codes: String { map { String($0.code) }.sorted().joined(separator: ", ") }
 }

@@ -2,22 +2,23 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// The entries of a shared queue in a database. Each method is one transaction, in which ``WorkStanding`` decides what
-/// becomes of the entries. Used by one thread at a time. All methods block.
+/// The entries of a shared queue in a database. Each method is one transaction, in which
+/// ``WorkStanding`` determines the changes to the entries. Used by one thread at a time. All
+/// methods block.
 package final class WorkStore {
     package let database: any WorkDatabase
     var dialect: WorkDialect { database.dialect }
-    /// Where the last claim has stopped looking, by its tags.
+    /// Where the last claim stopped searching, by tags.
     var cursors: [String: WorkLane] = [:]
 
     package init(_ database: any WorkDatabase) { self.database = database }
 
-    /// The time on the clock of the database, in microseconds since 1970.
+    /// Returns the time on the clock of the database, in microseconds since 1970.
     package func now() throws(SharedQueueError) -> Int64 {
         try database.query("SELECT \(dialect.now)", []).first?.integer(0) ?? 0
     }
 
-    /// What a claim and a report need to know first, in one query.
+    /// Returns what claims and reports need to know first, in one query.
     func circumstances() throws(SharedQueueError) -> (now: Int64, isPaused: Bool, hasHosts: Bool) {
         let row = try database.query(
             "SELECT \(dialect.now), (SELECT paused FROM queue), (SELECT count(*) FROM (SELECT 1 FROM host LIMIT 1) AS h)", []
@@ -27,7 +28,7 @@ package final class WorkStore {
 
     // MARK: Reading and writing standings
 
-    /// An entry that is locked, with what others need to know of it.
+    /// A locked entry.
     struct LockedEntry {
         var id: UUID
         var host: String
@@ -54,7 +55,7 @@ package final class WorkStore {
         }
     }
 
-    /// The columns that ``LockedEntry`` reads, of the table `e`.
+    /// The columns read by ``LockedEntry``, of the table `e`.
     package static let standingColumns = """
         e.id, e.state, e.open, e.failed, e.policy, e.forgiven, e.due, e.deadline, e.attempts, e.attempt_limit, \
         e.sends_again, e.lease, e.worker, e.status, e.size, e.error, e.kept, e.expires, e.host, e.changed, e.begun
@@ -71,7 +72,7 @@ package final class WorkStore {
         ).compactMap(LockedEntry.init)
     }
 
-    /// Writes entries that have changed, and what follows from it for those that depend on them.
+    /// Writes changed entries, and the effects on their dependents.
     func write(_ entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) {
         var changed = entries.filter { $0.old != $0.standing }
         while !changed.isEmpty {
@@ -114,7 +115,7 @@ package final class WorkStore {
         if isTaken { try database.announce(.control) }
     }
 
-    /// Changes the counts of those that depend on entries, and returns them.
+    /// Updates the counts of the dependents of entries, and returns the dependents.
     private func writeDependents(of entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) -> [LockedEntry] {
         var changes: [UUID: (open: Int, failed: Int)] = [:]
         for entry in entries {
@@ -140,7 +141,7 @@ package final class WorkStore {
         return dependents
     }
 
-    /// Applies a change to entries. Returns how many it has changed.
+    /// Applies a change to entries. Returns the number of changed entries.
     @discardableResult
     func apply(_ change: WorkStanding.Change, to entries: [LockedEntry], _ now: Int64) throws(SharedQueueError) -> Int {
         var entries = entries, count = 0
@@ -149,7 +150,7 @@ package final class WorkStore {
         return count
     }
 
-    /// Runs a transaction, again if another one was in its way.
+    /// Runs a transaction, and repeats it if another one has interfered.
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result {
         var attempt = 0
         while true {

@@ -8,7 +8,7 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// One attempt of a worker to carry out an entry that it has leased: the operation, and what becomes of it.
+/// A worker's attempt to execute a leased entry.
 final class WorkAttempt: @unchecked Sendable {
     let work: ClaimedWork
     private let worker: UUID
@@ -16,12 +16,13 @@ final class WorkAttempt: @unchecked Sendable {
 
     private struct State {
         var operation: HTTPRequestOperation?
-        /// Whether it was given up: another worker may have the entry by now, it was cancelled or paused, or the worker stops.
+        /// Whether it was abandoned: another worker may have the entry by now, it was cancelled or
+        /// paused, or the worker is stopping.
         var isAbandoned = false
-        /// Whether it is stored that the request is about to be sent.
+        /// Whether it was recorded that the request is about to be sent.
         var hasBegun = false
         var payload: WorkPayload?
-        /// Where the body of the response becomes a file.
+        /// The file for the body of the response.
         var file: URL?
     }
 
@@ -31,10 +32,11 @@ final class WorkAttempt: @unchecked Sendable {
         (self.work, self.worker, self.core) = (work, worker, core)
     }
 
-    /// Whether the worker may still do what changes something for others.
+    /// Whether the worker may still take actions that are visible to others.
     var mayGoOn: Bool { !state.withLock { $0.isAbandoned } && core.hasLeases }
 
-    /// Whether its request may have been sent, if that must not happen twice; otherwise whether it runs.
+    /// Whether the operation is running; if it must not be sent twice, whether it may have been
+    /// sent.
     var hasBegun: Bool {
         let operation = state.withLock { $0.operation }
         return operation.map { $0.isExecuting || $0.isFinished || !work.sendsAgain } ?? false
@@ -42,7 +44,7 @@ final class WorkAttempt: @unchecked Sendable {
 
     func start() {
         if let file = work.mark.flatMap({ FinishedFile(mark: $0) }), file.isThere {
-            // An earlier attempt has put the file in its place, and could not report it.
+            // An earlier attempt has written the file, but could not report it.
             return finish(.succeeded) { report in
                 report.size = file.length
                 report.result = WorkResult()
@@ -60,13 +62,14 @@ final class WorkAttempt: @unchecked Sendable {
             operation.enterCompletionGroup()
             core.operationQueue.addOperation(operation)
         } catch {
-            // Another version may have written it, or another worker has what this one lacks.
+            // The entry may have been written by another version, or another worker may have what
+            // this one lacks.
             let isOurs = error is SharedQueueError || error is DecodingError
             finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
         }
     }
 
-    /// Gives the attempt up. It is given back unless it is over, or must not be made twice.
+    /// Abandons the attempt. The entry is returned unless it has ended or must not be sent twice.
     func abandon() {
         let operation = state.withLock { state in
             state.isAbandoned = true
@@ -118,7 +121,8 @@ final class WorkAttempt: @unchecked Sendable {
         return operation
     }
 
-    /// What must not be sent twice says that it is about to be sent. Without the database it is not sent.
+    /// Records that a request that must not be sent twice is about to be sent. Without the database
+    /// it is not sent.
     private func noteBeginning(of operation: HTTPRequestOperation) {
         let prepare = operation.prepare
         operation.prepare = { [self] request in
@@ -127,35 +131,36 @@ final class WorkAttempt: @unchecked Sendable {
                 try store.begin(work.id, lease: work.lease)
             }
             if isHeld != false { state.withLock { $0.hasBegun = true } }
-            guard isHeld == true, mayGoOn else { throw SharedQueueError.unavailable("The request was not sent.") }
+            guard isHeld == true, mayGoOn else { throw SharedQueueError.unavailable("The request "
+                + "was not sent.") }
         }
     }
 
-    /// A download is whole, and gets its name next. No file gets its name once the lease is lost. What is stored here tells
-    /// the next attempt that it is this file, if this one cannot report it. Blocks.
+    /// Checks the lease before a complete download gets its name, and stores a mark from which the
+    /// next attempt recognizes the file, in case this one cannot report it. Blocks.
     private func willCommit(_ partialFile: String, as place: URL) throws {
         guard mayGoOn else { throw SharedQueueError.closed }
         let mark = FinishedFile(partialFile, as: place)?.mark ?? ""
-        // Without the database the next attempt finds a file that it does not know.
+        // Without the database, the next attempt will not recognize the file.
         let isHeld = core.ask { [work] store throws(SharedQueueError) in
             try store.mark(work.id, lease: work.lease, mark)
         }
         guard isHeld != false, mayGoOn else { throw SharedQueueError.closed }
     }
 
-    /// The file that a response becomes; nil for none.
+    /// Returns the file for the body of a response; nil for none.
     private func place(of payload: WorkPayload) throws(SharedQueueError) -> URL? {
         if let name = payload.storage, core.settings.objectStorages[name] == nil {
-            throw .missingPlace("This worker knows no object storage called \(name.debugDescription).")
+            throw .missingPlace("This worker has no object storage named \(name.debugDescription).")
         }
         guard let name = payload.folder, let path = payload.path else { return nil }
         guard let folder = core.settings.folders[name] else {
-            throw .missingPlace("This worker knows no folder called \(name.debugDescription).")
+            throw .missingPlace("This worker has no folder named \(name.debugDescription).")
         }
         return folder.appendingPathComponent(path)
     }
 
-    // MARK: The end
+    // MARK: Completion
 
     private func conclude(_ operation: HTTPRequestOperation) {
         let (payload, isAbandoned, file) = state.withLock { ($0.payload, $0.isAbandoned, $0.file) }
@@ -177,15 +182,16 @@ final class WorkAttempt: @unchecked Sendable {
         if work.sendsAgain { policy.idempotentMethods.insert(work.method) }
         var end = WorkReport.End.failed, gate: Int64?
         if case .missingSecrets = error as? SharedQueueError {
-            // Another worker may have them.
+            // Another worker may have the secrets.
             end = .failedForNow(delay: 60_000_000)
         } else if case .unavailable = error as? SharedQueueError {
             end = .failedForNow(delay: 1_000_000)
         } else if Self.isLocal(error) {
-            // The disk of this machine is full, or its folder is not there: another worker may fare better.
+            // The disk of this machine is full, or its folder is missing: another worker may
+            // succeed.
             end = .failedForNow(delay: 60_000_000)
         } else if operation.isCancelled {
-            // By a handler of the program's.
+            // Cancelled by a handler of the program.
             end = .failed
         } else if let event = policy.evaluate(operation, retryCount: work.attempts - 1, elapsed: 0) {
             if case .retry(let delay) = event.decision {
@@ -196,7 +202,7 @@ final class WorkAttempt: @unchecked Sendable {
         finish(end, operation) { ($0.error, $0.gate) = (text, gate) }
     }
 
-    /// Whether a file of this machine was the reason.
+    /// Whether the error concerns a file on this machine.
     private static func isLocal(_ error: any Error) -> Bool {
         if error is FileWritingError { return true }
         switch (error as? DownloadError)?.reason {
@@ -213,7 +219,8 @@ final class WorkAttempt: @unchecked Sendable {
         return (error as? URLError).map { codes.contains($0.code) } ?? false
     }
 
-    /// For how long all workers leave the host alone, in microseconds: as a queue's gate does.
+    /// Returns how long no worker sends requests to the host, in microseconds, like the gate of a
+    /// queue.
     private func gateTime(
         _ event: RetryEvent, _ delay: TimeInterval, _ policy: RetryPolicy, _ operation: HTTPRequestOperation
     ) -> Int64? {
@@ -229,7 +236,8 @@ final class WorkAttempt: @unchecked Sendable {
         return duration > 0 ? SharedRequest.microseconds(duration) : nil
     }
 
-    /// Gives an entry back whose attempt was given up. One that must not be sent twice has failed if it may have arrived.
+    /// Returns the entry of an abandoned attempt. If it must not be sent twice and may have
+    /// arrived, it has failed.
     private func giveBack(_ operation: HTTPRequestOperation) {
         if !work.sendsAgain, state.withLock({ $0.hasBegun }) {
             return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome }
@@ -237,7 +245,7 @@ final class WorkAttempt: @unchecked Sendable {
         core.end(self, with: nil)
     }
 
-    /// Keeps what is asked for of a response, then reports it.
+    /// Stores the requested part of a response, then reports the result.
     private func keep(_ operation: HTTPRequestOperation, _ payload: WorkPayload, _ file: URL?) {
         if let file, let data = operation.responseData {
             BlockingWorkers.shared.perform { [self] in
@@ -269,7 +277,8 @@ final class WorkAttempt: @unchecked Sendable {
             finish(.succeeded, operation) { report in
                 guard let limit = payload.entryLimit, let data = operation.responseData else { return }
                 guard data.count <= limit else {
-                    report.error = "The body of \(data.count) bytes was not kept, as it is longer than \(limit)."
+                    report.error = "The body of \(data.count) bytes was not stored because it is "
+                        + "longer than \(limit)."
                     return
                 }
                 report.result?.body = Array(data)
@@ -308,7 +317,7 @@ final class WorkAttempt: @unchecked Sendable {
         state.withLock { $0.operation = nil }
     }
 
-    /// The fields of a response, without the values of those that hold secrets.
+    /// Returns the fields of a response, without the values of secret ones.
     private static func head(of response: HTTPURLResponse) -> String {
         response.allHeaderFields.map { name, value in
             let (name, value) = ("\(name)", "\(value)")
@@ -323,12 +332,12 @@ final class WorkAttempt: @unchecked Sendable {
 }
 
 extension FinishedFile {
-    /// What an earlier attempt has stored; nil for anything else.
+    /// Decodes the mark of an earlier attempt; nil if it is invalid.
     init?(mark: String) {
         guard let file = try? JSONDecoder().decode(Self.self, from: Data(mark.utf8)), file.url.isFileURL else { return nil }
         self = file
     }
 
-    /// What is stored for the next attempt.
+    /// The mark for the next attempt.
     var mark: String { (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "" }
 }

@@ -3,33 +3,33 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// The loop of a worker, on a thread of its own, which alone uses the store: it reports what has ended, renews its leases,
-/// looks after what time has brought, and claims as much as it has room for.
+/// The loop of a worker, on its own thread, the only one that uses the store: it reports results,
+/// renews leases, performs maintenance, and claims as many entries as it can take.
 final class WorkerCore: @unchecked Sendable {
     let manager: HTTPRequestOperationManager
     let settings: SharedQueueWorker.Settings
     let configure: SharedQueueWorker.Configure
     private let queue: SharedQueue
     private let completion = DispatchQueue(label: "Convoy.SharedQueueWorker", attributes: .concurrent)
-    /// Where the operations run: what was claimed ahead waits here.
+    /// The queue for operations, where entries claimed in advance wait.
     let operationQueue = RequestOperationQueue()
-    /// Looks after the leases while the loop waits for the database.
+    /// Monitors the leases while the loop waits for the database.
     private let watch = DispatchQueue(label: "Convoy.SharedQueueWorker.Leases")
 
-    /// What other threads share with the loop.
+    /// The state shared by the loop and other threads.
     private struct Shared {
         var running: [UUID: WorkAttempt] = [:]
         var reports: [WorkReport] = []
-        /// What is to be given back.
+        /// The leases to return.
         var released: [UUID: Int64] = [:]
         var stop: SharedQueueWorker.Stop?
         var hasWork = true
         /// Whether leases may have been taken away.
         var mustCompare = false
         var isRunning = false
-        /// Whether announcements of others arrive.
+        /// Whether announcements of other processes arrive.
         var isListening = false
-        /// Until when the leases can be relied on, on the monotonic clock.
+        /// When the leases are no longer reliable, on the monotonic clock.
         var leaseEnd: MonotonicTime = .max
         var statistics = SharedQueueWorker.Statistics()
     }
@@ -57,14 +57,14 @@ final class WorkerCore: @unchecked Sendable {
         }
     }
 
-    // MARK: Called by other threads
+    // MARK: Calls from other threads
 
     func run(_ completion: @escaping @Sendable (Result<Void, SharedQueueError>) -> Void) {
         let isFirst = shared.withLock { shared in
             defer { shared.isRunning = true }
             return !shared.isRunning
         }
-        guard isFirst else { return completion(.failure(.failed("The worker runs already."))) }
+        guard isFirst else { return completion(.failure(.failed("The worker is already running."))) }
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Work", stackSize: 1 << 20) {
                 let result = self.loop()
@@ -73,7 +73,7 @@ final class WorkerCore: @unchecked Sendable {
             }
         } catch {
             shared.withLock { $0.isRunning = false }
-            completion(.failure(.failed("The system makes no thread: \(error.text)")))
+            completion(.failure(.failed("The system could not create a thread: \(error.text)")))
         }
     }
 
@@ -82,7 +82,7 @@ final class WorkerCore: @unchecked Sendable {
         signal.interrupt()
     }
 
-    /// An attempt has ended: `report` is nil if it is to be given back.
+    /// Ends an attempt, with a report or, if nil, by returning its entry.
     func end(_ attempt: WorkAttempt, with report: WorkReport?) {
         let operation = shared.withLock { shared -> WorkAttempt? in
             guard shared.running[attempt.work.id] === attempt else { return nil }
@@ -102,12 +102,13 @@ final class WorkerCore: @unchecked Sendable {
         if operation != nil { signal.interrupt() }
     }
 
-    /// Whether the leases have not run out, by the clock of this machine.
+    /// Whether the leases are still valid, according to the clock of this machine.
     var hasLeases: Bool { shared.withLock { MonotonicClock.now < $0.leaseEnd } }
 
-    /// Does something with the store by another connection than the loop's, for a few seconds at most. Blocks.
+    /// Runs a closure with the store on a connection other than the loop's, for at most a few
+    /// seconds. Blocks.
     ///
-    /// - Returns: nil if the database cannot be reached.
+    /// - Returns: Nil if the database cannot be reached.
     func ask<Answer: Sendable>(
         _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Answer
     ) -> Answer? {
@@ -124,24 +125,24 @@ final class WorkerCore: @unchecked Sendable {
 
     // MARK: The loop
 
-    /// What the loop knows of its standing with the database.
+    /// The state of the loop.
     private struct Standing {
-        /// The worker's name; another one after it counted as dead.
+        /// The identifier of the worker, which changes after the worker was considered dead.
         var worker = UUID()
         var isRegistered = false
-        /// When the leases were renewed last, on the monotonic clock, and when they are given up.
+        /// When the leases were last renewed, and when they are given up, on the monotonic clock.
         var renewed: MonotonicTime = 0
         var end: MonotonicTime = .max
-        /// When time has to be looked after, and when to claim again though nothing was announced.
+        /// When maintenance is due, and when to claim again without an announcement.
         var maintenance: MonotonicTime = 0
         var claim: MonotonicTime = 0
-        /// How many entries are claimed ahead of those that are carried out, so that these do not wait for the database; and
-        /// when that was last enough or too little.
+        /// The number of entries claimed in advance, so that the running ones need not wait for the
+        /// database, and the time of the last claim.
         var ahead = 0
         var claimed: MonotonicTime = 0
-        /// Whether the last claim found entries that their host did not allow yet.
+        /// Whether the last claim found entries that exceed the limits of their host.
         var isHeldBack = false
-        /// When to try a lost connection again.
+        /// When to reconnect.
         var reconnection: MonotonicTime = 0
         var delay = 0.05
     }
@@ -172,7 +173,7 @@ final class WorkerCore: @unchecked Sendable {
                 case .denied, .foreign, .newerVersion, .closed:
                     abandonAll()
                     return .failure(error)
-                // An address that cannot be read, or a file that cannot be opened: nothing that time would change.
+                // An invalid address, or a file that cannot be opened: retrying does not help.
                 case .failed where !wasOpen: return .failure(error)
                 default: break
                 }
@@ -180,15 +181,15 @@ final class WorkerCore: @unchecked Sendable {
                 shared.withLock { $0.statistics.isConnected = false }
                 standing.reconnection = Nanoseconds.deadline(standing.delay, after: MonotonicClock.now)
                 standing.delay = min(standing.delay * 2, 5)
-                // Who has nothing to tell a database that is gone does not wait for it, nor who is to stop at once: what is
-                // leased expires.
+                // Do not wait for an unreachable database if there is nothing to report, or if the
+                // worker must stop immediately: the leases expire.
                 if let stop, stop == .now ? isEmpty : isIdle { return .success(()) }
             }
             sleep(standing, isConnected: store != nil)
         }
     }
 
-    /// Nothing is under way, and nothing is left to be reported.
+    /// Whether nothing is running and nothing is left to report.
     private var isIdle: Bool {
         shared.withLock { $0.running.isEmpty && $0.reports.isEmpty && $0.released.isEmpty }
     }
@@ -209,7 +210,7 @@ final class WorkerCore: @unchecked Sendable {
         }
         if MonotonicClock.now >= standing.maintenance {
             let wait = try store.maintain()
-            // Other workers look as well: not all at the same moment.
+            // Other workers perform maintenance too, so vary the time.
             let pause = min(Double(wait ?? 1_000_000) / 1e6, 1) * .random(in: 0.9...1.1)
             standing.maintenance = Nanoseconds.deadline(max(0.01, pause), after: MonotonicClock.now)
         }
@@ -223,7 +224,7 @@ final class WorkerCore: @unchecked Sendable {
                 _ = try store.report(reports)
             } catch {
                 guard case .failed = error, reports.count > 1 else { throw error }
-                // One of them cannot be stored, for a reason of its own. Its lease runs out.
+                // A report cannot be stored because of its contents. Its lease expires.
                 for report in reports { _ = try? store.report([report]) }
             }
             let hasRoom = standing.isHeldBack
@@ -244,7 +245,7 @@ final class WorkerCore: @unchecked Sendable {
 
     private func renew(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
         let lasting = SharedRequest.microseconds(settings.leaseDuration)
-        // The database counts from a later moment.
+        // The database counts from a later time.
         let now = MonotonicClock.now
         if !standing.isRegistered {
             try store.register(
@@ -253,7 +254,7 @@ final class WorkerCore: @unchecked Sendable {
         } else if let leases = try store.renew(standing.worker, lasting: lasting) {
             let (lost, unknown) = compare(leases)
             for attempt in lost { attempt.abandon() }
-            // The answer to a claim has got lost.
+            // The response to a claim was lost.
             try store.release(unknown, worker: standing.worker)
         } else {
             loseLeases(&standing)
@@ -263,14 +264,14 @@ final class WorkerCore: @unchecked Sendable {
         standing.end = Nanoseconds.deadline(settings.leaseDuration * 0.9, after: now)
         let end = standing.end
         shared.withLock { $0.leaseEnd = end }
-        // The loop may wait for the database then.
+        // The loop may be waiting for the database then.
         watch.asyncAfter(deadline: .now() + settings.leaseDuration * 0.9) { [weak self] in
             guard let self, self.shared.withLock({ $0.leaseEnd == end }) else { return }
             self.abandonAll()
         }
     }
 
-    /// What the worker does without a lease, and what it has leased without doing it.
+    /// Returns the attempts that have lost their lease, and the leases without an attempt.
     private func compare(_ leases: [UUID: Int64]) -> (lost: [WorkAttempt], unknown: [UUID: Int64]) {
         shared.withLock { shared in
             let lost = shared.running.values.filter { leases[$0.work.id] != $0.work.lease }
@@ -280,7 +281,8 @@ final class WorkerCore: @unchecked Sendable {
         }
     }
 
-    /// The leases have run out, or the worker counts as dead: it begins anew under another name.
+    /// Starts over with a new identifier, because the leases have expired or the worker is
+    /// considered dead.
     private func loseLeases(_ standing: inout Standing) {
         abandonAll()
         shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
@@ -291,7 +293,7 @@ final class WorkerCore: @unchecked Sendable {
         for attempt in shared.withLock({ Array($0.running.values) }) { attempt.abandon() }
     }
 
-    /// Gives back what was claimed ahead and has not begun.
+    /// Returns entries that were claimed in advance and have not begun.
     private func giveBackWhatWaits() {
         for attempt in shared.withLock({ Array($0.running.values) }) where !attempt.hasBegun {
             attempt.abandon()
@@ -310,29 +312,30 @@ final class WorkerCore: @unchecked Sendable {
         shared.withLock { shared in
             for attempt in attempts { shared.running[attempt.work.id] = attempt }
             shared.statistics.claimed += attempts.count
-            // There may be more.
+            // There may be more entries.
             if attempts.count == room { shared.hasWork = true }
         }
         adapt(&standing, isFull: attempts.count == room)
         standing.isHeldBack = claim.isHeldBack
         for attempt in attempts { attempt.start() }
-        // What an announcement has not told of is found by looking.
+        // Poll for entries that were not announced.
         let pause: TimeInterval = shared.withLock { $0.isListening } ? 5 : 1
         let wait = claim.wait.map { Double($0) / 1e6 } ?? (claim.isHeldBack ? 0.05 : pause)
         standing.claim = Nanoseconds.deadline(min(max(0.002, wait), pause), after: MonotonicClock.now)
     }
 
-    /// How many entries may be claimed.
+    /// Returns the number of entries that may be claimed.
     private func room(_ standing: Standing) -> Int {
         settings.maximumConcurrentJobs + ahead(standing) - shared.withLock { $0.running.count }
     }
 
     private func ahead(_ standing: Standing) -> Int { max(standing.ahead, settings.maximumConcurrentJobs) }
 
-    /// Half of what is claimed ahead is enough reason to ask.
+    /// Whether a claim is worthwhile: when half of the entries claimed in advance have been used.
     private func isEnough(_ room: Int, _ standing: Standing) -> Bool { room >= ahead(standing) / 2 + 1 }
 
-    /// Claims more ahead where what was claimed is gone within some milliseconds, and less where it lasts.
+    /// Claims more in advance if the entries are used up within milliseconds, and less if they
+    /// last.
     private func adapt(_ standing: inout Standing, isFull: Bool) {
         let now = MonotonicClock.now
         let passed = now - min(now, standing.claimed)
@@ -376,7 +379,7 @@ final class WorkerCore: @unchecked Sendable {
                     self.shared.withLock { $0.isListening = true }
                     self.note(try listener.wait(milliseconds: 2000))
                 } catch {
-                    // Until it listens again, the loop looks by itself.
+                    // The loop polls until this thread is listening again.
                     current = nil
                     self.shared.withLock { $0.isListening = false }
                     usleep(500_000)
@@ -394,6 +397,6 @@ final class WorkerCore: @unchecked Sendable {
         signal.interrupt()
     }
 
-    /// Where handlers of operations run that have no queue of their own: not the main queue, which a worker may not run.
+    /// The default queue for handlers of operations. The main queue may not be running in a worker.
     var completionQueue: DispatchQueue { completion }
 }

@@ -175,7 +175,7 @@ import Testing
         _ = try await ground.add(ground.bench.url("/x"))
         let id = UUID()
         let unknown = try await ground.queue("show", id.text)
-        #expect(unknown.status == 1 && unknown.errors == "convoy: No entry is called \(id.text).\n")
+        #expect(unknown.status == 1 && unknown.errors == "convoy: The queue has no entry \(id.text).\n")
         #if !Postgres
         let other = try await ToolProcess.run(["queue", "list", "--store", "postgresql://x"], in: ground.bench.scratch.url)
         #expect(other.status == 2 && other.errors.contains("--traits Postgres"))
