@@ -1,14 +1,12 @@
 import ConvoySupport
 import Foundation
 
-/// Why a request to object storage failed: the error returned by the server, or the problem that
-/// prevented the request.
+/// Why a request to object storage failed: the error returned by the server, or the problem that prevented the request.
 ///
-/// Transfer failures are `URLError`s, and cancellation is `URLError.cancelled`, as for all
-/// requests.
+/// Transfer failures are `URLError`s, and cancellation is `URLError.cancelled`, as for all requests.
 public struct ObjectStorageError: Error, Sendable, Hashable {
-    /// The kind of an error: the server's code, such as `NoSuchKey`, or a code of this library,
-    /// which begins with a lowercase letter.
+    /// The kind of an error: the server's code, such as `NoSuchKey`, or a code of this library, which begins with a
+    /// lowercase letter.
     public struct Code: RawRepresentable, Sendable, Hashable {
         /// The text of the code.
         public let rawValue: String
@@ -27,11 +25,9 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
     public internal(set) var requestID: String?
     /// The bucket.
     public internal(set) var bucket: String?
-    /// The key of the object, without the storage's prefix; nil for a request that is not about an
-    /// object.
+    /// The key of the object, without the storage's prefix; nil for a request that is not about an object.
     public internal(set) var key: String?
-    /// Whether the response has corrected the region or clock, so that a second request may
-    /// succeed.
+    /// Whether the response has corrected the region or clock, so that a second request may succeed.
     var isCorrected = false
 
     /// Creates an error of this library.
@@ -80,8 +76,8 @@ extension ObjectStorageError.Code {
 
     /// The endpoint, the region or the bucket is invalid.
     public static let invalidConfiguration = Self(rawValue: "invalidConfiguration")
-    /// The key is invalid: it is empty, longer than 1,024 bytes, or has a segment `.` or `..`,
-    /// which URLs cannot express.
+    /// The key is invalid: it is empty, longer than 1,024 bytes, or has a segment `.` or `..`, which URLs cannot
+    /// express.
     public static let invalidKey = Self(rawValue: "invalidKey")
     /// The metadata or the content type cannot be sent.
     public static let invalidMetadata = Self(rawValue: "invalidMetadata")
@@ -93,8 +89,8 @@ extension ObjectStorageError.Code {
     public static let sourceChanged = Self(rawValue: "sourceChanged")
     /// A file is too large for an object.
     public static let sourceTooLarge = Self(rawValue: "sourceTooLarge")
-    /// The server's checksum or entity tag does not match the bytes sent, or the received bytes do
-    /// not match the server's checksum.
+    /// The server's checksum or entity tag does not match the bytes sent, or the received bytes do not match the
+    /// server's checksum.
     public static let checksumMismatch = Self(rawValue: "checksumMismatch")
     /// The response lacks required contents, or is too large.
     public static let malformedAnswer = Self(rawValue: "malformedAnswer")

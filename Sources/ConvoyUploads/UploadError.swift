@@ -8,20 +8,17 @@ public struct UploadError: Error, Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         /// There is no file, data or sequence to send.
         case noSource
-        /// The request is not suitable for an upload: it has a body, or its URL is not http or
-        /// https.
+        /// The request is not suitable for an upload: it has a body, or its URL is not http or https.
         case unsuitableRequest
         /// The source cannot be read; the reason as a sentence.
         case unreadableSource(String)
         /// The source has changed since the upload began.
         case sourceChanged
-        /// The length of the source, in bytes, is not the specified one; `actual` is nil if the
-        /// source is longer.
+        /// The length of the source, in bytes, is not the specified one; `actual` is nil if the source is longer.
         case unexpectedLength(expected: Int64, actual: Int64?)
         /// Another upload is sending the same file to the same URL.
         case inUse
-        /// The journal cannot be written or read; the reason as a sentence. See
-        /// ``UploadOperation/journal``.
+        /// The journal cannot be written or read; the reason as a sentence. See ``UploadOperation/journal``.
         case unusableJournal(String)
         /// The server no longer has the upload; the status of its response.
         case gone(status: Int)
@@ -31,11 +28,9 @@ public struct UploadError: Error, Hashable, Sendable {
         case unsupported(String)
         /// The server does not support tus 1.0.0; the versions that it lists.
         case unsupportedVersion([String])
-        /// The server does not accept an upload of this size; its limit, in bytes, if it specifies
-        /// one.
+        /// The server does not accept an upload of this size; its limit, in bytes, if it specifies one.
         case tooLarge(limit: Int64?)
-        /// The response violates the protocol or contradicts an earlier one; the reason as a
-        /// sentence.
+        /// The response violates the protocol or contradicts an earlier one; the reason as a sentence.
         case invalidAnswer(String)
         /// The server reports a number of bytes that is impossible.
         case invalidOffset(Int64, allowed: ClosedRange<Int64>)
@@ -43,13 +38,11 @@ public struct UploadError: Error, Hashable, Sendable {
         case bytesNotKept(Int64)
         /// The server has repeatedly lost or rejected bytes.
         case noProgress
-        /// The upload was paused while sending a request that must not be sent twice. It may have
-        /// arrived.
+        /// The upload was paused while sending a request that must not be sent twice. It may have arrived.
         case mayHaveArrived
         /// The source does not match its checksum.
         case checksumMismatch(expected: Checksum, actual: Checksum)
-        /// The bytes were repeatedly damaged in transit, according to the server's check of their
-        /// checksum.
+        /// The bytes were repeatedly damaged in transit, according to the server's check of their checksum.
         case damaged
     }
 
@@ -80,26 +73,21 @@ extension UploadError: SelfDescribingError {
         case .unreadableSource(let reason): "The source cannot be read. \(reason)"
         case .sourceChanged: "The source has changed since the upload began."
         case .unexpectedLength(let expected, let actual):
-            "The source has \(actual.map { "\($0)" } ?? "more") bytes, but \(expected) were "
-                + "expected."
+            "The source has \(actual.map { "\($0)" } ?? "more") bytes, but \(expected) were expected."
         case .inUse: "Another upload is sending the same source to the same URL."
         case .unusableJournal(let reason): "The journal of the upload cannot be used. \(reason)"
         case .gone(let status): "The server no longer has the upload (status \(status))."
         case .missingSecrets: "The URL of the upload had secrets, which the journal does not store."
         case .unsupported(let what): "The server does not support \(what)."
         case .unsupportedVersion(let versions):
-            "The server supports tus "
-                + "\(versions.isEmpty ? "in another version" : versions.joined(separator: ", ")), "
-                + "but not 1.0.0."
+            "The server supports tus \(versions.isEmpty ? "in another version" : versions.joined(separator: ", ")), but "
+                + "not 1.0.0."
         case .tooLarge(let limit):
-            "The server does not accept an upload of this "
-                + "size\(limit.map { ": at most \($0) bytes" } ?? "")."
+            "The server does not accept an upload of this size\(limit.map { ": at most \($0) bytes" } ?? "")."
         case .invalidAnswer(let reason): "The response of the server is invalid. \(reason)"
         case .invalidOffset(let offset, let allowed):
-            "The server reported \(offset) bytes, but only \(allowed.lowerBound) to "
-                + "\(allowed.upperBound) are possible."
-        case .bytesNotKept(let offset): "The server needs the bytes from offset \(offset), which "
-            + "are no longer available."
+            "The server reported \(offset) bytes, but only \(allowed.lowerBound) to \(allowed.upperBound) are possible."
+        case .bytesNotKept(let offset): "The server needs the bytes from offset \(offset), which are no longer available."
         case .noProgress: "The server has repeatedly lost or rejected the bytes sent."
         case .mayHaveArrived: "The upload may have arrived, and its request must not be sent twice."
         case .checksumMismatch(let expected, let actual):

@@ -33,10 +33,9 @@ public struct Checksum: Sendable, Hashable {
         try self.init(algorithm, digest: bytes)
     }
 
-    /// Parses a checksum in one of two forms: an algorithm name, `=` or `:`, and hexadecimal
-    /// digits, as in `sha-256=9f86…`; or hexadecimal digits only, in which case their number
-    /// determines the algorithm (32: MD5, 40: SHA-1, 64: SHA-256, 128: SHA-512). Whitespace around
-    /// the parts is ignored.
+    /// Parses a checksum in one of two forms: an algorithm name, `=` or `:`, and hexadecimal digits, as in
+    /// `sha-256=9f86…`; or hexadecimal digits only, in which case their number determines the algorithm (32: MD5, 40:
+    /// SHA-1, 64: SHA-256, 128: SHA-512). Whitespace around the parts is ignored.
     ///
     /// - Throws: A ``ChecksumError`` that identifies the invalid part.
     public init(parsing text: String) throws(ChecksumError) {
@@ -75,16 +74,14 @@ extension Checksum: CustomStringConvertible {
     public var description: String { "\(algorithm)=\(hexadecimal)" }
 }
 
-/// The checksums of a file's pieces, all of the same length except the last, as in Metalink (RFC
-/// 5854, section 4.1.1).
+/// The checksums of a file's pieces, all of the same length except the last, as in Metalink (RFC 5854, section 4.1.1).
 public struct PieceChecksums: Sendable, Hashable {
     /// The length of each piece except the last, in bytes.
     public let length: Int64
     /// The checksums, in file order.
     public let checksums: [Checksum]
 
-    /// Creates the checksums of pieces; nil if the length is not positive or there are no
-    /// checksums.
+    /// Creates the checksums of pieces; nil if the length is not positive or there are no checksums.
     public init?(length: Int64, checksums: [Checksum]) {
         guard length > 0, !checksums.isEmpty else { return nil }
         (self.length, self.checksums) = (length, checksums)
@@ -113,13 +110,11 @@ public enum ChecksumError: Error, Sendable, Hashable {
     case notHexadecimal(String)
     /// The number of hexadecimal digits does not match the algorithm.
     case wrongLength(ChecksumAlgorithm, digits: Int)
-    /// The algorithm is not named, and no supported algorithm has digests with this number of
-    /// hexadecimal digits.
+    /// The algorithm is not named, and no supported algorithm has digests with this number of hexadecimal digits.
     case unknownLength(digits: Int)
     /// The checksum file is larger than this limit, in bytes.
     case fileTooLarge(limit: Int)
-    /// The file contains no checksum of a supported algorithm, or several digests without file
-    /// names.
+    /// The file contains no checksum of a supported algorithm, or several digests without file names.
     case noChecksums
 }
 
@@ -134,8 +129,7 @@ extension ChecksumError: CustomStringConvertible {
         case .wrongLength(let algorithm, let digits):
             "A \(algorithm) digest has \(algorithm.digestLength * 2) hexadecimal digits, not \(digits)."
         case .unknownLength(let digits):
-            "No supported algorithm has digests of \(digits) hexadecimal digits. Use one of "
-                + "\(Self.known)."
+            "No supported algorithm has digests of \(digits) hexadecimal digits. Use one of \(Self.known)."
         case .fileTooLarge(let limit): "The checksum file is larger than \(limit >> 20) MiB."
         case .noChecksums:
             "The file contains no checksum with a file name, as printed by sha256sum."
@@ -157,8 +151,7 @@ extension ChecksumError: LocalizedError {
 
 /// Decodes hexadecimal digits (RFC 4648, section 8).
 enum HexadecimalDigits {
-    /// The bytes; nil if a character is not a hexadecimal digit of either case, or if the number of
-    /// digits is odd.
+    /// The bytes; nil if a character is not a hexadecimal digit of either case, or if the number of digits is odd.
     static func bytes(of digits: some Collection<UInt8>) -> Data? {
         guard digits.count % 2 == 0 else { return nil }
         var data = Data(capacity: digits.count / 2)

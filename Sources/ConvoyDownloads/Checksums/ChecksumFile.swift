@@ -4,12 +4,11 @@ import Foundation
 
 /// A file with the checksums of other files, such as `SHA256SUMS`.
 ///
-/// Supports the formats of GNU coreutils (`9f86…  name`, `9f86… *name`), the BSDs (`SHA256 (name) =
-/// 9f86…`) and OpenSSL (`SHA256(name)= 9f86…`), and a single digest without a name, which applies
-/// to any file. If the algorithm is not named, the number of digits determines it, so a digest of
-/// another function with the same length, such as BLAKE2, is treated as SHA-2 and does not match.
-/// Windows line endings are accepted. Blank lines, comments (`#`), PGP signature armor and all
-/// lines without a checksum are skipped.
+/// Supports the formats of GNU coreutils (`9f86…  name`, `9f86… *name`), the BSDs (`SHA256 (name) = 9f86…`) and OpenSSL
+/// (`SHA256(name)= 9f86…`), and a single digest without a name, which applies to any file. If the algorithm is not
+/// named, the number of digits determines it, so a digest of another function with the same length, such as BLAKE2, is
+/// treated as SHA-2 and does not match. Windows line endings are accepted. Blank lines, comments (`#`), PGP signature
+/// armor and all lines without a checksum are skipped.
 ///
 /// A signature is not verified.
 public struct ChecksumFile: Sendable {
@@ -61,12 +60,10 @@ public struct ChecksumFile: Sendable {
         try self.init(parsing: Data(text.utf8))
     }
 
-    /// The strongest checksum for a file; nil if there is none, or if the entries contradict each
-    /// other.
+    /// The strongest checksum for a file; nil if there is none, or if the entries contradict each other.
     ///
-    /// Entries with the same path come first (`./name` and `name` are the same path), then entries
-    /// with the same last component, provided that all of them have the same digest. Names are
-    /// compared byte by byte.
+    /// Entries with the same path come first (`./name` and `name` are the same path), then entries with the same last
+    /// component, provided that all of them have the same digest. Names are compared byte by byte.
     public func checksum(forFileNamed name: String) -> Checksum? {
         let path = Self.withoutCurrentDirectory(Array(name.utf8)[...])
         guard let candidates = numbers[Self.lastComponent(of: Array(path))] else {
@@ -127,8 +124,7 @@ enum ChecksumLine {
         return path.isEmpty ? nil : (path, checksum)
     }
 
-    /// Parses the algorithm, the path in parentheses, an equals sign, and the digits. The path may
-    /// contain parentheses.
+    /// Parses the algorithm, the path in parentheses, an equals sign, and the digits. The path may contain parentheses.
     private static func tagged(_ line: ArraySlice<UInt8>) -> (path: ArraySlice<UInt8>, checksum: Checksum)? {
         guard let open = line.firstIndex(of: UInt8(ascii: "(")), let close = line.lastIndex(of: UInt8(ascii: ")")),
             open + 1 < close,
@@ -145,8 +141,8 @@ enum ChecksumLine {
         HexadecimalDigits.bytes(of: digits).flatMap { try? Checksum(algorithm, digest: $0) }
     }
 
-    /// Unescapes the path of a line that begins with a backslash; nil for an escape sequence that
-    /// coreutils does not write.
+    /// Unescapes the path of a line that begins with a backslash; nil for an escape sequence that coreutils does not
+    /// write.
     private static func unescaped(_ path: ArraySlice<UInt8>) -> [UInt8]? {
         var result: [UInt8] = []
         var rest = path

@@ -4,8 +4,8 @@ import Foundation
 
 /// Computes digests of a file while it is being written, as its contiguous prefix grows.
 ///
-/// The bytes are read back from the file, so they may arrive in any order, and bytes stored by an
-/// earlier process are included. Hashing runs on its own thread.
+/// The bytes are read back from the file, so they may arrive in any order, and bytes stored by an earlier process are
+/// included. Hashing runs on its own thread.
 final class FileDigest: @unchecked Sendable {
     private struct Reading {
         var algorithms: [ChecksumAlgorithm] = []

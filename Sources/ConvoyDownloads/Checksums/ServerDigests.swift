@@ -6,18 +6,15 @@ import Foundation
 /// The digests that a server announces for a file: `Repr-Digest` and `Content-Digest` (RFC 9530), `Digest` (RFC 3230)
 /// and `Content-MD5` (RFC 2616, section 14.15).
 package enum ServerDigests {
-    /// The checksums of the complete file that the response to a GET request announces, strongest
-    /// first, at most one per algorithm. If fields contradict each other, the newest standard takes
-    /// precedence.
+    /// The checksums of the complete file that the response to a GET request announces, strongest first, at most one
+    /// per algorithm. If fields contradict each other, the newest standard takes precedence.
     ///
-    /// Unknown and malformed values are skipped, because they do not justify rejecting a download.
-    /// The result is empty for
-    /// - an encoded response, because its digests are those of the encoded bytes (RFC 9530, section
-    ///   3.1),
+    /// Unknown and malformed values are skipped, because they do not justify rejecting a download. The result is empty
+    /// for
+    /// - an encoded response, because its digests are those of the encoded bytes (RFC 9530, section 3.1),
     /// - any status other than 200 and 206, because the body is not the file.
     ///
-    /// `Content-Digest` and `Content-MD5` cover only the bytes in this message, so they are used
-    /// only for a 200.
+    /// `Content-Digest` and `Content-MD5` cover only the bytes in this message, so they are used only for a 200.
     package static func checksums(in head: ResponseHead) -> [Checksum] {
         guard head.statusCode == 200 || head.statusCode == 206, !head.isEncoded,
             head.hasField("repr-digest", "content-digest", "digest", "content-md5")
@@ -33,8 +30,8 @@ package enum ServerDigests {
         return found.values.sorted { $0.algorithm > $1.algorithm }
     }
 
-    /// The byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The
-    /// last value of a repeated key is used.
+    /// The byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The last value of a
+    /// repeated key is used.
     private static func structured(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
         var found: [ChecksumAlgorithm: Checksum] = [:]
         for member in lines.flatMap({ members(of: $0) }) {
@@ -50,8 +47,7 @@ package enum ServerDigests {
         return found
     }
 
-    /// The elements of `Digest`, such as `SHA-256=47DEQp…`. The first value of an algorithm is
-    /// used.
+    /// The elements of `Digest`, such as `SHA-256=47DEQp…`. The first value of an algorithm is used.
     private static func instanceDigests(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
         var found: [ChecksumAlgorithm: Checksum] = [:]
         for member in lines.flatMap({ members(of: $0) }) {
@@ -84,8 +80,8 @@ package enum ServerDigests {
         return (algorithm, member[(equals + 1)...])
     }
 
-    /// Decodes a checksum; nil unless the text is the base64 form of a digest of the algorithm's
-    /// length. The padding may be missing (RFC 8941, section 4.2.7).
+    /// Decodes a checksum; nil unless the text is the base64 form of a digest of the algorithm's length. The padding
+    /// may be missing (RFC 8941, section 4.2.7).
     private static func checksum(_ algorithm: ChecksumAlgorithm, base64: ArraySlice<UInt8>) -> Checksum? {
         guard base64.count <= 2 * algorithm.digestLength else { return nil }
         var digits = base64

@@ -4,9 +4,9 @@ import Foundation
 
 /// Commits the file under its final name, or closes or removes the files.
 extension DownloadFile {
-    /// Writes all bytes to the disk, so that only the rename is left. This protects an existing
-    /// file: after a power failure it must not be replaced by an incomplete one. If nothing was
-    /// written, the file is empty. Can be called repeatedly.
+    /// Writes all bytes to the disk, so that only the rename is left. This protects an existing file: after a power
+    /// failure it must not be replaced by an incomplete one. If nothing was written, the file is empty. Can be called
+    /// repeatedly.
     ///
     /// - Parameters:
     ///   - synchronizes: Whether the committed file and its directory must survive a power failure.
@@ -70,11 +70,10 @@ extension DownloadFile {
         if folder >= 0 { _ = calls.close(folder) }
     }
 
-    /// Closes the file through another descriptor, because some file systems report a lack of space
-    /// only on closing.
+    /// Closes the file through another descriptor, because some file systems report a lack of space only on closing.
     private func closeEarly() throws(FileWritingError) {
-        // The duplicate keeps the lock, so no other download can take over the partial file before
-        // the rename, or its remains after a failure.
+        // The duplicate keeps the lock, so no other download can take over the partial file before the rename, or its
+        // remains after a failure.
         let held = calls.duplicate(descriptor)
         guard held >= 0 else { throw failure(.cannotWrite, path) }
         let closing = state.withLock { state in
@@ -85,8 +84,7 @@ extension DownloadFile {
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 
-    /// Closes the files. Bytes claimed by the journal are kept for a later download; everything
-    /// else is removed.
+    /// Closes the files. Bytes claimed by the journal are kept for a later download; everything else is removed.
     package func close() {
         dropUnnamed()
         closeFolder()
@@ -103,15 +101,14 @@ extension DownloadFile {
         closeFiles(removingKept: !isUseful)
     }
 
-    /// Closes the files and removes the written bytes. If they were to replace a partial file, that
-    /// file is kept.
+    /// Closes the files and removes the written bytes. If they were to replace a partial file, that file is kept.
     package func discard() {
         state.withLock { if $0.kept == nil { ($0.claimed, $0.claimsWrongBytes) = (0, false) } }
         close()
     }
 
-    /// Prevents all later journal entries, and all later renames to the partial file. May wait for
-    /// an entry that is being written.
+    /// Prevents all later journal entries, and all later renames to the partial file. May wait for an entry that is
+    /// being written.
     private func endJournal() { journalLock.withLock { _ in state.withLock { $0.isEnding = true } } }
 
     private func closeJournal(removing: Bool) {
@@ -127,8 +124,7 @@ extension DownloadFile {
         _ = calls.close(journal)
     }
 
-    /// Closes the file being written, and the partial file that it was to replace, which may be
-    /// removed.
+    /// Closes the file being written, and the partial file that it was to replace, which may be removed.
     func closeFiles(removingKept: Bool = false) {
         let (file, kept) = state.withLock { state in
             defer { state.file = OpenFile() }
@@ -142,20 +138,20 @@ extension DownloadFile {
         release(kept)
     }
 
-    /// Unlocks a file and closes it. Without the unlock, a running synchronization would keep the
-    /// lock through its duplicate descriptor.
+    /// Unlocks a file and closes it. Without the unlock, a running synchronization would keep the lock through its
+    /// duplicate descriptor.
     func release(_ file: OpenFile) {
         guard file.descriptor >= 0 else { return }
         _ = calls.unlock(file.descriptor)
         _ = calls.close(file.descriptor)
     }
 
-    /// Sets the modification time of the file, in seconds since 1970. If the file system cannot
-    /// store it, the file has the time of its last write.
+    /// Sets the modification time of the file, in seconds since 1970. If the file system cannot store it, the file has
+    /// the time of its last write.
     package func setModificationTime(_ time: Int64) { state.withLock { $0.modified = time } }
 
-    /// Stores an extended attribute computed from the file's status. Has no effect if the file
-    /// system does not support attributes.
+    /// Stores an extended attribute computed from the file's status. Has no effect if the file system does not support
+    /// attributes.
     package func storeAttribute(_ name: String, _ value: (stat) -> [UInt8]) {
         let descriptor = descriptor
         var information = stat()
@@ -164,8 +160,8 @@ extension DownloadFile {
         _ = cepoll_set_attribute(descriptor, name, bytes, bytes.count)
     }
 
-    /// The available space in bytes, including that used by a partial file that will not be kept;
-    /// nil if the system does not report it.
+    /// The available space in bytes, including that used by a partial file that will not be kept; nil if the system
+    /// does not report it.
     package var availableSpace: Int64? {
         let (descriptor, isKept) = state.withLock {
             ($0.file.descriptor, !$0.isPrepared && $0.claimed > 0 && $0.kept == nil)

@@ -4,14 +4,13 @@ import Foundation
 
 /// Writing journal entries, and when.
 extension DownloadFile {
-    /// The pause between synchronizations, in nanoseconds. A killed process loses only the bytes
-    /// received since the last one: a sixteenth of the elapsed time at first, a few seconds later
-    /// on.
+    /// The pause between synchronizations, in nanoseconds. A killed process loses only the bytes received since the
+    /// last one: a sixteenth of the elapsed time at first, a few seconds later on.
     static let shortestPause: UInt64 = 50_000_000
     static let longestPause: UInt64 = 3_000_000_000
     static let shareOfPause: UInt64 = 16
-    /// The minimum ratio of a pause to the preceding synchronization, which keeps a slow disk from
-    /// being busy all the time.
+    /// The minimum ratio of a pause to the preceding synchronization, which keeps a slow disk from being busy all the
+    /// time.
     static let pauseFactor: UInt64 = 4
 
     func synchronizeIfDue() {
@@ -23,8 +22,8 @@ extension DownloadFile {
                 state.isSynchronizing = true
                 return (true, nil)
             }
-            // A timer is needed because there may be no later write. A complete file needs no
-            // entry, because it is renamed.
+            // A timer is needed because there may be no later write. A complete file needs no entry, because it is
+            // renamed.
             guard !state.hasTimer, state.written.count < representation.total else { return (false, nil) }
             state.hasTimer = true
             return (false, state.nextSynchronization - now)
@@ -48,8 +47,7 @@ extension DownloadFile {
     /// The files waiting for the shared timer.
     private static let waiting = Locked<[Waiting]>([])
 
-    /// Starts a timer. Short waits share one timer, so that a file written quickly does not need
-    /// its own.
+    /// Starts a timer. Short waits share one timer, so that a file written quickly does not need its own.
     private func arm(after wait: UInt64) {
         let queue = DispatchQueue.global(qos: .utility)
         #if DEBUG
@@ -81,9 +79,8 @@ extension DownloadFile {
         synchronizeIfDue()
     }
 
-    /// Synchronizes the bytes written so far, and claims them in the journal. If the disk fails,
-    /// the bytes are not claimed and the file is never committed, because the system may have
-    /// dropped them. Blocks.
+    /// Synchronizes the bytes written so far, and claims them in the journal. If the disk fails, the bytes are not
+    /// claimed and the file is never committed, because the system may have dropped them. Blocks.
     package func synchronize() {
         // A short file that is still incomplete, or was paused.
         let isInMemory = state.withLock {
@@ -108,8 +105,7 @@ extension DownloadFile {
                     state.safe = written
                     return true
                 }
-                // Ignore a failure: without an entry fewer bytes can be resumed, but the file is
-                // still correct.
+                // Ignore a failure: without an entry fewer bytes can be resumed, but the file is still correct.
                 guard isCurrent, (try? writeEntry()) != nil else { return -1 }
                 return state.withLock { $0.journal < 0 ? -1 : calls.duplicate($0.journal) }
             }
@@ -124,8 +120,8 @@ extension DownloadFile {
         }
     }
 
-    /// Renames the replacement to the partial file once it has more bytes and the journal claims
-    /// them. Call with the journal lock held. Returns whether it was renamed.
+    /// Renames the replacement to the partial file once it has more bytes and the journal claims them. Call with the
+    /// journal lock held. Returns whether it was renamed.
     private func takeName(_ generation: Int) -> Bool {
         let isDue = state.withLock { $0.kept != nil && !$0.isEnding && generation == $0.generation }
         guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }

@@ -2,15 +2,14 @@ import CEpoll
 import ConvoySupport
 import Foundation
 
-/// A new file is opened when its first bytes are written. A short one is kept in memory until
-/// complete, then written to an unnamed file, which gets its name once it is on the disk. A killed
-/// process leaves no trace of it.
+/// A new file is opened when its first bytes are written. A short one is kept in memory until complete, then written to
+/// an unnamed file, which gets its name once it is on the disk. A killed process leaves no trace of it.
 extension DownloadFile {
     /// The maximum length, in bytes, of a file kept in memory.
     package static let longestInMemory: Int64 = 64 << 10
 
-    /// Whether a new file can be created, and there appears to be no partial file of an earlier or
-    /// running download. Blocks.
+    /// Whether a new file can be created, and there appears to be no partial file of an earlier or running download.
+    /// Blocks.
     package var isUntouched: Bool {
         var information = stat()
         func isFree(_ path: String) -> Bool { lstat(path, &information) != 0 && errno == ENOENT }
@@ -28,22 +27,19 @@ extension DownloadFile {
         state.withLock { ($0.claim, $0.destination) = (claim, destination) }
     }
 
-    /// Keeps the following bytes in memory, unless the file is open. Call after
-    /// ``begin(_:keeping:)``.
+    /// Keeps the following bytes in memory, unless the file is open. Call after ``begin(_:keeping:)``.
     package func keepInMemory() { state.withLock { $0.keepsInMemory = $0.file.descriptor < 0 } }
 
     /// Call with the journal lock held.
     func openLate() throws(FileWritingError) {
         do throws(FileWritingError) {
             _ = try open()
-            // Another download may have committed its file there, which also frees the name of the
-            // partial file.
+            // Another download may have committed its file there, which also frees the name of the partial file.
             if let destination = state.withLock({ $0.destination }), FileIdentity(destination) != nil {
                 throw FileWritingError(.exists, destination, EEXIST)
             }
         } catch {
-            // Clean up so that opening can be retried, but keep the files of another download,
-            // which have a journal.
+            // Clean up so that opening can be retried, but keep the files of another download, which have a journal.
             let (identity, journal) = state.withLock { state in
                 defer { state.journal = -1 }
                 return (state.file.identity, state.journal)
@@ -59,8 +55,8 @@ extension DownloadFile {
         state.withLock { ($0.safe, $0.claim) = (ByteRanges(), nil) }
     }
 
-    /// Writes the bytes in memory to an unnamed file. Returns false if that fails; the bytes are
-    /// then written to the partial file, which also reports the reason.
+    /// Writes the bytes in memory to an unnamed file. Returns false if that fails; the bytes are then written to the
+    /// partial file, which also reports the reason.
     func secureUnnamed(synchronizes: Bool, _ total: Int64) -> Bool {
         dropUnnamed()
         guard state.withLock({ $0.keepsInMemory && !$0.isMemoryOld && Int64($0.memory.count) == total }) else {

@@ -4,8 +4,7 @@ import Foundation
 
 /// Opening the existing partial file and its journal.
 extension DownloadFile {
-    /// Opens and locks the partial file, or creates it. Its contents stay until the first byte is
-    /// written.
+    /// Opens and locks the partial file, or creates it. Its contents stay until the first byte is written.
     ///
     /// - Returns: The bytes that the journal claims and what they belong to; nil if there are none.
     package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
@@ -31,8 +30,8 @@ extension DownloadFile {
         return (entry.representation, bytes)
     }
 
-    /// Removes the replacement left by a killed process. It is unused, because its name belongs to
-    /// the holder of the lock.
+    /// Removes the replacement left by a killed process. It is unused, because its name belongs to the holder of the
+    /// lock.
     func removeReplacement() throws(FileWritingError) {
         guard calls.unlink(paths.replacement) == 0 || errno == ENOENT else {
             throw failure(.cannotCreate, paths.replacement)
@@ -58,8 +57,7 @@ extension DownloadFile {
             let opened = descriptor
             state.withLock { $0.file.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
-            // The file has another hard link, for example from a backup, and stays unchanged under
-            // that name.
+            // The file has another hard link, for example from a backup, and stays unchanged under that name.
             if found.isOwn, !found.isPlain, found.isRegular, found == FileIdentity(path) {
                 if calls.lock(descriptor) != 0, errno == EWOULDBLOCK {
                     throw FileWritingError(.partialIsShared, path, EBUSY)
@@ -78,8 +76,7 @@ extension DownloadFile {
                     state.withLock { $0.file.identity = found }
                     return isNew
                 }
-                // Without locks the file may still be in use: leave it to its user, but take its
-                // name.
+                // Without locks the file may still be in use: leave it to its user, but take its name.
                 guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
             }
             // Another process has renamed or removed the file in the meantime.
@@ -93,8 +90,8 @@ extension DownloadFile {
         return opened
     }
 
-    /// Opens the journal if it exists. Removes it if it does not belong to this partial file, or if
-    /// another user could have written it.
+    /// Opens the journal if it exists. Removes it if it does not belong to this partial file, or if another user could
+    /// have written it.
     func openJournal(beside isNew: Bool) throws(FileWritingError) -> JournalEntry? {
         let journal = opened(paths.journal, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard journal >= 0 else {
@@ -121,8 +118,8 @@ extension DownloadFile {
         return entry
     }
 
-    /// The journal entry for a file, which may no longer be the partial file, and the length of the
-    /// file; nil if the journal does not claim any of its bytes.
+    /// The journal entry for a file, which may no longer be the partial file, and the length of the file; nil if the
+    /// journal does not claim any of its bytes.
     func entry(ofFileAt path: String) -> (entry: JournalEntry, length: Int64)? {
         let file = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard file >= 0 else { return nil }
@@ -154,8 +151,7 @@ extension DownloadFile {
 
     /// Removes a journal durably, so that it cannot reappear beside another partial file.
     func removeJournal() throws(FileWritingError) {
-        // Open the directory before anything changes, because there may be no descriptor left for
-        // it.
+        // Open the directory before anything changes, because there may be no descriptor left for it.
         let folder = try openDirectory()
         defer { _ = calls.close(folder) }
         guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }

@@ -4,32 +4,29 @@ import Foundation
 
 /// The files of one download: the partial file beside the destination, and its journal.
 ///
-/// At any time, even after `kill -9` or a power failure, the disk has the old file, the new file,
-/// or a partial file whose journal claims only bytes that it contains. This is guaranteed as
-/// follows:
+/// At any time, even after `kill -9` or a power failure, the disk has the old file, the new file, or a partial file
+/// whose journal claims only bytes that it contains. This is guaranteed as follows:
 ///
-/// - The partial file is locked from when it is opened until it has its final name. The journal is
-///   used only by the process that holds that lock.
-/// - A journal entry claims only bytes that were on the disk before it was written. It identifies
-///   the file that contains them, so it does not apply to another file with the same name.
-/// - Bytes claimed by the journal are never overwritten by those of another representation. The new
-///   bytes are written to a separate file, which replaces the partial file when it has more bytes,
-///   or the final file when complete.
-/// - A short new file has neither partial file nor journal: its bytes stay in memory until all of
-///   them are written to the disk under the final name.
+/// - The partial file is locked from when it is opened until it has its final name. The journal is used only by the
+///   process that holds that lock.
+/// - A journal entry claims only bytes that were on the disk before it was written. It identifies the file that
+///   contains them, so it does not apply to another file with the same name.
+/// - Bytes claimed by the journal are never overwritten by those of another representation. The new bytes are written
+///   to a separate file, which replaces the partial file when it has more bytes, or the final file when complete.
+/// - A short new file has neither partial file nor journal: its bytes stay in memory until all of them are written to
+///   the disk under the final name.
 ///
-/// Writing, reading and the journal are thread-safe. Make all other calls one after another, on a
-/// thread that may block.
+/// Writing, reading and the journal are thread-safe. Make all other calls one after another, on a thread that may
+/// block.
 package final class DownloadFile: @unchecked Sendable {
     package let paths: PartialPaths
     let directory: String
     let calls: FileCalls
     let clock: @Sendable () -> UInt64
 
-    // Set by `open()`, before any bytes are written, and when the files are closed, after the last
-    // write.
-    /// Whether the file system supports locks. Without them the partial file has no journal,
-    /// because another process might use both.
+    // Set by `open()`, before any bytes are written, and when the files are closed, after the last write.
+    /// Whether the file system supports locks. Without them the partial file has no journal, because another process
+    /// might use both.
     var hasLock = false
     var isOnLocalFileSystem = false
 
@@ -42,8 +39,7 @@ package final class DownloadFile: @unchecked Sendable {
     struct Condition {
         /// The file being written.
         var file = OpenFile()
-        /// The partial file, if the file being written is to replace it; nil if they are the same
-        /// file.
+        /// The partial file, if the file being written is to replace it; nil if they are the same file.
         var kept: OpenFile?
         /// Whether the file has been prepared for writing.
         var isPrepared = false
@@ -70,8 +66,7 @@ package final class DownloadFile: @unchecked Sendable {
         /// Whether the bytes of a short file stay in memory until it is complete.
         var keepsInMemory = false
         var memory: [UInt8] = []
-        /// Whether the bytes in memory belong to an earlier representation; the next write replaces
-        /// them.
+        /// Whether the bytes in memory belong to an earlier representation; the next write replaces them.
         var isMemoryOld = false
         /// An unnamed file with the complete contents, about to get its name.
         var unnamed: Int32 = -1
@@ -85,12 +80,12 @@ package final class DownloadFile: @unchecked Sendable {
         var claim: (any AnyObject & Sendable)?
         /// The path at which no file may exist when the file is opened later.
         var destination: String?
-        /// The error of a failed synchronization. Bytes may have been lost, and the system reports
-        /// it only once: later synchronizations succeed.
+        /// The error of a failed synchronization. Bytes may have been lost, and the system reports it only once: later
+        /// synchronizations succeed.
         var lossCode: Int32?
 
-        /// Whether the journal is out of date. A replacement is claimed only once it has more bytes
-        /// than the partial file.
+        /// Whether the journal is out of date. A replacement is claimed only once it has more bytes than the partial
+        /// file.
         var isBehind: Bool {
             (written != safe || claimsWrongBytes) && lossCode == nil && (kept == nil || written.count > claimed)
         }
@@ -100,8 +95,7 @@ package final class DownloadFile: @unchecked Sendable {
     var descriptor: Int32 { state.withLock { $0.file.descriptor } }
     /// Held while the file is prepared or renamed, or an entry is written.
     let journalLock = Locked(false)
-    /// Held during a synchronization, so that an entry is on the disk before its predecessor is
-    /// overwritten.
+    /// Held during a synchronization, so that an entry is on the disk before its predecessor is overwritten.
     let synchronizationLock = Locked(false)
 
     package init(
@@ -119,8 +113,8 @@ package final class DownloadFile: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Whether the next write returns without waiting for another machine, for a disk to
-    /// synchronize, or for space to be reserved.
+    /// Whether the next write returns without waiting for another machine, for a disk to synchronize, or for space to
+    /// be reserved.
     package var writesAtOnce: Bool {
         state.withLock { state in
             if state.keepsInMemory { return true }
@@ -135,8 +129,7 @@ package final class DownloadFile: @unchecked Sendable {
     /// Whether the partial file or its replacement is open.
     package var isOpen: Bool { descriptor >= 0 }
 
-    /// Sets the representation of the following bytes. The file does not change until the first of
-    /// them is written.
+    /// Sets the representation of the following bytes. The file does not change until the first of them is written.
     ///
     /// - Parameters:
     ///   - representation: What the bytes belong to; nil if they cannot be resumed later, in which
@@ -213,8 +206,7 @@ package final class DownloadFile: @unchecked Sendable {
         try result.get()
     }
 
-    /// Opens the file if that was deferred, makes room for a new representation, and reserves
-    /// space.
+    /// Opens the file if that was deferred, makes room for a new representation, and reserves space.
     func prepare() throws(FileWritingError) {
         try journalLock.withLock { _ throws(FileWritingError) in
             let (isPrepared, isEnding, total) = state.withLock {
@@ -236,15 +228,15 @@ package final class DownloadFile: @unchecked Sendable {
                 return state.kept != nil
             }
             if let total, total >= Self.leastReservation, !isKept {
-                // Allocate both slots of the journal before the disk can be full. Without a journal
-                // the file is still correct, but not resumable.
+                // Allocate both slots of the journal before the disk can be full. Without a journal the file is still
+                // correct, but not resumable.
                 for _ in 0..<2 { try? writeEntry() }
             }
         }
     }
 
-    /// Directs the following bytes to a separate file, and keeps the bytes claimed by the journal.
-    /// Call with the journal lock held.
+    /// Directs the following bytes to a separate file, and keeps the bytes claimed by the journal. Call with the
+    /// journal lock held.
     private func beginReplacement() throws(FileWritingError) {
         try removeReplacement()
         let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
@@ -271,8 +263,7 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// The minimum length to reserve space for, in bytes. A smaller file is written too quickly to
-    /// need it.
+    /// The minimum length to reserve space for, in bytes. A smaller file is written too quickly to need it.
     static let leastReservation: Int64 = 1 << 20
 
     private func reserve(_ length: Int64) throws(FileWritingError) {

@@ -2,21 +2,19 @@ import ConvoySupport
 
 /// Creates safe file names from untrusted text, such as a name suggested by a server.
 public enum FileName {
-    /// The default maximum length of a name, in bytes of UTF-8. File systems allow 255; the rest is
-    /// for the suffixes of neighboring files, such as that of a partial download.
+    /// The default maximum length of a name, in bytes of UTF-8. File systems allow 255; the rest is for the suffixes of
+    /// neighboring files, such as that of a partial download.
     public static let maximumLength = 255 - 16
 
-    /// Returns a name that stays in its directory, is visible, shows its type, and is valid on
-    /// other systems; nil if no part of the text is usable.
+    /// Returns a name that stays in its directory, is visible, shows its type, and is valid on other systems; nil if no
+    /// part of the text is usable.
     ///
     /// - Only the last component of a path is used; both `/` and `\` are separators.
-    /// - Control characters, characters that change the direction of text, invisible ones, and `< >
-    ///   : " | ? *` become `_`.
-    /// - Whitespace and dots at both ends are removed. A name gets the prefix `_` if it began with
-    ///   a dot, a hyphen, a tilde or a combining character, or if it is a Windows device name, such
-    ///   as `NUL.txt`.
-    /// - The last dot becomes `_` if the suffix is reserved for the files beside an unfinished
-    ///   download.
+    /// - Control characters, characters that change the direction of text, invisible ones, and `< > : " | ? *` become
+    ///   `_`.
+    /// - Whitespace and dots at both ends are removed. A name gets the prefix `_` if it began with a dot, a hyphen, a
+    ///   tilde or a combining character, or if it is a Windows device name, such as `NUL.txt`.
+    /// - The last dot becomes `_` if the suffix is reserved for the files beside an unfinished download.
     /// - A name that is too long is cut between characters, before its extension.
     ///
     /// A safe name is returned unchanged. Normalization is preserved.
@@ -25,8 +23,7 @@ public enum FileName {
     ///   - name: The text, which may be a path.
     ///   - maximumLength: The maximum length, in bytes of UTF-8; at least 100.
     public static func safe(_ name: String, maximumLength: Int = FileName.maximumLength) -> String? {
-        // Work on Unicode scalars: a dot with a combining accent is one `Character`, but still
-        // hides the file.
+        // Work on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
         guard let component = name.unicodeScalars.split(whereSeparator: { "/\\".unicodeScalars.contains($0) }).last,
             component.contains(where: { !isReplaced($0) && !isTrimmed($0) })
         else { return nil }
@@ -55,9 +52,9 @@ public enum FileName {
 
     private static func isReplaced(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
-        // The soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners, and
-        // deprecated characters. The zero-width joiner and non-joiner remain, because emoji and the
-        // scripts of India and Iran need them.
+        // The soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners, and deprecated
+        // characters. The zero-width joiner and non-joiner remain, because emoji and the scripts of India and Iran need
+        // them.
         case 0xAD, 0x180E, 0x200B, 0x2060...0x2065, 0x206A...0x206F: true
         default: scalar.controlsDisplay || "<>:\"|?*/\\".unicodeScalars.contains(scalar)
         }
@@ -75,8 +72,8 @@ public enum FileName {
 
     // MARK: Reserved names
 
-    /// The index of the last dot, if the suffix is reserved for a file beside a download; otherwise
-    /// nil. A name sent by a server must never match a file from which a later download resumes.
+    /// The index of the last dot, if the suffix is reserved for a file beside a download; otherwise nil. A name sent by
+    /// a server must never match a file from which a later download resumes.
     ///
     /// Some file systems ignore case and invisible characters.
     package static func reservedDot(in name: ArraySlice<Unicode.Scalar>) -> Int? {
@@ -114,8 +111,8 @@ extension FileName {
         return (Substring(scalars[..<cut]), Substring(scalars[cut...]))
     }
 
-    /// Shortens the stem so that the name fits into this many bytes and the suffix still shows the
-    /// type. A suffix of more than 32 bytes is cut too.
+    /// Shortens the stem so that the name fits into this many bytes and the suffix still shows the type. A suffix of
+    /// more than 32 bytes is cut too.
     package static func shortened(_ name: String, to maximumLength: Int) -> String {
         guard name.utf8.count > maximumLength else { return name }
         let (stem, suffix) = parts(of: name)
@@ -123,8 +120,8 @@ extension FileName {
         return prefix(stem, maximumLength - suffix.utf8.count) + suffix
     }
 
-    /// The longest prefix that fits. It ends between two characters, unless the last character is
-    /// very long, because a letter may have any number of accents.
+    /// The longest prefix that fits. It ends between two characters, unless the last character is very long, because a
+    /// letter may have any number of accents.
     private static func prefix(_ text: Substring, _ limit: Int) -> String {
         var (used, end) = (0, text.unicodeScalars.startIndex)
         for index in text.unicodeScalars.indices {

@@ -10,13 +10,11 @@ import Foundation
 ///  convoy-journal 2 42 183 9f86d081884c7d65
 ///  {"url":"https://…","place":"…","etag":"…","modified":"…","type":"…","length":1048576,"file":"…","bytes":[0,524288]}
 ///
-/// The header contains the version, a number that increases with each entry, the length of the JSON
-/// text in bytes, and a prefix of its SHA-256 digest, which detects torn entries. Journals of other
-/// versions claim nothing.
+/// The header contains the version, a number that increases with each entry, the length of the JSON text in bytes, and
+/// a prefix of its SHA-256 digest, which detects torn entries. Journals of other versions claim nothing.
 package struct JournalEntry: Sendable, Equatable {
     package var number: UInt64
-    /// Identifies the file that contains the bytes; see `FileIdentity`. Another file with the same
-    /// name does not match.
+    /// Identifies the file that contains the bytes; see `FileIdentity`. Another file with the same name does not match.
     package var mark: String
     package var representation: Representation
     /// The synchronized bytes, which survive a power failure.
@@ -71,8 +69,7 @@ package struct JournalEntry: Sendable, Equatable {
             let bytes = Self.ranges(fields.bytes, upTo: fields.length)
         else { return nil }
         let validators = KnownRepresentation.Validators(entityTag: fields.etag, lastModified: fields.modified)
-        // Validators that cannot be sent identify nothing, so the representation of the bytes is
-        // unknown.
+        // Validators that cannot be sent identify nothing, so the representation of the bytes is unknown.
         let isUsable = !validators.isEmpty && (fields.etag == nil) == (validators.entityTag == nil)
         var representation = Representation(
             place: ResourcePlace(digest: fields.place), shownURL: fields.url, validators: validators,
@@ -103,8 +100,8 @@ package struct JournalEntry: Sendable, Equatable {
     }
 }
 
-/// The layout of a journal file: two slots, written in turn, so that the previous entry stays
-/// intact while the next one is written.
+/// The layout of a journal file: two slots, written in turn, so that the previous entry stays intact while the next one
+/// is written.
 package enum JournalLayout {
     /// The size of a slot, in bytes.
     package static let placeSize = 32 << 10
@@ -113,9 +110,8 @@ package enum JournalLayout {
     /// The offset of the slot for an entry.
     package static func offset(of number: UInt64) -> Int64 { Int64(number % UInt64(placeCount)) * Int64(placeSize) }
 
-    /// The latest complete entry for a file in the contents of a journal. The other slot can
-    /// contain an entry for another file, if a replacement has become the partial file or has
-    /// failed to.
+    /// The latest complete entry for a file in the contents of a journal. The other slot can contain an entry for
+    /// another file, if a replacement has become the partial file or has failed to.
     package static func latest(in bytes: [UInt8], of mark: String) -> JournalEntry? {
         (0..<placeCount).map { $0 * placeSize }.filter { $0 < bytes.count }
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }
@@ -124,8 +120,8 @@ package enum JournalLayout {
     }
 }
 
-/// The names of the files of an incomplete download: in the same directory as the final file, with
-/// the suffixes `.convoypart` and `.convoyjournal`.
+/// The names of the files of an incomplete download: in the same directory as the final file, with the suffixes
+/// `.convoypart` and `.convoyjournal`.
 package struct PartialPaths: Sendable, Equatable {
     private let stem: String
     package let directory: String
@@ -151,8 +147,8 @@ package struct PartialPaths: Sendable, Equatable {
     /// The paths for a file, or for the target of a symbolic link. Blocks.
     package init(following path: String) { self.init(destination: (try? FileRenaming.target(of: path)) ?? path) }
 
-    /// The paths in a directory for a file that the server will name. They are derived from the
-    /// URL, so that a later download of the same URL finds them.
+    /// The paths in a directory for a file that the server will name. They are derived from the URL, so that a later
+    /// download of the same URL finds them.
     package init(directory: String, url: URL) {
         self.init(directory: directory, name: "convoy-\(ResourcePlace(url).digest.prefix(24))")
     }

@@ -3,8 +3,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// Identifies what the bytes of a partial file belong to, which decides whether later bytes can be
-/// added to them.
+/// Identifies what the bytes of a partial file belong to, which decides whether later bytes can be added to them.
 package struct Representation: Sendable, Equatable {
     package var place: ResourcePlace
     /// The URL; nil if read from a journal, which stores it without its secrets.
@@ -58,8 +57,8 @@ package struct Representation: Sendable, Equatable {
 
 /// The location of a resource: its URL without the parts that only authorize access for some time.
 ///
-/// Validators are meaningless at another URL. But a redirect to cloud storage has a new signature
-/// in its URL each time, and still leads to the same resource.
+/// Validators are meaningless at another URL. But a redirect to cloud storage has a new signature in its URL each time,
+/// and still leads to the same resource.
 package struct ResourcePlace: Sendable, Equatable {
     private enum Form {
         case url(URL)
@@ -107,8 +106,8 @@ package struct ResourcePlace: Sendable, Equatable {
             + kept.map { String(decoding: $0.0, as: UTF8.self) }.joined(separator: "&")
     }
 
-    /// A scheme for signing URLs. Ordinary queries use the same names, so they are removed only if
-    /// all of the required ones are present.
+    /// A scheme for signing URLs. Ordinary queries use the same names, so they are removed only if all of the required
+    /// ones are present.
     private struct Signature {
         let required: Set<String>
         var names: Set<String> = []

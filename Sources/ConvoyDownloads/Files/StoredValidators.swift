@@ -3,9 +3,8 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 
-/// The validators of a downloaded file, with which the server can report whether it has changed.
-/// They are kept in an extended attribute, if the file system supports it, as texts of
-/// `EchoedValue`.
+/// The validators of a downloaded file, with which the server can report whether it has changed. They are kept in an
+/// extended attribute, if the file system supports it, as texts of `EchoedValue`.
 struct StoredValidators: Sendable, Equatable {
     /// For `If-None-Match`.
     var entityTag: String?
@@ -18,8 +17,8 @@ struct StoredValidators: Sendable, Equatable {
         (entityTag, modified) = (head.echoedValue(of: "ETag")?.text, head.echoedValue(of: "Last-Modified")?.text)
     }
 
-    /// Reads the validators of an existing file: those stored with it, if the file has not changed
-    /// since, otherwise its modification time.
+    /// Reads the validators of an existing file: those stored with it, if the file has not changed since, otherwise its
+    /// modification time.
     init(of path: String) {
         var information = stat()
         guard stat(path, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return }
@@ -39,8 +38,8 @@ struct StoredValidators: Sendable, Equatable {
         "\(information.st_size)\n\(information.st_mtim.tv_sec).\(information.st_mtim.tv_nsec)"
     }
 
-    /// Stores the validators with a file that is about to get its name. If that is not possible,
-    /// only its modification time can be used.
+    /// Stores the validators with a file that is about to get its name. If that is not possible, only its modification
+    /// time can be used.
     func store(in file: DownloadFile) {
         guard entityTag != nil || modified != nil, (entityTag ?? "").utf8.count + (modified ?? "").utf8.count < 3000 else {
             return

@@ -7,9 +7,8 @@ public enum SuggestedName {
     /// The name if neither the response nor the URL contains one.
     public static let fallback = "download"
 
-    /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC
-    /// 6266), otherwise the last path component of the response's URL, after all redirects,
-    /// otherwise ``fallback``.
+    /// Returns a safe file name for the body of a response: the name in `Content-Disposition` (RFC 6266), otherwise the
+    /// last path component of the response's URL, after all redirects, otherwise ``fallback``.
     ///
     /// - Parameters:
     ///   - head: The head of the response.
@@ -35,21 +34,18 @@ public enum SuggestedName {
     }
 }
 
-/// The value of a `Content-Disposition` field (RFC 6266), with the file name suggested by the
-/// server.
+/// The value of a `Content-Disposition` field (RFC 6266), with the file name suggested by the server.
 ///
-/// The value is parsed as browsers do: invalid parts are skipped, and the first value of a repeated
-/// parameter is used. Parameters in several pieces (`filename*0`) and MIME encoded words
-/// (`=?utf-8?Q?…?=`) belong to mail and are not decoded (RFC 6266, appendix C; RFC 8187, section
-/// 1).
+/// The value is parsed as browsers do: invalid parts are skipped, and the first value of a repeated parameter is used.
+/// Parameters in several pieces (`filename*0`) and MIME encoded words (`=?utf-8?Q?…?=`) belong to mail and are not
+/// decoded (RFC 6266, appendix C; RFC 8187, section 1).
 ///
-/// The name is untrusted text. Use ``FileName/safe(_:maximumLength:)`` to create a file name from
-/// it.
+/// The name is untrusted text. Use ``FileName/safe(_:maximumLength:)`` to create a file name from it.
 public struct ContentDisposition: Sendable, Hashable {
     /// The disposition type in lowercase, such as `attachment` or `inline`; empty if there is none.
     public let type: String
-    /// The value of `filename*` (RFC 8187) if it can be decoded, otherwise that of `filename`; nil
-    /// if both are missing, or the name is empty.
+    /// The value of `filename*` (RFC 8187) if it can be decoded, otherwise that of `filename`; nil if both are missing,
+    /// or the name is empty.
     public let fileName: String?
 
     /// Parses a field value, skipping invalid parts.
@@ -92,8 +88,8 @@ struct ParameterList {
         rest = bytes[end...].dropFirst()
     }
 
-    /// The next parameter with a value. If the closing quote is missing, that parameter and all
-    /// that follow are skipped.
+    /// The next parameter with a value. If the closing quote is missing, that parameter and all that follow are
+    /// skipped.
     mutating func next() -> Parameter? {
         while !rest.isEmpty {
             let name = rest.prefix { $0 != Self.semicolon && $0 != UInt8(ascii: "=") }
@@ -118,8 +114,8 @@ struct ParameterList {
 
 /// The value of a parameter with a charset (RFC 8187, section 3.2): `UTF-8''na%C3%AFve.txt`.
 enum ExtendedValue {
-    /// The decoded text; nil if the charset is neither UTF-8 nor ISO-8859-1, a `%` is invalid, or
-    /// the bytes are not valid text.
+    /// The decoded text; nil if the charset is neither UTF-8 nor ISO-8859-1, a `%` is invalid, or the bytes are not
+    /// valid text.
     static func text(of value: ArraySlice<UInt8>) -> String? {
         let parts = value.split(separator: UInt8(ascii: "'"), maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = decoded(parts[2]) else { return nil }

@@ -23,9 +23,8 @@ public struct DownloadMirror: Sendable, Hashable {
         self.location = location
     }
 
-    /// Creates a mirror from a document; nil if the URL is invalid, is neither http nor https, or
-    /// contains user information. A document must not decide as whom the client authenticates (RFC
-    /// 9110, section 4.2.4).
+    /// Creates a mirror from a document; nil if the URL is invalid, is neither http nor https, or contains user
+    /// information. A document must not decide as whom the client authenticates (RFC 9110, section 4.2.4).
     init?(_ reference: String, relativeTo base: URL?, priority: String?, location: String?) {
         guard let url = URLReference.url(reference, relativeTo: base), let address = HTTPAddress(url.absoluteString),
             !address.hasUserInfo
@@ -35,8 +34,7 @@ public struct DownloadMirror: Sendable, Hashable {
             location: location.flatMap { $0.isEmpty ? nil : String($0.lowercased().prefix(16)) })
     }
 
-    /// The mirrors from best to worst, in their original order if they have the same priority,
-    /// without duplicate URLs.
+    /// The mirrors from best to worst, in their original order if they have the same priority, without duplicate URLs.
     static func sorted(_ mirrors: [DownloadMirror]) -> [DownloadMirror] {
         let ordered = mirrors.enumerated().sorted {
             let (one, other) = ($0.element.priority ?? .max, $1.element.priority ?? .max)
@@ -58,19 +56,18 @@ public struct DownloadMirror: Sendable, Hashable {
 public struct MirrorLinks: Sendable, Hashable {
     /// The copies of the file (`rel=duplicate`), from best to worst.
     public let mirrors: [DownloadMirror]
-    /// The Metalink documents that describe the file (`rel=describedby;
-    /// type="application/metalink4+xml"`), from best to worst.
+    /// The Metalink documents that describe the file (`rel=describedby; type="application/metalink4+xml"`), from best
+    /// to worst.
     public let metalinks: [URL]
 
     /// The maximum number of each; those with the best priorities are kept.
     public static let limit = 64
 
-    /// Parses the fields of a response. Relative references are resolved against its URL (RFC 8288,
-    /// section 3.1). Links that are malformed, are neither http nor https, or describe another
-    /// resource (`anchor`) are skipped.
+    /// Parses the fields of a response. Relative references are resolved against its URL (RFC 8288, section 3.1). Links
+    /// that are malformed, are neither http nor https, or describe another resource (`anchor`) are skipped.
     ///
-    /// The links are hints, and may be wrong: use the bytes of a mirror only if a checksum confirms
-    /// them (RFC 6249, section 6).
+    /// The links are hints, and may be wrong: use the bytes of a mirror only if a checksum confirms them (RFC 6249,
+    /// section 6).
     public init(_ head: ResponseHead) {
         self.init(head.values(of: "Link"), url: head.url)
     }
@@ -96,22 +93,19 @@ public struct MirrorLinks: Sendable, Hashable {
 struct LinkField {
     /// The URI reference between the angle brackets.
     let target: String
-    /// The parameters, with lowercase names and unquoted values; the value is empty if there is
-    /// none.
+    /// The parameters, with lowercase names and unquoted values; the value is empty if there is none.
     let parameters: [(name: String, value: String)]
 
     /// The value of a parameter; the first one if its name is repeated (section 3.3).
     subscript(name: String) -> String? { parameters.first { $0.name == name }?.value }
 
-    /// Whether the space-separated relation types (section 2.1) contain this one, given in
-    /// lowercase.
+    /// Whether the space-separated relation types (section 2.1) contain this one, given in lowercase.
     func hasRelation(_ type: String) -> Bool {
         guard let types = self["rel"] else { return false }
         return types.utf8.split(separator: UInt8(ascii: " ")).contains { ASCII.equalIgnoringCase($0, type.utf8) }
     }
 
-    /// Parses the links of a line. Invalid text is skipped up to the next comma (section 3 and
-    /// appendix B.2).
+    /// Parses the links of a line. Invalid text is skipped up to the next comma (section 3 and appendix B.2).
     static func links(in line: String) -> [LinkField] {
         var scanner = LinkScanner(line)
         var links: [LinkField] = []

@@ -4,9 +4,8 @@ import Foundation
 
 /// A list of files with their mirrors, sizes and checksums (Metalink 4, RFC 5854).
 ///
-/// Metalinks come from servers and are not trusted: names are made safe, numbers are validated,
-/// nothing is loaded from elsewhere, and a document type is rejected. Signatures and torrents
-/// (`metaurl`) are ignored.
+/// Metalinks come from servers and are not trusted: names are made safe, numbers are validated, nothing is loaded from
+/// elsewhere, and a document type is rejected. Signatures and torrents (`metaurl`) are ignored.
 public struct Metalink: Sendable, Hashable {
     /// The media type of Metalink documents.
     public static let mediaType = "application/metalink4+xml"
@@ -29,13 +28,12 @@ public struct Metalink: Sendable, Hashable {
 
     /// A file that a Metalink describes (RFC 5854, section 4.1.2).
     public struct File: Sendable, Hashable {
-        /// The directories and the file name to save it under, all made safe. There is at least one
-        /// component, and none leads to a parent directory.
+        /// The directories and the file name to save it under, all made safe. There is at least one component, and none
+        /// leads to a parent directory.
         public let pathComponents: [String]
         /// The size in bytes; nil if not specified.
         public let size: Int64?
-        /// The digests of the complete file, strongest first, one per algorithm. Unsupported
-        /// algorithms are omitted.
+        /// The digests of the complete file, strongest first, one per algorithm. Unsupported algorithms are omitted.
         public let checksums: [Checksum]
         /// The digests of the file's pieces; nil if there are none with a supported algorithm.
         public let pieces: Pieces?
@@ -46,15 +44,13 @@ public struct Metalink: Sendable, Hashable {
         public var name: String { pathComponents.last ?? SuggestedName.fallback }
     }
 
-    /// The digests of a file's consecutive pieces, all of the same length except the last (RFC
-    /// 5854, section 4.1.3).
+    /// The digests of a file's consecutive pieces, all of the same length except the last (RFC 5854, section 4.1.3).
     public struct Pieces: Sendable, Hashable {
         /// The hash function.
         public let algorithm: ChecksumAlgorithm
         /// The length of a piece, in bytes; at least 1.
         public let length: Int64
-        /// The expected digest of each piece, in order. Their number matches the size of the file,
-        /// if that is known.
+        /// The expected digest of each piece, in order. Their number matches the size of the file, if that is known.
         public let checksums: [Checksum]
     }
 }
@@ -63,8 +59,7 @@ public struct Metalink: Sendable, Hashable {
 public enum MetalinkError: Error, Sendable, Hashable {
     /// The document is larger than this limit, in bytes.
     case tooLarge(limit: Int)
-    /// The document is not well-formed XML, or is nested more deeply, or contains longer text, than
-    /// any Metalink needs.
+    /// The document is not well-formed XML, or is nested more deeply, or contains longer text, than any Metalink needs.
     case malformed(reason: String, line: Int)
     /// The document has a document type, which could declare entities. No Metalink needs one.
     case documentType(line: Int)
@@ -78,11 +73,9 @@ public enum MetalinkError: Error, Sendable, Hashable {
     case missingAttribute(element: String, attribute: String, line: Int)
     /// The text or an attribute of an element is invalid, such as a negative size.
     case invalidValue(element: String, value: String, line: Int)
-    /// The name of a file is not relative, or leads outside the directory (RFC 5854, section
-    /// 4.1.2.1).
+    /// The name of a file is not relative, or leads outside the directory (RFC 5854, section 4.1.2.1).
     case unsafeName(String, line: Int)
-    /// Two elements contradict each other: two sizes, two digests of one algorithm, or two files
-    /// with the same name.
+    /// Two elements contradict each other: two sizes, two digests of one algorithm, or two files with the same name.
     case repeated(element: String, line: Int)
     /// The number of piece digests does not match the size of the file and the length of a piece.
     case wrongPieceCount(found: Int, expected: Int64, line: Int)
@@ -95,21 +88,18 @@ extension MetalinkError: CustomStringConvertible {
         case .tooLarge(let limit): "The Metalink is larger than \(limit >> 20) MiB."
         case .malformed(let reason, let line): "The Metalink is malformed in line \(line): \(reason)"
         case .documentType(let line):
-            "The Metalink has a document type in line \(line), which could declare entities. "
-                + "Remove it."
+            "The Metalink has a document type in line \(line), which could declare entities. Remove it."
         case .notMetalink: "The document is XML, but not a Metalink (RFC 5854)."
         case .noFiles: "The Metalink lists no files."
         case .tooMany(let element, let limit, let line):
             "The Metalink has more than \(limit) \(element) elements in one place, in line \(line)."
         case .missingAttribute(let element, let attribute, let line):
-            "A \(element) element of the Metalink lacks the attribute \(attribute), in line "
-                + "\(line)."
+            "A \(element) element of the Metalink lacks the attribute \(attribute), in line \(line)."
         case .invalidValue(let element, let value, let line):
-            "Invalid \(element) \(Redaction.url(value).debugDescription) in the Metalink, in line "
-                + "\(line)."
+            "Invalid \(element) \(Redaction.url(value).debugDescription) in the Metalink, in line \(line)."
         case .unsafeName(let name, let line):
-            "The Metalink contains the file name \(name.debugDescription), which may lead outside "
-                + "its directory, in line \(line)."
+            "The Metalink contains the file name \(name.debugDescription), which may lead outside its directory, in line "
+                + "\(line)."
         case .repeated(let element, let line):
             "A \(element) element of the Metalink contradicts an earlier one, in line \(line)."
         case .wrongPieceCount(let found, let expected, let line):

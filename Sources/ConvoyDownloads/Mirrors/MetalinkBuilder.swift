@@ -4,8 +4,8 @@ import Foundation
 
 /// Builds files from the elements of a Metalink (RFC 5854, section 4), which arrive one by one.
 ///
-/// Version 3, which predates the RFC, wraps the lists of files, checksums and URLs in `files`,
-/// `verification` and `resources`, and a URL has a preference up to 100 instead of a priority.
+/// Version 3, which predates the RFC, wraps the lists of files, checksums and URLs in `files`, `verification` and
+/// `resources`, and a URL has a preference up to 100 instead of a priority.
 struct MetalinkBuilder {
     static let namespace = "urn:ietf:params:xml:ns:metalink"
     private static let oldNamespace = "http://www.metalinker.org"
@@ -53,8 +53,7 @@ struct MetalinkBuilder {
             open.append(.metalink)
             return
         }
-        if parent.isText { throw .malformed(reason: "The element \(name) is not allowed inside a "
-            + "value.", line: line) }
+        if parent.isText { throw .malformed(reason: "The element \(name) is not allowed inside a value.", line: line) }
         let isKnown = isVersion3 ? Self.isOld(namespace) : namespace == Self.namespace
         open.append(isKnown ? try child(name, of: parent, MetalinkAttributes(name, attributes, line)) : .other)
     }
@@ -140,8 +139,8 @@ struct MetalinkBuilder {
 
 /// A file of a Metalink, while its elements are being read.
 ///
-/// Invalid sizes and digests are errors, because without them wrong bytes would be accepted. URLs
-/// and priorities are hints; invalid ones are skipped.
+/// Invalid sizes and digests are errors, because without them wrong bytes would be accepted. URLs and priorities are
+/// hints; invalid ones are skipped.
 struct MetalinkDraft {
     private struct Pieces {
         var algorithm: ChecksumAlgorithm?
@@ -275,9 +274,8 @@ enum MetalinkPath {
 
     /// Splits a name into safe components.
     ///
-    /// RFC 5854, section 4.1.2.1, forbids absolute names and names that lead to a parent directory.
-    /// A document with such a name is damaged or hostile, so it is rejected rather than corrected.
-    /// `\` is a separator on some systems.
+    /// RFC 5854, section 4.1.2.1, forbids absolute names and names that lead to a parent directory. A document with
+    /// such a name is damaged or hostile, so it is rejected rather than corrected. `\` is a separator on some systems.
     static func components(of name: String, line: Int) throws(MetalinkError) -> [String] {
         let parts = name.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard name.utf8.count <= maximumLength, parts.count <= maximumComponentCount, !name.utf8.contains(UInt8(ascii: "\\"))
@@ -295,8 +293,7 @@ enum MetalinkPath {
 
 /// Parses the numbers in a document.
 enum DecimalNumber {
-    /// The number in ASCII digits; nil if there are other characters, such as a sign, or if the
-    /// number is too large.
+    /// The number in ASCII digits; nil if there are other characters, such as a sign, or if the number is too large.
     static func parse(_ digits: some Collection<UInt8>) -> Int64? {
         guard !digits.isEmpty else { return nil }
         var value: Int64 = 0

@@ -5,9 +5,9 @@ import Foundation
 
 /// Parses the XML of a Metalink with libxml2, and passes the elements to a ``MetalinkBuilder``.
 ///
-/// Nothing is loaded from the network or from files, and only the five predefined entities are
-/// known: a document type stops the parsing. Depth, number of attributes, and the length between
-/// two tags are limited, because libxml2 can take time quadratic in these.
+/// Nothing is loaded from the network or from files, and only the five predefined entities are known: a document type
+/// stops the parsing. Depth, number of attributes, and the length between two tags are limited, because libxml2 can
+/// take time quadratic in these.
 struct MetalinkParser {
     private static let maximumDepth = 32
     private static let maximumAttributeCount = 64
@@ -39,8 +39,8 @@ struct MetalinkParser {
         }
     }
 
-    /// The line of the first run of bytes without `<` that is too long. Because a tag cannot
-    /// contain `<`, this also limits its length.
+    /// The line of the first run of bytes without `<` that is too long. Because a tag cannot contain `<`, this also
+    /// limits its length.
     private static func lineOfLongRun(in data: Data) -> Int? {
         data.withUnsafeBytes { bytes -> Int? in
             var (line, run) = (1, 0)
@@ -127,15 +127,13 @@ struct MetalinkParser {
         _ attributes: UnsafeMutablePointer<UnsafePointer<xmlChar>?>?, _ count: Int
     ) throws(MetalinkError) {
         depth += 1
-        guard depth <= Self.maximumDepth else { throw .malformed(reason: "Elements are nested too "
-            + "deeply.", line: line) }
+        guard depth <= Self.maximumDepth else { throw .malformed(reason: "Elements are nested too deeply.", line: line) }
         guard count <= Self.maximumAttributeCount, namespaceCount <= Self.maximumAttributeCount else {
             throw .malformed(reason: "An element has too many attributes.", line: line)
         }
         var values: [String: String] = [:]
         for index in 0..<count {
-            // Each attribute consists of five pointers: name, prefix, namespace, and the start and
-            // end of the value.
+            // Each attribute consists of five pointers: name, prefix, namespace, and the start and end of the value.
             guard let attribute = attributes.map({ $0 + 5 * index }), attribute[2] == nil, let name = attribute[0],
                 let begin = attribute[3], let end = attribute[4]
             else { continue }
@@ -146,8 +144,7 @@ struct MetalinkParser {
 
     private static func text(_ characters: UnsafePointer<xmlChar>) -> String { String(cString: characters) }
 
-    /// The value of an attribute. libxml2 reports an ampersand as a character reference, to be
-    /// parsed again.
+    /// The value of an attribute. libxml2 reports an ampersand as a character reference, to be parsed again.
     private static func attributeText(_ bytes: UnsafeBufferPointer<xmlChar>) -> String {
         var result: [UInt8] = []
         var rest = bytes[...]

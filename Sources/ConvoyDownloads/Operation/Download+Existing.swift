@@ -15,8 +15,7 @@ extension Download {
         let length: Int64
         /// Whether the length of the server's file has been requested.
         var isAsked = false
-        /// Whether to fetch the complete file, because nothing shows that the existing one is a
-        /// prefix of it.
+        /// Whether to fetch the complete file, because nothing shows that the existing one is a prefix of it.
         var isReplaced = false
     }
 
@@ -43,8 +42,7 @@ extension Download {
         }
     }
 
-    /// Whether a checksum confirms that the file is complete. Otherwise the file is noted as one to
-    /// resume.
+    /// Whether a checksum confirms that the file is complete. Otherwise the file is noted as one to resume.
     private func isWhole(_ path: String) -> Bool {
         var information = stat()
         guard stat(path, &information) == 0, information.st_size > 0 else { return false }
@@ -55,8 +53,8 @@ extension Download {
         return false
     }
 
-    /// Whether the file at the destination was committed by an earlier download of the same URL,
-    /// whose process was killed before it removed the journal. Removes the journal.
+    /// Whether the file at the destination was committed by an earlier download of the same URL, whose process was
+    /// killed before it removed the journal. Removes the journal.
     private func isLeftWhole(_ path: String) -> Bool {
         let paths = PartialPaths(destination: path)
         guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
@@ -67,8 +65,7 @@ extension Download {
         return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
     }
 
-    /// The first checksum that does not match the file, and the actual one; nil if all match.
-    /// Blocks.
+    /// The first checksum that does not match the file, and the actual one; nil if all match. Blocks.
     func mismatch(of path: String, _ checksums: [Checksum]) -> (expected: Checksum, actual: Checksum?)? {
         let digests = Set(checksums.map(\.algorithm)).map { MessageDigest($0) }
         let isRead = read(path) { bytes in for digest in digests { digest.update(bytes) } }
@@ -166,8 +163,8 @@ extension Download {
         fetch()
     }
 
-    /// Whether the control file of another program beside the file marks it as incomplete: aria2
-    /// allocates the full length first, and axel writes at several offsets.
+    /// Whether the control file of another program beside the file marks it as incomplete: aria2 allocates the full
+    /// length first, and axel writes at several offsets.
     private func isUnfinished(_ path: String) -> Bool {
         [".aria2", ".st"].contains { FileIdentity(path + $0) != nil }
     }

@@ -81,8 +81,7 @@ extension Download {
         let (work, isFirst, shown) = state.withLock { state in
             let isFirst = state.head == nil || verdict == .startsOver
             if isFirst { state.head = head }
-            // As with other operations, a response that continues an earlier one is not the one
-            // exposed.
+            // As with other operations, a response that continues an earlier one is not the one exposed.
             if verdict == .startsOver { state.earlierHead = nil }
             return (state.work, isFirst, head.statusCode == 206 ? state.earlierHead ?? head : head)
         }
@@ -251,8 +250,7 @@ extension Download {
         return !isSlow && file?.writesAtOnce == true
     }
 
-    /// Writes bytes of a part, and drops those that the part no longer needs. Called on the network
-    /// thread or a worker.
+    /// Writes bytes of a part, and drops those that the part no longer needs. Called on the network thread or a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
         let (file, claim) = state.withLock { state -> (DownloadFile?, DownloadPlan.Claim) in
             (state.file, state.file == nil ? .drop : state.plan.claim(Int64(bytes.count), for: id))
@@ -287,8 +285,7 @@ extension Download {
         if flow == .stop { cancelPart(id) }
     }
 
-    /// A cancelled part does not wait for its write, but it must not complete before the write has
-    /// returned.
+    /// A cancelled part does not wait for its write, but it must not complete before the write has returned.
     private func endClaim(of id: Int) {
         let ended = state.withLock { state in
             state.plan.endClaim(of: id)
@@ -310,7 +307,7 @@ extension Download {
     /// The failure to report: that of the part that failed last.
     var lastFailure: DownloadFailure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
 
-    /// What to do after a part has completed.
+    /// The next step after a part has completed.
     private enum Following {
         case nothing
         case stopped
@@ -334,9 +331,8 @@ extension Download {
                 return .nothing
             }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
-            // The error of a part that this download stopped is only its cancellation, not a
-            // failure. This includes parts without a recorded reason, stopped because the file
-            // seemed complete without them.
+            // The error of a part that this download stopped is only its cancellation, not a failure. This includes
+            // parts without a recorded reason, stopped because the file seemed complete without them.
             let ending = state.plan.parts[id]?.ending
             let end = ending ?? Self.end(error, head)
             let wasStopped = ending != nil || part.isCancelled && (error as? URLError)?.code == .cancelled
@@ -397,8 +393,7 @@ extension Download {
         case .failed(let failure):
             FileWorkers.shared.perform { [self] in
                 if endsIfStopped() { return }
-                // The next download must start over, because it is unknown which response was
-                // correct.
+                // The next download must start over, because it is unknown which response was correct.
                 if state.withLock({ $0.plan.isDenied }) { discardFile() }
                 fail(failure)
             }

@@ -5,11 +5,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The state of a `DownloadOperation` across pauses and retries: the files, the plan, and the
-/// requests for the parts.
+/// The state of a `DownloadOperation` across pauses and retries: the files, the plan, and the requests for the parts.
 ///
-/// All decisions are made by the plan under one lock, and are carried out after the lock has been
-/// released. Files are opened, verified and renamed on threads that may block.
+/// All decisions are made by the plan under one lock, and are carried out after the lock has been released. Files are
+/// opened, verified and renamed on threads that may block.
 final class Download: @unchecked Sendable {
     let settings: DownloadSettings
     let request: URLRequest
@@ -17,13 +16,13 @@ final class Download: @unchecked Sendable {
     /// Determines the acceptable statuses and types.
     let serializer: HTTPResponseSerializer
     let state: Locked<DownloadState>
-    /// Whether to decode an encoded body. False if the user has requested an encoding, and for
-    /// archives that many servers send as encoded contents.
+    /// Whether to decode an encoded body. False if the user has requested an encoding, and for archives that many
+    /// servers send as encoded contents.
     let decodes: Bool
     /// Whether the user has left the encoding to the download, which requests none.
     let asksForIdentity: Bool
-    /// Whether a short file may be kept in memory until complete, because it is new and nothing
-    /// needs it, or its partial file, earlier.
+    /// Whether a short file may be kept in memory until complete, because it is new and nothing needs it, or its
+    /// partial file, earlier.
     private let mayKeepInMemory: Bool
     let digest: Locked<FileDigest?> = Locked(nil)
 
@@ -96,8 +95,7 @@ final class Download: @unchecked Sendable {
         return true
     }
 
-    /// Fails the attempt, after which the operation may start another. Call on a thread that may
-    /// block.
+    /// Fails the attempt, after which the operation may start another. Call on a thread that may block.
     func fail(_ failure: DownloadFailure) {
         let (work, file) = state.withLock { state in
             state.isFetching = false
@@ -115,8 +113,8 @@ final class Download: @unchecked Sendable {
 
     func fail(_ error: any Error) { fail(DownloadFailure(error: error, isFinal: true)) }
 
-    /// Releases the files when the operation has finished or was deallocated. The partial file is
-    /// kept for a later download.
+    /// Releases the files when the operation has finished or was deallocated. The partial file is kept for a later
+    /// download.
     func close() {
         guard let file = state.withLock({ $0.file.take() }) else { return }
         digest.withLock { $0.take() }?.stop()
@@ -171,17 +169,16 @@ final class Download: @unchecked Sendable {
         try open(paths, later: mayKeepInMemory ? claim : nil)
         // A file opened later does not replace anything.
         if state.withLock({ $0.file?.isOpen == false }) { return }
-        // Check again now that the partial file is locked: another download may have committed its
-        // file since the first check, which also freed the name of the partial file. From here on,
-        // none can.
+        // Check again now that the partial file is locked: another download may have committed its file since the first
+        // check, which also freed the name of the partial file. From here on, none can.
         guard settings.existing == .fail || settings.existing == .skip, let path = state.withLock({ $0.finalPath }) else {
             return
         }
         if try dealsWithExisting(path) { state.withLock { $0.outcome = .skipped } }
     }
 
-    /// Determines where the bytes are stored until the file is complete; nil if the file exists and
-    /// stays unchanged. Blocks.
+    /// Determines where the bytes are stored until the file is complete; nil if the file exists and stays unchanged.
+    /// Blocks.
     func findPlace() throws -> PartialPaths? {
         let method = request.httpMethod ?? "GET"
         guard method == "GET", request.httpBody == nil, request.httpBodyStream == nil,
@@ -236,8 +233,7 @@ final class Download: @unchecked Sendable {
         file.openLater(claim, unless: state.withLock { $0.finalPath })
     }
 
-    /// Decides whether to keep the file in memory. Called when its head has arrived, before any
-    /// bytes.
+    /// Decides whether to keep the file in memory. Called when its head has arrived, before any bytes.
     func keepShortFileInMemory() {
         guard mayKeepInMemory else { return }
         state.withLock { state in

@@ -1,8 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// A failure specific to downloads. Network failures are `URLError`s. If a file cannot be written,
-/// the error is `URLError.cannotWriteToFile`, with the system's error as its underlying error.
+/// A failure specific to downloads. Network failures are `URLError`s. If a file cannot be written, the error is
+/// `URLError.cannotWriteToFile`, with the system's error as its underlying error.
 public struct DownloadError: Error, Equatable, Sendable {
     /// The cause of the failure.
     public enum Reason: Equatable, Sendable {
@@ -16,32 +16,28 @@ public struct DownloadError: Error, Equatable, Sendable {
         case fileExists(URL)
         /// Another download is writing the file, in this process or another.
         case inUse(URL)
-        /// The file does not match its checksum. It was not moved to its destination, and its bytes
-        /// were discarded.
+        /// The file does not match its checksum. It was not moved to its destination, and its bytes were discarded.
         case checksumMismatch(expected: Checksum, actual: Checksum)
-        /// Pieces of the file do not match their checksums, and no source has correct ones. The
-        /// bytes were discarded.
+        /// Pieces of the file do not match their checksums, and no source has correct ones. The bytes were discarded.
         case piecesMismatch
         /// There is not enough space for the file: its length and the available space, in bytes.
         case notEnoughSpace(needed: Int64, available: Int64, URL)
-        /// The length of the file, in bytes, is not the expected one; the actual length is nil if
-        /// the server did not report it.
+        /// The length of the file, in bytes, is not the expected one; the actual length is nil if the server did not
+        /// report it.
         case unexpectedLength(expected: Int64, actual: Int64?)
-        /// The server sends another media type than that of the stored bytes: a page that asks for a login, for instance. The
-        /// stored bytes are kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after
-        /// ``DownloadOperation/removePartialFile(of:)``, the download restarts from the beginning.
+        /// The server sends another media type than that of the stored bytes: a login page, for example. The stored bytes are
+        /// kept. With ``DownloadOperation/acceptsUnrelatedContent``, or after ``DownloadOperation/removePartialFile(of:)``, the
+        /// download starts over.
         case changedType(expected: String, actual: String)
         /// The server's file is shorter than the stored bytes, in bytes, so they cannot be part of it. They are kept, as for
         /// ``changedType(expected:actual:)``.
         case changedLength(stored: Int64, actual: Int64)
         /// The server has responded with a status that has no body, 204 or 205.
         case noContent(status: Int)
-        /// The server keeps starting to send another file, or the file contradicts earlier
-        /// responses: for example, the same entity tag with another length. The next download
-        /// starts over.
+        /// The server keeps starting to send another file, or the file contradicts earlier responses: for example, the
+        /// same entity tag with another length. The next download starts over.
         case keepsChanging
-        /// The request is not suitable for a download: its method is not GET, or it has a body or a
-        /// `Range` field.
+        /// The request is not suitable for a download: its method is not GET, or it has a body or a `Range` field.
         case unsuitableRequest
     }
 
@@ -97,19 +93,17 @@ extension DownloadError: SelfDescribingError {
         switch reason {
         case .noDestination: "The download has no destination."
         case .noSource: "The file has no http or https URL."
-        case .unusableDestination(let url): "Cannot write a file at \(Self.shown(url)). Choose a "
-            + "file URL that is not a directory."
+        case .unusableDestination(let url):
+            "Cannot write a file at \(Self.shown(url)). Choose a file URL that is not a directory."
         case .fileExists(let url): "The file \(Self.shown(url)) already exists."
         case .inUse(let url): "Another download is writing the file \(Self.shown(url))."
         case .checksumMismatch(let expected, let actual):
             "The checksum of the file is \(actual), but \(expected) was expected."
         case .piecesMismatch: "Pieces of the file do not match their checksums."
         case .notEnoughSpace(let needed, let available, let url):
-            "The file \(Self.shown(url)) needs \(needed) bytes, but only \(available) are "
-                + "available."
+            "The file \(Self.shown(url)) needs \(needed) bytes, but only \(available) are available."
         case .unexpectedLength(let expected, let actual):
-            "The file has \(actual.map { "\($0)" } ?? "another number of") bytes, but \(expected) "
-                + "were expected."
+            "The file has \(actual.map { "\($0)" } ?? "another number of") bytes, but \(expected) were expected."
         case .changedType(let expected, let actual):
             "The server sends \(actual), but the stored bytes are \(expected). They were kept."
         case .changedLength(let stored, let actual):

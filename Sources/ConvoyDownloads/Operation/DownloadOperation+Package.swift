@@ -3,8 +3,8 @@ import Foundation
 import FoundationNetworking
 
 extension DownloadOperation {
-    /// Moves a complete file from its destination to another URL, and calls back with that URL.
-    /// Called on a thread that may block; calls back once, now or later, on any thread.
+    /// Moves a complete file from its destination to another URL, and calls back with that URL. Called on a thread that
+    /// may block; calls back once, now or later, on any thread.
     package typealias Relocation =
         @Sendable (
             _ file: URL, _ response: HTTPURLResponse?, _ answer: @escaping @Sendable (Result<URL, any Error>) -> Void
@@ -16,8 +16,8 @@ extension DownloadOperation {
         set { downloadSettings.withLock { $0.relocation = newValue } }
     }
 
-    /// Whether an existing file was replaced by a complete download, because nothing showed that it
-    /// was a prefix of the server's file; see ``ExistingFilePolicy/resume``.
+    /// Whether an existing file was replaced by a complete download, because nothing showed that it was a prefix of the
+    /// server's file; see ``ExistingFilePolicy/resume``.
     package final var hasReplacedUnprovenFile: Bool {
         outcome == .downloaded && download.withLock { $0 }?.state.withLock { $0.existing?.isReplaced } ?? false
     }
@@ -27,9 +27,8 @@ extension DownloadOperation {
         download.withLock { $0 }?.state.withLock { $0.plan.contents.sent.values.reduce(0) { $0 + $1.count } } ?? 0
     }
 
-    /// Returns the first request that the download would send; nil if it would not send any. It
-    /// requests the bytes that an earlier download has not stored. Call it before starting the
-    /// operation. Blocks, and changes nothing.
+    /// Returns the first request that the download would send; nil if it would not send any. It requests the bytes that
+    /// an earlier download has not stored. Call it before starting the operation. Blocks, and changes nothing.
     ///
     /// - Throws: The error with which the download would fail before sending a request.
     package func firstRequest() throws -> URLRequest? {

@@ -6,15 +6,14 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// An operation that downloads a file completely, or leaves the existing file untouched. The
-/// counterpart of `AFDownloadRequestOperation`.
+/// An operation that downloads a file completely, or leaves the existing file untouched. The counterpart of
+/// `AFDownloadRequestOperation`.
 ///
-/// The bytes are stored in a partial file beside the destination, described by a small journal. At
-/// any time, even after the process was killed, the disk has the old file, the new file, or a
-/// partial file. A later download of the same URL to the same destination resumes the partial file
-/// if the file on the server has not changed; otherwise it starts over. Two downloads never write
-/// the same file: the second one fails with ``DownloadError/Reason/inUse(_:)``. A new file of at
-/// most 64 KiB, over one connection and without a checksum, is written only when complete.
+/// The bytes are stored in a partial file beside the destination, described by a small journal. At any time, even after
+/// the process was killed, the disk has the old file, the new file, or a partial file. A later download of the same URL
+/// to the same destination resumes the partial file if the file on the server has not changed; otherwise it starts
+/// over. Two downloads never write the same file: the second one fails with ``DownloadError/Reason/inUse(_:)``. A new
+/// file of at most 64 KiB, over one connection and without a checksum, is written only when complete.
 ///
 /// ```swift
 /// let download = DownloadOperation(request: request, destination: file)
@@ -23,10 +22,9 @@ import FoundationNetworking
 /// manager.enqueue(download)
 /// ```
 ///
-/// `responseObject` is the URL of the file. If `responseSerializer` does not accept a response, its
-/// body is not written to the file, but available as `responseData`. The request is a GET without a
-/// content encoding, unless it has an `Accept-Encoding` field. A download does not use a cache, and
-/// does not share its transfer.
+/// `responseObject` is the URL of the file. If `responseSerializer` does not accept a response, its body is not written
+/// to the file, but available as `responseData`. The request is a GET without a content encoding, unless it has an
+/// `Accept-Encoding` field. A download does not use a cache, and does not share its transfer.
 open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     let downloadSettings = Locked(DownloadSettings())
     let download = Locked<Download?>(nil)
@@ -43,8 +41,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         downloadSettings.withLock { $0.place = .file(destination) }
     }
 
-    /// Creates a download to a directory, under the name suggested by the server or that in the
-    /// URL; see ``usesServerFileName``.
+    /// Creates a download to a directory, under the name suggested by the server or that in the URL; see
+    /// ``usesServerFileName``.
     public convenience init(request: URLRequest, directory: URL) {
         self.init(request: request)
         downloadSettings.withLock { $0.place = .directory(directory) }
@@ -72,9 +70,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.existing = newValue } }
     }
 
-    /// Whether a file in a ``directory`` is named after the response's `Content-Disposition`, made
-    /// safe (RFC 6266, section 4.3), if present. Otherwise, the last component of the URL's path is
-    /// used. The default is true.
+    /// Whether a file in a ``directory`` is named after the response's `Content-Disposition`, made safe (RFC 6266,
+    /// section 4.3), if present. Otherwise, the last component of the URL's path is used. The default is true.
     public final var usesServerFileName: Bool {
         get { downloadSettings.withLock { $0.usesServerFileName } }
         set { downloadSettings.withLock { $0.usesServerFileName = newValue } }
@@ -92,9 +89,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.acceptsUnrelatedContent = newValue } }
     }
 
-    /// The expected digest of the file; nil, the default, to accept any. It is computed during the
-    /// download. Without it, the file is verified against the server's `Repr-Digest`, `Digest` or
-    /// `Content-MD5`, if present.
+    /// The expected digest of the file; nil, the default, to accept any. It is computed during the download. Without
+    /// it, the file is verified against the server's `Repr-Digest`, `Digest` or `Content-MD5`, if present.
     public final var checksum: Checksum? {
         get { downloadSettings.withLock { $0.checksums.first } }
         set { downloadSettings.withLock { $0.checksums = newValue.map { [$0] } ?? [] } }
@@ -106,15 +102,13 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.checksums = newValue } }
     }
 
-    /// The algorithms of the checksums to compute during the download; see ``computedChecksums``.
-    /// Empty by default.
+    /// The algorithms of the checksums to compute during the download; see ``computedChecksums``. Empty by default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
         get { downloadSettings.withLock { $0.computed } }
         set { downloadSettings.withLock { $0.computed = newValue } }
     }
 
-    /// The digests of the file's pieces, which identify a mirror with wrong bytes. The default is
-    /// nil.
+    /// The digests of the file's pieces, which identify a mirror with wrong bytes. The default is nil.
     public final var pieceChecksums: PieceChecksums? {
         get { downloadSettings.withLock { $0.pieces } }
         set { downloadSettings.withLock { $0.pieces = newValue } }
@@ -126,8 +120,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.expectedLength = newValue } }
     }
 
-    /// The number of connections for one file, if the server supports ranges and sends a validator.
-    /// The default is 1. They count as one operation in a queue.
+    /// The number of connections for one file, if the server supports ranges and sends a validator. The default is 1.
+    /// They count as one operation in a queue.
     public final var segmentCount: Int {
         get { downloadSettings.withLock { $0.segments } }
         set { downloadSettings.withLock { $0.segments = max(1, newValue) } }
@@ -139,24 +133,22 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { downloadSettings.withLock { $0.minimumSegment = max(1, newValue) } }
     }
 
-    /// Other URLs of the same file, best first, used if the request's URL fails. If ``checksum`` is
-    /// known, the segments come from all of them, and mostly from the fastest. Otherwise, bytes of
-    /// two mirrors are never combined.
+    /// Other URLs of the same file, best first, used if the request's URL fails. If ``checksum`` is known, the segments
+    /// come from all of them, and mostly from the fastest. Otherwise, bytes of two mirrors are never combined.
     public final var mirrors: [URL] {
         get { downloadSettings.withLock { $0.mirrors } }
         set { downloadSettings.withLock { $0.mirrors = newValue } }
     }
 
-    /// Whether to also use the mirrors that the server lists in `Link` fields (RFC 6249). The
-    /// default is false.
+    /// Whether to also use the mirrors that the server lists in `Link` fields (RFC 6249). The default is false.
     public final var usesServerMirrors: Bool {
         get { downloadSettings.withLock { $0.usesServerMirrors } }
         set { downloadSettings.withLock { $0.usesServerMirrors = newValue } }
     }
 
-    /// Whether the operation finishes only when the file's name is also on the disk (`fsync` of the
-    /// file and its directory). The default is false: the bytes are on the disk, but a power
-    /// failure shortly after completion may bring back the previous file.
+    /// Whether the operation finishes only when the file's name is also on the disk (`fsync` of the file and its
+    /// directory). The default is false: the bytes are on the disk, but a power failure shortly after completion may
+    /// bring back the previous file.
     public final var synchronizesFile: Bool {
         get { downloadSettings.withLock { $0.synchronizes } }
         set { downloadSettings.withLock { $0.synchronizes = newValue } }
@@ -176,14 +168,14 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// The URL of the file; nil until its name is known.
     public final var fileURL: URL? { download.withLock { $0 }?.finalURL ?? destination }
 
-    /// The checksums of a downloaded file for ``computedChecksumAlgorithms``, in no particular
-    /// order; empty unless the file was downloaded.
+    /// The checksums of a downloaded file for ``computedChecksumAlgorithms``, in no particular order; empty unless the
+    /// file was downloaded.
     public final var computedChecksums: [Checksum] {
         outcome == .downloaded ? download.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
     }
 
-    /// The previous length of the file, in bytes, if the server's file had changed its length since
-    /// an interrupted download and was fetched from the start; otherwise nil.
+    /// The previous length of the file, in bytes, if the server's file had changed its length since an interrupted
+    /// download and was fetched from the start; otherwise nil.
     public final var earlierLength: Int64? { download.withLock { $0 }?.state.withLock { $0.earlierLength } }
 
     /// The current progress and rate. Can be read on any thread.
@@ -192,8 +184,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         return download.progress(transferProgress)
     }
 
-    /// The progress, starting with the current value. The sequence ends after the final value, when
-    /// the operation has finished.
+    /// The progress, starting with the current value. The sequence ends after the final value, when the operation has
+    /// finished.
     public final var downloadProgressUpdates: AsyncMapSequence<AsyncStream<TransferProgress>, DownloadProgress> {
         transferProgressUpdates.map { [weak self] progress in
             guard let download = self?.download.withLock({ $0 }) else { return DownloadProgress(progress) }
@@ -203,8 +195,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// Removes what an incomplete download has left beside a destination.
     ///
-    /// - Throws: ``DownloadError/Reason/inUse(_:)`` while another download is writing, or
-    ///   `URLError.cannotWriteToFile`.
+    /// - Throws: ``DownloadError/Reason/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
     public static func removePartialFile(of destination: URL) throws {
         let paths = PartialPaths(following: destination.path)
         guard FileManager.default.fileExists(atPath: paths.partial) || FileManager.default.fileExists(atPath: paths.journal)
@@ -218,8 +209,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         file.discard()
     }
 
-    /// Called once with the destination of a file named by the response; returns the destination to
-    /// use, in the same directory. Called on the network thread: it must not block.
+    /// Called once with the destination of a file named by the response; returns the destination to use, in the same
+    /// directory. Called on the network thread: it must not block.
     package final var placeFilter: (@Sendable (URL) -> URL)? {
         get { downloadSettings.withLock { $0.placeFilter } }
         set { downloadSettings.withLock { $0.placeFilter = newValue } }
@@ -241,8 +232,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: Execution
 
-    /// Called when the file is complete and about to get its name, on a thread that may block. If
-    /// it throws, the download fails.
+    /// Called when the file is complete and about to get its name, on a thread that may block. If it throws, the
+    /// download fails.
     package func willCommit(partialFile: String, as place: URL) throws { try commitCheck?(partialFile, place) }
 
     /// Called when the file is complete, like ``willCommit(partialFile:as:)``, for other modules.
@@ -279,11 +270,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
 /// Downloads that a Metalink describes.
 extension DownloadOperation {
-    /// Creates a download of a file in a Metalink (RFC 5854) to a directory, with its mirrors,
-    /// checksums and length. Directories in the file's name are not created.
+    /// Creates a download of a file in a Metalink (RFC 5854) to a directory, with its mirrors, checksums and length.
+    /// Directories in the file's name are not created.
     ///
-    /// - Throws: ``DownloadError/Reason/noSource`` if the Metalink has no http or https URL for the
-    ///   file.
+    /// - Throws: ``DownloadError/Reason/noSource`` if the Metalink has no http or https URL for the file.
     public convenience init(_ file: Metalink.File, directory: URL) throws(DownloadError) {
         guard let first = file.mirrors.first else { throw .noSource }
         let place = file.pathComponents.reduce(directory) { $0.appendingPathComponent($1, isDirectory: false) }
@@ -292,8 +282,7 @@ extension DownloadOperation {
         mirrors = file.mirrors.dropFirst().map(\.url)
     }
 
-    /// Applies the mirrors, checksums and length in a Metalink. The URL of the request is still
-    /// used first.
+    /// Applies the mirrors, checksums and length in a Metalink. The URL of the request is still used first.
     public final func apply(_ file: Metalink.File) {
         mirrors = file.mirrors.map(\.url).filter { $0 != request.url }
         if !file.checksums.isEmpty { checksums = file.checksums }
@@ -305,8 +294,7 @@ extension DownloadOperation {
 }
 
 extension DownloadOperation {
-    /// Returns the request as sent: without a content encoding, unless it has an `Accept-Encoding`
-    /// field.
+    /// Returns the request as sent: without a content encoding, unless it has an `Accept-Encoding` field.
     package static func askingForIdentity(_ request: URLRequest) -> URLRequest {
         guard request.value(forHTTPHeaderField: "Accept-Encoding") == nil else { return request }
         var request = request
@@ -314,8 +302,8 @@ extension DownloadOperation {
         return request
     }
 
-    /// Whether to decode a body that is encoded nevertheless. False if the user has requested an
-    /// encoding, and for archives that many servers send as encoded contents.
+    /// Whether to decode a body that is encoded nevertheless. False if the user has requested an encoding, and for
+    /// archives that many servers send as encoded contents.
     package static func decodesBody(of request: URLRequest) -> Bool {
         request.value(forHTTPHeaderField: "Accept-Encoding") == nil && !isCompressedFile(request.url)
     }
@@ -332,8 +320,8 @@ extension DownloadOperation {
     }
 }
 
-// The names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler
-// suggests the replacements.
+// The names of AFDownloadRequestOperation, an extension of AFNetworking 2, so that the compiler suggests the
+// replacements.
 
 /// A download to a file (AFDownloadRequestOperation).
 @available(*, unavailable, renamed: "DownloadOperation")

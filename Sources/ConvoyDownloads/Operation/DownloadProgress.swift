@@ -8,8 +8,7 @@ public struct DownloadProgress: Sendable, Hashable {
     public var bytesReceived: Int64
     /// The length of the file, in bytes; nil if unknown.
     public var bytesExpected: Int64?
-    /// The current rate, in bytes per second, over the last few seconds; nil until there is enough
-    /// data.
+    /// The current rate, in bytes per second, over the last few seconds; nil until there is enough data.
     public var bytesPerSecond: Double?
 
     /// The completed fraction, from 0 to 1; nil if the length is unknown.
@@ -18,8 +17,7 @@ public struct DownloadProgress: Sendable, Hashable {
         return bytesExpected > 0 ? min(1, Double(bytesReceived) / Double(bytesExpected)) : 1
     }
 
-    /// The estimated remaining time, in seconds, at the current rate; nil if it is unknown or
-    /// nothing is arriving.
+    /// The estimated remaining time, in seconds, at the current rate; nil if it is unknown or nothing is arriving.
     public var timeRemaining: TimeInterval? {
         guard let bytesExpected, let bytesPerSecond else { return nil }
         if bytesReceived >= bytesExpected { return 0 }

@@ -41,22 +41,19 @@ struct DownloadSettings: Sendable {
 
 /// What a download does if its destination exists.
 public enum ExistingFilePolicy: Sendable, Hashable, Codable {
-    /// Fails with ``DownloadError/Reason/fileExists(_:)``, before sending a request if the name is
-    /// already known.
+    /// Fails with ``DownloadError/Reason/fileExists(_:)``, before sending a request if the name is already known.
     case fail
     /// Succeeds without sending a request, and keeps the file.
     case skip
-    /// Fetches the file only if it has changed (RFC 9110, section 13), according to the entity tag
-    /// and the date stored with the file, or its modification time. Otherwise succeeds and keeps
-    /// the file.
+    /// Fetches the file only if it has changed (RFC 9110, section 13), according to the entity tag and the date stored
+    /// with the file, or its modification time. Otherwise succeeds and keeps the file.
     case revalidate
     /// Replaces the file once the new one is complete.
     case replace
-    /// Completes the file, as `wget -c` does, but only if the result can be verified: with the
-    /// user's checksum, or with a digest of the complete file in the server's response to a HEAD
-    /// request. Otherwise fetches the complete file, which then replaces the existing one. Keeps
-    /// the file if it matches the checksum or, without a checksum, if it is as long as the
-    /// server's.
+    /// Completes the file, as `wget -c` does, but only if the result can be verified: with the user's checksum, or with
+    /// a digest of the complete file in the server's response to a HEAD request. Otherwise fetches the complete file,
+    /// which then replaces the existing one. Keeps the file if it matches the checksum or, without a checksum, if it is
+    /// as long as the server's.
     case resume
 }
 

@@ -6,8 +6,8 @@ import FoundationNetworking
 
 /// Downloads with a manager's settings.
 extension HTTPManager {
-    /// Creates a download to a file, with the manager's settings and a GET request from its request
-    /// serializer. The download is not enqueued.
+    /// Creates a download to a file, with the manager's settings and a GET request from its request serializer. The
+    /// download is not enqueued.
     ///
     /// ```swift
     /// let download = try manager.makeDownload("archive.zip", to: file)
@@ -44,9 +44,9 @@ extension HTTPManager {
 
     /// Downloads a file, and returns the finished operation.
     ///
-    /// This starts a ``makeDownload(_:to:parameters:headers:)`` immediately. If the destination
-    /// exists, the download fails before sending a request unless `existing` specifies otherwise.
-    /// An interrupted download, by this process or another, is resumed.
+    /// This starts a ``makeDownload(_:to:parameters:headers:)`` immediately. If the destination exists, the download
+    /// fails before sending a request unless `existing` specifies otherwise. An interrupted download, by this process
+    /// or another, is resumed.
     ///
     /// - Parameters:
     ///   - url: The URL, absolute or relative to `baseURL`.
@@ -56,8 +56,8 @@ extension HTTPManager {
     ///   - headers: Fields that override the serializer's; nil removes a field.
     ///   - timeout: The time limit.
     ///   - progress: Called as bytes arrive.
-    /// - Throws: ``DownloadError``; a `URLError`, which is `.cannotWriteToFile` and names the file
-    ///   if it cannot be written; or the error for an unacceptable status.
+    /// - Throws: ``DownloadError``; a `URLError`, which is `.cannotWriteToFile` and names the file if it cannot be
+    ///   written; or the error for an unacceptable status.
     @discardableResult
     public nonisolated(nonsending) func download(
         _ url: some URLConvertible, to file: URL, existing: ExistingFilePolicy = .fail, parameters: [String: Any?]? = nil,

@@ -3,23 +3,22 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The state of a stopped download, with which it can be resumed later by this process or another.
-/// The counterpart of the resume data of `URLSession`.
+/// The state of a stopped download, with which it can be resumed later by this process or another. The counterpart of
+/// the resume data of `URLSession`.
 ///
 /// The data is JSON of a few hundred bytes:
 ///
 ///  {"digest":"…","file":"…","journal":"convoy-journal 2 …","url":"https://…","version":1}
 ///
-/// `file` is the name of the partial file in the directory of a session's downloads, never a path.
-/// `journal` has the contents of the ``DownloadOperation``'s journal: what the bytes belong to, and
-/// which of them have been stored. `url` is that of the request, with its query. `digest` is the
-/// SHA-256 digest of the other members, which detects damage.
+/// `file` is the name of the partial file in the directory of a session's downloads, never a path. `journal` has the
+/// contents of the ``DownloadOperation``'s journal: what the bytes belong to, and which of them have been stored. `url`
+/// is that of the request, with its query. `digest` is the SHA-256 digest of the other members, which detects damage.
 ///
 /// The data contains no header fields, and no secrets except those in the URL.
 ///
-/// Resume data may be untrusted. It makes no claims about bytes: those are accepted only according
-/// to the journal beside the partial file, and only if the file on the server has not changed. If
-/// the partial file is missing, the download starts over.
+/// Resume data may be untrusted. It makes no claims about bytes: those are accepted only according to the journal
+/// beside the partial file, and only if the file on the server has not changed. If the partial file is missing, the
+/// download starts over.
 public struct ResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
     public static let currentVersion = 1
@@ -41,8 +40,11 @@ public struct ResumeData: Sendable, Hashable {
     ///
     /// - Throws: ``ResumeDataError``.
     public init(_ data: Data) throws(ResumeDataError) {
-        guard data.count <= Self.maximumSize else { throw .malformed("It is longer than "
-            + "\(Self.maximumSize) bytes.") }
+        guard data.count <= Self.maximumSize else {
+            throw .malformed(
+                "It is longer than "
+                    + "\(Self.maximumSize) bytes.")
+        }
         do {
             self = try JSONDecoder().decode(ResumeData.self, from: data)
         } catch let error as ResumeDataError {
@@ -71,8 +73,8 @@ public struct ResumeData: Sendable, Hashable {
         self = made
     }
 
-    /// Creates resume data from the journal of a partial file in the directory of a session's
-    /// downloads; nil if it belongs to another resource or cannot be resumed. Blocks.
+    /// Creates resume data from the journal of a partial file in the directory of a session's downloads; nil if it
+    /// belongs to another resource or cannot be resumed. Blocks.
     ///
     /// - Parameter name: The name of the file without its suffix.
     package init?(url: URL, ofPartialFile name: String, in directory: URL) {
@@ -105,8 +107,8 @@ public struct ResumeData: Sendable, Hashable {
         }
     }
 
-    /// Whether a URL is that of the same resource. Signatures in the query, which change with each
-    /// request, are ignored.
+    /// Whether a URL is that of the same resource. Signatures in the query, which change with each request, are
+    /// ignored.
     public func isOf(_ other: URL) -> Bool { ResourcePlace(url) == ResourcePlace(other.absoluteURL) }
 }
 
@@ -190,16 +192,15 @@ extension ResumeDataError: LocalizedError, CustomStringConvertible {
         switch self {
         case .malformed(let reason): "The resume data cannot be read. \(reason)"
         case .unsupportedVersion(let version):
-            "The resume data has version \(version), but this library supports only version "
-                + "\(ResumeData.currentVersion)."
+            "The resume data has version \(version), but this library supports only version \(ResumeData.currentVersion)."
         case .otherURL: "The resume data belongs to another URL."
         }
     }
 }
 
 extension DownloadOperation {
-    /// The resume data of a finished operation whose destination has a generated name; nil if there
-    /// is nothing to resume: no bytes, no validators, or a complete file.
+    /// The resume data of a finished operation whose destination has a generated name; nil if there is nothing to
+    /// resume: no bytes, no validators, or a complete file.
     package final var resumeData: ResumeData? {
         guard isFinished, outcome == nil, let url = request.url?.absoluteURL, let destination,
             let download = download.withLock({ $0 })

@@ -122,8 +122,7 @@ struct BodyFolder: Sendable {
         return 0
     }
 
-    /// Synchronizes the names of new files, and the files too if they have not been synchronized
-    /// one by one.
+    /// Synchronizes the names of new files, and the files too if they have not been synchronized one by one.
     private func synchronize(all: Bool) throws(DownloadQueueError) {
         let folder = calls.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard folder >= 0 else { throw failure(path) }
@@ -147,8 +146,8 @@ struct BodyFolder: Sendable {
         for body in bodies { _ = calls.unlink("\(path)/\(body.name)") }
     }
 
-    /// Removes all files that no entry needs: those of an incomplete `enqueue`, and those of
-    /// entries removed just before the process ended.
+    /// Removes all files that no entry needs: those of an incomplete `enqueue`, and those of entries removed just
+    /// before the process ended.
     func removeAll(but bodies: some Sequence<StoredBody>) {
         let kept = Set(bodies.map(\.name))
         for name in (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []

@@ -6,8 +6,7 @@ import Foundation
 extension DownloadQueue {
     /// The state of an entry.
     public enum State: String, Sendable, Hashable, CaseIterable {
-        /// Waiting for a slot, for dependencies, for a retry, or for the queue to be started or
-        /// resumed.
+        /// Waiting for a slot, for dependencies, for a retry, or for the queue to be started or resumed.
         case waiting
         /// Held by ``FailedDependencyPolicy/hold`` because a dependency has failed.
         case blocked
@@ -15,11 +14,10 @@ extension DownloadQueue {
         case paused
         case running
         case finished
-        /// Failed permanently: no retry is left, or none can help. The entry is kept. See
-        /// ``DownloadQueue/retry(_:)``.
+        /// Failed permanently: no retry is left, or none can help. The entry is kept. See ``DownloadQueue/retry(_:)``.
         case failed
-        /// Interrupted while being sent, by the end of the process or a lost connection, and not to
-        /// be sent again automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
+        /// Interrupted while being sent, by the end of the process or a lost connection, and not to be sent again
+        /// automatically: see ``OutboxRequest/sendsAgainWhenUnknown``.
         case outcomeUnknown
         /// Cancelled and removed. Occurs only in ``DownloadQueue/updates``.
         case cancelled
@@ -48,9 +46,8 @@ extension DownloadQueue {
         public let dependencies: Set<UUID>
         /// The number of attempts in all processes. A pause does not count.
         public let attempts: Int
-        /// For a download, the number of bytes of the file that have been stored; otherwise, the
-        /// number of bytes of the body that have been sent. If the entry is not running, the number
-        /// when it last stopped.
+        /// For a download, the number of bytes of the file that have been stored; otherwise, the number of bytes of the
+        /// body that have been sent. If the entry is not running, the number when it last stopped.
         public let bytesCompleted: Int64
         /// The total number of bytes; nil if unknown.
         public let bytesExpected: Int64?
@@ -70,16 +67,14 @@ extension DownloadQueue {
         public let changedAt: Date
     }
 
-    /// All entries, in the order in which they were enqueued. Takes time proportional to their
-    /// number.
+    /// All entries, in the order in which they were enqueued. Takes time proportional to their number.
     public var entries: [Entry] {
         let (records, operations) = core.state.withLock { ($0.table.ordered, $0.operations) }
         return records.filter { !$0.isNew }.map { Entry($0, operations[$0.row.id], nil) }
     }
 
-    /// The identifiers of entries that this version cannot read, as far as these are readable: they
-    /// were written by a later version, or the disk was damaged. They stay in the database
-    /// unchanged, and do not run.
+    /// The identifiers of entries that this version cannot read, as far as these are readable: they were written by a
+    /// later version, or the disk was damaged. They stay in the database unchanged, and do not run.
     public var unreadableEntries: [UUID?] { core.state.withLock { $0.unreadable } }
 
     /// Returns an entry; nil if no entry has this identifier.
@@ -89,13 +84,12 @@ extension DownloadQueue {
         return Entry(record, operation, nil)
     }
 
-    /// Returns the operation of an entry; nil if the entry has ended or does not exist.
-    /// ``retry(_:)`` creates a new operation.
+    /// Returns the operation of an entry; nil if the entry has ended or does not exist. ``retry(_:)`` creates a new
+    /// operation.
     public func operation(for id: UUID) -> HTTPRequestOperation? { core.state.withLock { $0.operations[id] } }
 
-    /// A stream of the entries whose state changes from now on. It ends when the queue is closed.
-    /// Each access creates a new stream, to be iterated once. For the progress of a transfer, use
-    /// its operation.
+    /// A stream of the entries whose state changes from now on. It ends when the queue is closed. Each access creates a
+    /// new stream, to be iterated once. For the progress of a transfer, use its operation.
     public var updates: AsyncStream<Entry> {
         let (stream, continuation) = AsyncStream.makeStream(of: Entry.self)
         let key = UUID()
@@ -111,11 +105,9 @@ extension DownloadQueue {
         return stream
     }
 
-    /// Waits until no entry is waiting or running: each has finished or failed, or is paused or
-    /// blocked.
+    /// Waits until no entry is waiting or running: each has finished or failed, or is paused or blocked.
     ///
-    /// - Throws: ``DownloadQueueError/closed`` if the queue is closed in the meantime;
-    ///   `CancellationError`.
+    /// - Throws: ``DownloadQueueError/closed`` if the queue is closed in the meantime; `CancellationError`.
     public func waitUntilAllFinished() async throws {
         let key = UUID()
         try await withTaskCancellationHandler {

@@ -2,9 +2,9 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// A queue of downloads and requests that survives the process: entries that were waiting, paused
-/// or running are restored when the queue is opened again. The counterpart of AFNetworking's
-/// archived operations, and of a background session.
+/// A queue of downloads and requests that survives the process: entries that were waiting, paused or running are
+/// restored when the queue is opened again. The counterpart of AFNetworking's archived operations, and of a background
+/// session.
 ///
 /// ```swift
 /// let queue = try DownloadQueue(directory: folder, manager: manager) { operation, entry in
@@ -18,49 +18,40 @@ import Foundation
 /// try queue.enqueue([photo, receipt])
 /// ```
 ///
-/// ### Guarantees
-/// When `enqueue` returns, the entry is on the disk, and survives the end of the process or of the
-/// system at any moment. Entries are restored in order, with their dependencies, priorities, tags,
-/// pauses and numbers of attempts. A download resumes where it stopped, under the rules of
-/// ``DownloadOperation``. A finished request is not sent again: the queue records that it is about
-/// to be sent before its first byte can be sent, and its result before its operation reports
-/// completion. A request that was in progress when the process ended is sent again according to
-/// ``OutboxRequest``.
+/// ### Guarantees When `enqueue` returns, the entry is on the disk, and survives the end of the process or of the
+/// system at any moment. Entries are restored in order, with their dependencies, priorities, tags, pauses and numbers
+/// of attempts. A download resumes where it stopped, under the rules of ``DownloadOperation``. A finished request is
+/// not sent again: the queue records that it is about to be sent before its first byte can be sent, and its result
+/// before its operation reports completion. A request that was in progress when the process ended is sent again
+/// according to ``OutboxRequest``.
 ///
-/// ### Entries and operations
-/// Each entry that has not ended has an operation, which runs in the manager's queue when its
-/// dependencies have finished. The operation can be awaited, paused and cancelled like any other;
-/// this pauses or removes the entry. An operation has the manager's settings, and the plain
-/// `HTTPResponseSerializer`. Everything else is set by the `configure` block of the initializer,
-/// for new and restored entries alike: handlers, another serializer, and secrets, which are not
-/// stored.
+/// ### Entries and operations Each entry that has not ended has an operation, which runs in the manager's queue when
+/// its dependencies have finished. The operation can be awaited, paused and cancelled like any other; this pauses or
+/// removes the entry. An operation has the manager's settings, and the plain `HTTPResponseSerializer`. Everything else
+/// is set by the `configure` block of the initializer, for new and restored entries alike: handlers, another
+/// serializer, and secrets, which are not stored.
 ///
-/// ### Retries
-/// If an entry fails in a way that its `RetryPolicy` considers temporary, the same operation
-/// retries it after a delay. Its handlers run when it has succeeded or failed permanently. The time
-/// of the next attempt and the number of retries are stored, so the next process waits for the
-/// remaining time and continues counting. An entry that has failed permanently stays as
-/// ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``. Entries that depend on it stay
-/// ``State/blocked``, and run once it has succeeded.
+/// ### Retries If an entry fails in a way that its `RetryPolicy` considers temporary, the same operation retries it
+/// after a delay. Its handlers run when it has succeeded or failed permanently. The time of the next attempt and the
+/// number of retries are stored, so the next process waits for the remaining time and continues counting. An entry that
+/// has failed permanently stays as ``State/failed`` until ``retry(_:)`` or ``cancel(_:)``. Entries that depend on it
+/// stay ``State/blocked``, and run once it has succeeded.
 ///
-/// ### Secrets
-/// The values of `Authorization`, `Cookie`, `Proxy-Authorization` and other secret header fields
-/// are not stored. This includes the fields in the manager's `sensitiveHeaders`, and those that
-/// contain a URL with a secret. They are sent as long as the process lasts. In a later process, a
-/// request fails with ``DownloadQueueError/missingSecrets(_:)`` before anything is sent, unless
-/// `configure` provides the values. A URL with a secret is rejected. Bodies and tags are stored as
-/// they are. All files have mode 0600.
+/// ### Secrets The values of `Authorization`, `Cookie`, `Proxy-Authorization` and other secret header fields are not
+/// stored. This includes the fields in the manager's `sensitiveHeaders`, and those that contain a URL with a secret.
+/// They are sent as long as the process lasts. In a later process, a request fails with
+/// ``DownloadQueueError/missingSecrets(_:)`` before anything is sent, unless `configure` provides the values. A URL
+/// with a secret is rejected. Bodies and tags are stored as they are. All files have mode 0600.
 ///
-/// ### Files
-/// The directory contains the database `queue.sqlite` with its log, `queue.lock`, and the folder
-/// `bodies`. Only one queue can have it open. Opening another, in this process or another, throws
+/// ### Files The directory contains the database `queue.sqlite` with its log, `queue.lock`, and the folder `bodies`.
+/// Only one queue can have it open. Opening another, in this process or another, throws
 /// ``DownloadQueueError/inUse(_:process:)``.
 ///
-/// All members can be used on any thread. Only the initializer and `enqueue` wait for the disk.
-/// Other changes are written shortly afterwards: see ``flush()``.
+/// All members can be used on any thread. Only the initializer and `enqueue` wait for the disk. Other changes are
+/// written shortly afterwards: see ``flush()``.
 public final class DownloadQueue: Sendable {
-    /// Called with each operation created by the queue before any of them starts, on the thread
-    /// that enqueues, opens or retries.
+    /// Called with each operation created by the queue before any of them starts, on the thread that enqueues, opens or
+    /// retries.
     public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: Entry) -> Void
 
     let core: QueueCore
@@ -74,8 +65,7 @@ public final class DownloadQueue: Sendable {
     ///   - retryPolicy: The policy for failed entries; nil for the manager's, which usually does
     ///     not retry.
     ///   - configure: Configures each operation, also of restored entries.
-    /// - Throws: ``DownloadQueueError``. A database that is damaged or does not belong to a queue
-    ///   is left unchanged.
+    /// - Throws: ``DownloadQueueError``. A database that is damaged or does not belong to a queue is left unchanged.
     public init(
         directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
         retryPolicy: RetryPolicy? = DownloadQueue.standardRetryPolicy, configure: @escaping Configure = { _, _ in }
@@ -83,9 +73,9 @@ public final class DownloadQueue: Sendable {
         core = try QueueCore.open(directory, manager, operationQueue, retryPolicy, configure)
     }
 
-    /// A policy for requests that are not urgent: at most 30 consecutive retries without progress,
-    /// with delays of at most 2, 4, 8 seconds and so on up to an hour, which end after half a day
-    /// on average, and a retry as soon as a network becomes available.
+    /// A policy for requests that are not urgent: at most 30 consecutive retries without progress, with delays of at
+    /// most 2, 4, 8 seconds and so on up to an hour, which end after half a day on average, and a retry as soon as a
+    /// network becomes available.
     public static var standardRetryPolicy: RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: 30)
         (policy.initialDelay, policy.maximumDelay) = (2, 3600)
@@ -121,8 +111,8 @@ public final class DownloadQueue: Sendable {
         try only(core.enqueue([request]))
     }
 
-    /// Enqueues requests in this order, all or none. Thousands of requests take hardly longer than
-    /// one. They may depend on each other.
+    /// Enqueues requests in this order, all or none. Thousands of requests take hardly longer than one. They may depend
+    /// on each other.
     ///
     /// - Returns: Their operations, in the same order.
     /// - Throws: ``DownloadQueueError``, in which case nothing was enqueued.
@@ -132,15 +122,14 @@ public final class DownloadQueue: Sendable {
         try core.enqueue(requests)
     }
 
-    /// Enqueues a download. When this returns, the entry is on the disk. Otherwise the same as the
-    /// blocking version.
+    /// Enqueues a download. When this returns, the entry is on the disk. Otherwise the same as the blocking version.
     @discardableResult
     public func enqueue(_ request: DownloadRequest) async throws(DownloadQueueError) -> DownloadOperation {
         try only(await enqueueOnWorker([request]))
     }
 
-    /// Enqueues a request to send. When this returns, the entry is on the disk. Otherwise the same
-    /// as the blocking version.
+    /// Enqueues a request to send. When this returns, the entry is on the disk. Otherwise the same as the blocking
+    /// version.
     @discardableResult
     public func enqueue(_ request: OutboxRequest) async throws(DownloadQueueError) -> HTTPRequestOperation {
         try only(await enqueueOnWorker([request]))
@@ -164,22 +153,21 @@ public final class DownloadQueue: Sendable {
     }
 
     private func only<Made>(_ operations: [any QueuedOperation]) throws(DownloadQueueError) -> Made {
-        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It is of "
-            + "an unexpected kind.") }
+        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It is of an unexpected kind.") }
         return operation
     }
 
     // MARK: Running
 
-    /// Allows entries to run, both restored and new ones. Before calling this, a program can
-    /// inspect restored entries and cancel unwanted ones.
+    /// Allows entries to run, both restored and new ones. Before calling this, a program can inspect restored entries
+    /// and cancel unwanted ones.
     public func start() { core.start() }
 
     /// Whether the whole queue is paused. The pause is stored, like those of entries.
     public var isPaused: Bool { core.state.withLock { $0.isPaused } }
 
-    /// Pauses the whole queue until ``resume()``, even if that is called by a later process.
-    /// Running entries are paused, and none starts.
+    /// Pauses the whole queue until ``resume()``, even if that is called by a later process. Running entries are
+    /// paused, and none starts.
     public func pause() { core.setPaused(true) }
 
     /// Resumes the whole queue, except individually paused entries.
@@ -195,15 +183,15 @@ public final class DownloadQueue: Sendable {
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func resume(_ id: UUID) throws(DownloadQueueError) { try core.setPaused(false, id) }
 
-    /// Removes an entry in any state: cancels its operation, and removes its partial file and body.
-    /// A completed file is kept. Entries that depend on it treat it as failed.
+    /// Removes an entry in any state: cancels its operation, and removes its partial file and body. A completed file is
+    /// kept. Entries that depend on it treat it as failed.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
     public func cancel(_ id: UUID) throws(DownloadQueueError) { try core.cancel(id) }
 
-    /// Retries an entry that has failed or whose outcome is unknown. Starts an entry immediately if
-    /// it is waiting for its next attempt, and runs a blocked entry without its failed
-    /// dependencies. A request to send keeps its `Idempotency-Key`.
+    /// Retries an entry that has failed or whose outcome is unknown. Starts an entry immediately if it is waiting for
+    /// its next attempt, and runs a blocked entry without its failed dependencies. A request to send keeps its
+    /// `Idempotency-Key`.
     ///
     /// - Throws: ``DownloadQueueError/unknownEntry(_:)``, ``DownloadQueueError/cannotRetry(_:)``,
     ///   ``DownloadQueueError/bodyMissing(_:)`` or ``DownloadQueueError/closed``.
@@ -221,9 +209,9 @@ public final class DownloadQueue: Sendable {
 
     // MARK: Closing
 
-    /// Stops everything, and waits until the directory can be opened again. Running operations are
-    /// cancelled with ``DownloadQueueError/closed`` as the reason. Their entries are kept, and
-    /// continue when the queue is opened again by this process or another.
+    /// Stops everything, and waits until the directory can be opened again. Running operations are cancelled with
+    /// ``DownloadQueueError/closed`` as the reason. Their entries are kept, and continue when the queue is opened again
+    /// by this process or another.
     public func close() async {
         await withCheckedContinuation { continuation in core.close { continuation.resume() } }
     }
@@ -249,11 +237,9 @@ extension DownloadQueue: CustomReflectable {
 
 /// Why a ``DownloadQueue`` could not be opened, or has rejected a call.
 public enum DownloadQueueError: Error, Hashable, Sendable {
-    /// The directory is open in another queue, by this process or another, whose identifier is
-    /// included if known.
+    /// The directory is open in another queue, by this process or another, whose identifier is included if known.
     case inUse(URL, process: Int32?)
-    /// The database is damaged, and was left unchanged. Move `queue.sqlite` away to start with an
-    /// empty queue.
+    /// The database is damaged, and was left unchanged. Move `queue.sqlite` away to start with an empty queue.
     case damaged(String)
     /// The database belongs to another program, and was left unchanged.
     case foreign(String)
@@ -261,8 +247,8 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case newerVersion(String)
     /// The directory or a file in it cannot be created or opened.
     case cannotOpen(String)
-    /// Another user may have prepared the directory or a file in it, or can change it. It was left
-    /// unchanged. The text describes the problem and what to do.
+    /// Another user may have prepared the directory or a file in it, or can change it. It was left unchanged. The text
+    /// describes the problem and what to do.
     case unsafe(String)
     /// The disk, or the quota, is full.
     case diskFull(String)
@@ -270,8 +256,7 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case cannotWrite(String)
     /// The queue was closed.
     case closed
-    /// No entry has this identifier: it was never enqueued, was cancelled, or was removed after it
-    /// finished.
+    /// No entry has this identifier: it was never enqueued, was cancelled, or was removed after it finished.
     case unknownEntry(UUID)
     /// The queue already has an entry with this identifier.
     case duplicate(UUID)
@@ -279,9 +264,8 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case unknownDependency(UUID, of: UUID)
     /// Requests depend on each other in a cycle that includes this one.
     case dependencyCycle(UUID)
-    /// The URL contains a secret, which would be stored: a user name or password, or a query item
-    /// such as `access_token`. It is shown without the secret. See
-    /// ``DownloadRequest/storesSecretsInURL``.
+    /// The URL contains a secret, which would be stored: a user name or password, or a query item such as
+    /// `access_token`. It is shown without the secret. See ``DownloadRequest/storesSecretsInURL``.
     case secretInURL(String)
     /// The request cannot be stored; the reason.
     case unsuitableRequest(String)
@@ -292,9 +276,8 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     /// A dependency of the entry failed or was cancelled. This is the error of an entry with
     /// ``FailedDependencyPolicy/fail``.
     case dependencyFailed(UUID)
-    /// The request lacks header fields with secrets, which are not stored, and the program has not
-    /// set them again: with `prepare`, in the `configure` block, or with credentials. The names of
-    /// the fields. Nothing was sent.
+    /// The request lacks header fields with secrets, which are not stored, and the program has not set them again: with
+    /// `prepare`, in the `configure` block, or with credentials. The names of the fields. Nothing was sent.
     case missingSecrets([String])
     /// The entry is not in a state that can be retried.
     case cannotRetry(UUID)
@@ -325,12 +308,11 @@ extension DownloadQueueError: LocalizedError, CustomStringConvertible {
         case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
         case .unsuitableRequest(let reason): "The request cannot be stored: \(reason)"
         case .unreadableBody(let file, let reason): "The file \(file.path) cannot be read: \(reason)"
-        case .bodyMissing(let id): "The stored body of the entry \(id) is missing or has another "
-            + "length."
+        case .bodyMissing(let id): "The stored body of the entry \(id) is missing or has another length."
         case .dependencyFailed: "A dependency failed or was cancelled."
         case .missingSecrets(let names):
-            "The request lacks header fields with secrets, which are not stored: "
-                + "\(names.joined(separator: ", ")). Set them again."
+            "The request lacks header fields with secrets, which are not stored: \(names.joined(separator: ", ")). Set "
+                + "them again."
         case .cannotRetry(let id): "The entry \(id) cannot be retried because it has not failed."
         }
     }

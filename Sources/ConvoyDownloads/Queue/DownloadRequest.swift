@@ -15,8 +15,7 @@ public struct DownloadRequest: DurableRequest {
     /// A label for the program's own use, stored as it is.
     public var tag: String?
 
-    /// A GET request without a body. Its URL, its header fields without secrets, and
-    /// `timeoutInterval` are stored.
+    /// A GET request without a body. Its URL, its header fields without secrets, and `timeoutInterval` are stored.
     public var request: URLRequest
     /// The destination; nil if only its directory is known.
     public var destination: URL?
@@ -41,15 +40,14 @@ public struct DownloadRequest: DurableRequest {
     public var mirrors: [URL] = []
     /// See ``DownloadOperation/usesServerMirrors``.
     public var usesServerMirrors = false
-    /// Has no effect: a queue synchronizes every file before it records that the file exists. Kept
-    /// for source compatibility.
+    /// Has no effect: a queue synchronizes every file before it records that the file exists. Kept for source
+    /// compatibility.
     public var synchronizesFile = false
     /// See ``DownloadOperation/keepsModificationDate``.
     public var keepsModificationDate = true
 
-    /// Whether to store a URL with a secret in its query, such as a signed URL of cloud storage.
-    /// The default is false: such a URL is rejected with ``DownloadQueueError/secretInURL(_:)``. A
-    /// user name or password is always rejected.
+    /// Whether to store a URL with a secret in its query, such as a signed URL of cloud storage. The default is false:
+    /// such a URL is rejected with ``DownloadQueueError/secretInURL(_:)``. A user name or password is always rejected.
     public var storesSecretsInURL = false
 
     /// Creates a download of a request to a file.
@@ -61,8 +59,7 @@ public struct DownloadRequest: DurableRequest {
     /// Creates a download of a URL to a file.
     public init(_ url: URL, destination: URL) { self.init(URLRequest(url: url), destination: destination) }
 
-    /// Creates a download of a request to a directory, under the name suggested by the server or
-    /// that in the URL.
+    /// Creates a download of a request to a directory, under the name suggested by the server or that in the URL.
     public init(_ request: URLRequest, directory: URL) {
         self.request = request
         self.directory = directory
@@ -108,14 +105,12 @@ extension DownloadRequest: CustomReflectable {
 
 /// A request that a ``DownloadQueue`` keeps until it has been sent: a POST, PUT, PATCH or DELETE.
 ///
-/// The request has an `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header), which is
-/// generated once and stored. A server that supports such keys recognizes a repeated request, and
-/// does not process it twice.
+/// The request has an `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header), which is generated once and
+/// stored. A server that supports such keys recognizes a repeated request, and does not process it twice.
 ///
-/// If the process ends or the connection breaks after sending has started, it is unknown whether
-/// the request has arrived. By definition, GET, HEAD, PUT and DELETE can be sent again (RFC 9110,
-/// section 9.2.2); a POST or PATCH can because of its key. For a server that ignores the key, set
-/// ``sendsAgainWhenUnknown`` to false.
+/// If the process ends or the connection breaks after sending has started, it is unknown whether the request has
+/// arrived. By definition, GET, HEAD, PUT and DELETE can be sent again (RFC 9110, section 9.2.2); a POST or PATCH can
+/// because of its key. For a server that ignores the key, set ``sendsAgainWhenUnknown`` to false.
 public struct OutboxRequest: DurableRequest {
     /// The body of a request.
     public enum Body: Sendable {
@@ -136,22 +131,19 @@ public struct OutboxRequest: DurableRequest {
     /// A label for the program's own use, stored as it is.
     public var tag: String?
 
-    /// The request. Its method, URL, header fields without secrets, and `timeoutInterval` are
-    /// stored.
+    /// The request. Its method, URL, header fields without secrets, and `timeoutInterval` are stored.
     public var request: URLRequest
     /// The body, kept in a file by the queue; nil for none.
     public var body: Body?
 
-    /// Whether to send the request again if it is unknown whether it has arrived. The default is
-    /// true.
+    /// Whether to send the request again if it is unknown whether it has arrived. The default is true.
     ///
-    /// If false, the entry becomes ``DownloadQueue/State/outcomeUnknown`` in that case, and is not
-    /// sent again until it is retried. It also cannot be paused once it has started.
+    /// If false, the entry becomes ``DownloadQueue/State/outcomeUnknown`` in that case, and is not sent again until it
+    /// is retried. It also cannot be paused once it has started.
     public var sendsAgainWhenUnknown = true
 
-    /// Whether to store a URL with a secret in its query. The default is false: such a URL is
-    /// rejected with ``DownloadQueueError/secretInURL(_:)``. A user name or password is always
-    /// rejected.
+    /// Whether to store a URL with a secret in its query. The default is false: such a URL is rejected with
+    /// ``DownloadQueueError/secretInURL(_:)``. A user name or password is always rejected.
     public var storesSecretsInURL = false
 
     /// Creates a request with a body, which replaces that of the request.
@@ -188,28 +180,25 @@ extension OutboxRequest: CustomReflectable {
     public var customMirror: Mirror { shownMirror }
 }
 
-/// A request for a ``DownloadQueue``: a ``DownloadRequest`` or an ``OutboxRequest``. Other types
-/// are rejected.
+/// A request for a ``DownloadQueue``: a ``DownloadRequest`` or an ``OutboxRequest``. Other types are rejected.
 public protocol DurableRequest: Sendable {
-    /// The identifier of the entry, in this process and later ones. Random, unless set before
-    /// enqueuing.
+    /// The identifier of the entry, in this process and later ones. Random, unless set before enqueuing.
     var id: UUID { get set }
-    /// The entries that must finish before this one starts. They must be in the queue already, or
-    /// be enqueued with it.
+    /// The entries that must finish before this one starts. They must be in the queue already, or be enqueued with it.
     var dependencies: Set<UUID> { get set }
     /// What to do if a dependency failed or was cancelled.
     var failedDependencyPolicy: FailedDependencyPolicy { get set }
     /// The priority among the entries that are ready to start.
     var priority: Operation.QueuePriority { get set }
-    /// A text for your own use, from which a later process knows the purpose of the entry. It is
-    /// stored as it is, so do not put secrets in it.
+    /// A text for your own use, from which a later process knows the purpose of the entry. It is stored as it is, so do
+    /// not put secrets in it.
     var tag: String? { get set }
 }
 
 /// What a ``DownloadQueue`` does with an entry if a dependency failed or was cancelled.
 public enum FailedDependencyPolicy: Int, Sendable, Hashable, CaseIterable {
-    /// The entry is ``DownloadQueue/State/blocked`` until the dependency succeeds after all, or
-    /// until it is itself retried, which runs it without the dependency.
+    /// The entry is ``DownloadQueue/State/blocked`` until the dependency succeeds after all, or until it is itself
+    /// retried, which runs it without the dependency.
     case hold = 0
     /// The entry runs, as in AFNetworking and in Foundation.
     case run = 1

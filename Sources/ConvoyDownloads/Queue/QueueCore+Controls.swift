@@ -50,8 +50,8 @@ extension QueueCore {
         applyPauses(id)
     }
 
-    /// Pauses or resumes an operation to match its entry. Several threads may do this concurrently,
-    /// so each checks the entry again afterwards.
+    /// Pauses or resumes an operation to match its entry. Several threads may do this concurrently, so each checks the
+    /// entry again afterwards.
     func applyPauses(_ id: UUID) {
         while true {
             let wanted = state.withLock { state -> (any QueuedOperation, Bool, UInt64)? in
@@ -96,8 +96,7 @@ extension QueueCore {
         }
     }
 
-    /// Removes the entry of an operation that is being cancelled, and calls `cancelNow`, which
-    /// cancels it.
+    /// Removes the entry of an operation that is being cancelled, and calls `cancelNow`, which cancels it.
     func cancel(_ id: UUID, by operation: any QueuedOperation, cancelNow: () -> Void) {
         // With a reason, the operation was not cancelled by the user, and fails.
         guard !operation.isFinished, operation.cancellationReason == nil else { return cancelNow() }
@@ -261,8 +260,8 @@ extension QueueCore {
         return New(id: request.id, stored: stored, secrets: secrets, request: request)
     }
 
-    /// Throws if requests enqueued together depend on each other in a cycle. (An existing entry
-    /// cannot depend on a later one.)
+    /// Throws if requests enqueued together depend on each other in a cycle. (An existing entry cannot depend on a
+    /// later one.)
     private func checkOrder(_ new: [New]) throws(DownloadQueueError) {
         var waiting: [UUID: Int] = [:], dependents: [UUID: [UUID]] = [:]
         for entry in new {

@@ -7,14 +7,13 @@ import FoundationNetworking
 
 /// Restoring a queue.
 extension QueueCore {
-    /// Opens the queue in a directory, and creates the operations of the entries that have not
-    /// ended. The directory is created if it does not exist, and must belong to this user. Blocks.
+    /// Opens the queue in a directory, and creates the operations of the entries that have not ended. The directory is
+    /// created if it does not exist, and must belong to this user. Blocks.
     static func open(
         _ directory: URL, _ manager: HTTPRequestOperationManager, _ operationQueue: OperationQueue?,
         _ retryPolicy: RetryPolicy?, _ configure: @escaping DownloadQueue.Configure
     ) throws(DownloadQueueError) -> QueueCore {
-        guard directory.isFileURL else { throw .cannotOpen("\(directory.absoluteString) is not a "
-            + "file URL.") }
+        guard directory.isFileURL else { throw .cannotOpen("\(directory.absoluteString) is not a file URL.") }
         let path = directory.standardizedFileURL.path
         do {
             try FileManager.default.createDirectory(

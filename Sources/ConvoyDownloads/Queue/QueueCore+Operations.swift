@@ -8,8 +8,8 @@ import FoundationNetworking
 extension QueueCore {
     // MARK: Starting
 
-    /// Handles the start of an operation. Calls `begin` once it is stored that its request may have
-    /// been sent. A start after a pause or a delay continues immediately.
+    /// Handles the start of an operation. Calls `begin` once it is stored that its request may have been sent. A start
+    /// after a pause or a delay continues immediately.
     func operationWillStart(_ operation: any QueuedOperation, _ id: UUID, begin: @escaping @Sendable () -> Void) {
         enum Answer: Sendable { case begins, waits, isTooLate }
         let (retries, key) = (operation.retryCount, ObjectIdentifier(operation))
@@ -21,8 +21,7 @@ extension QueueCore {
                 state.running[key]?.retries = retries
                 return beginAgain(operation, id, counting: retries - known.retries, &state, begin) ? .begins : .waits
             }
-            // The operation only has to finish. (If it is paused now, it may be resumed before it
-            // begins.)
+            // The operation only has to finish. (If it is paused now, it may be resumed before it begins.)
             if isOver { return .begins }
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
                 return .isTooLate
@@ -49,8 +48,8 @@ extension QueueCore {
         }
     }
 
-    /// Handles another start of an operation, after a pause or a delay. Returns false if it was
-    /// stored as not sent; then `begin` is called once it is stored that it may have been.
+    /// Handles another start of an operation, after a pause or a delay. Returns false if it was stored as not sent;
+    /// then `begin` is called once it is stored that it may have been.
     private func beginAgain(
         _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State,
         _ begin: @escaping @Sendable () -> Void
@@ -96,8 +95,7 @@ extension QueueCore {
         }
     }
 
-    /// Handles a failed attempt that will be retried after a delay, by this process or the next
-    /// one.
+    /// Handles a failed attempt that will be retried after a delay, by this process or the next one.
     func operation(_ operation: any QueuedOperation, _ id: UUID, willRetry event: RetryEvent, countedRetries: Int) {
         guard case .retry(let delay) = event.decision else { return }
         let secrets = operation.connectionConfiguration.secrets
@@ -149,8 +147,7 @@ extension QueueCore {
         proceed()
     }
 
-    /// Records a complete file that is about to get its name, so that the next process can
-    /// recognize it. Blocks.
+    /// Records a complete file that is about to get its name, so that the next process can recognize it. Blocks.
     func downloadWillCommit(
         _ operation: any QueuedOperation, _ id: UUID, partialFile: String, as place: URL
     ) throws(DownloadQueueError) {
@@ -183,8 +180,8 @@ extension QueueCore {
         var isUnknown: Bool
     }
 
-    /// Handles the completion of an operation. It is reported only after its outcome is stored, so
-    /// that nothing depends on a result that the next process would produce again.
+    /// Handles the completion of an operation. It is reported only after its outcome is stored, so that nothing depends
+    /// on a result that the next process would produce again.
     private func end(_ operation: any QueuedOperation, _ id: UUID, _ proceed: @escaping @Sendable () -> Void) {
         let (outcome, key) = (outcome(of: operation), ObjectIdentifier(operation))
         // Its dependents start after it has reported its completion.
@@ -257,8 +254,7 @@ extension QueueCore {
     private func outcome(of operation: any QueuedOperation) -> Outcome {
         let error = operation.error
         let secrets = operation.connectionConfiguration.secrets
-        // The operation was stopped by closing the queue, or came too late to begin or to rename
-        // its file.
+        // The operation was stopped by closing the queue, or came too late to begin or to rename its file.
         let isInterrupted = (operation.isCancelled ? operation.cancellationReason : error) as? DownloadQueueError == .closed
         return Outcome(
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,

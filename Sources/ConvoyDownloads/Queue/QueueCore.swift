@@ -6,12 +6,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The implementation of `DownloadQueue`. It is a separate object that running operations retain,
-/// so that the queue can be released before they finish.
+/// The implementation of `DownloadQueue`. It is a separate object that running operations retain, so that the queue can
+/// be released before they finish.
 ///
-/// All decisions are made under one lock, by the table, and their effects are carried out after the
-/// lock has been released. Changes are submitted to the writer under the lock, so that they are
-/// written in the order in which they were made.
+/// All decisions are made under one lock, by the table, and their effects are carried out after the lock has been
+/// released. Changes are submitted to the writer under the lock, so that they are written in the order in which they
+/// were made.
 final class QueueCore: Sendable {
     struct State: Sendable {
         var table = QueueTable()
@@ -62,8 +62,7 @@ final class QueueCore: Sendable {
     let writer: QueueWriter
     let bodies: BodyFolder
     private let lock: QueueLock
-    /// The queue on which operations continue when their changes have been written, in the order of
-    /// the changes.
+    /// The queue on which operations continue when their changes have been written, in the order of the changes.
     let events = DispatchQueue(label: "Convoy.DownloadQueue.Events")
     /// The queue on which listeners are called.
     private let reports = DispatchQueue(label: "Convoy.DownloadQueue.Reports")
@@ -102,8 +101,8 @@ final class QueueCore: Sendable {
         return result
     }
 
-    /// Determines the next step of the candidates and of the entries they affect. Returns the
-    /// operations to start, in order.
+    /// Determines the next step of the candidates and of the entries they affect. Returns the operations to start, in
+    /// order.
     private func settle(_ state: inout State) -> [any QueuedOperation] {
         var starting: [(sequence: Int64, operation: any QueuedOperation)] = []
         let mayStart = state.isStarted && !state.isPaused && !state.isClosing
@@ -129,8 +128,7 @@ final class QueueCore: Sendable {
                 starting.append((record.row.sequence, operation))
             }
         }
-        // Sort by priority, because the first ones may start before the last ones are in their
-        // queue.
+        // Sort by priority, because the first ones may start before the last ones are in their queue.
         return starting.sorted { one, other in
             let (priority, otherPriority) = (one.operation.queuePriority.rawValue, other.operation.queuePriority.rawValue)
             return priority != otherPriority ? priority > otherPriority : one.sequence < other.sequence
@@ -175,8 +173,7 @@ final class QueueCore: Sendable {
 
     // MARK: Creating operations
 
-    /// Creates an operation for an entry, with the manager's settings. Its link is not connected
-    /// yet.
+    /// Creates an operation for an entry, with the manager's settings. Its link is not connected yet.
     func makeOperation(
         _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64, retries: Int64 = 0
     ) throws(DownloadQueueError) -> any QueuedOperation {
@@ -196,15 +193,14 @@ final class QueueCore: Sendable {
             operation = made
         case .upload(let upload):
             guard let maker = QueuedUploads.maker else {
-                throw .unsuitableRequest("The entry is an upload: link ConvoyUploads in the "
-                    + "program.")
+                throw .unsuitableRequest("The entry is an upload: link ConvoyUploads in the program.")
             }
             request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
             operation = try maker.queuedOperation(request, upload)
         }
         manager.adopt(operation)
-        // The manager's serializer may expect JSON. A file is not JSON, and a request has arrived
-        // whatever its response looks like.
+        // The manager's serializer may expect JSON. A file is not JSON, and a request has arrived whatever its response
+        // looks like.
         operation.responseSerializer = HTTPResponseSerializer()
         operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
         operation.name = id.uuidString

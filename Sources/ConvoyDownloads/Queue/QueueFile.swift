@@ -97,8 +97,7 @@ final class QueueFile {
     private static func work(_ row: Statement) -> StoredRequest.Work? {
         guard !row.isNull(6) else {
             let body = row.isNull(9) ? nil : StoredBody(name: row.text(9), length: row.integer(10))
-            // The file of a body is removed with its entry, so its name must not lead to another
-            // folder.
+            // The file of a body is removed with its entry, so its name must not lead to another folder.
             if let body, body.length < 0 || !BodyFolder.isName(body.name) { return nil }
             return .send(StoredSending(body: body, sendsAgain: row.integer(11) != 0))
         }
@@ -114,8 +113,8 @@ final class QueueFile {
         return .download(download)
     }
 
-    /// The limit for numbers in the database, which damage or another program may have changed.
-    /// Adding to a number below it cannot overflow.
+    /// The limit for numbers in the database, which damage or another program may have changed. Adding to a number
+    /// below it cannot overflow.
     static let largestNumber = Int64(1) << 62
 
     /// The number in a column, clamped to the range from zero to the limit.
@@ -246,14 +245,12 @@ extension DownloadQueueError {
     }
 }
 
-/// A lock that allows only one queue to have a directory open: a locked file that contains the
-/// identifier of the process. The system releases the lock when the process ends, for whatever
-/// reason.
+/// A lock that allows only one queue to have a directory open: a locked file that contains the identifier of the
+/// process. The system releases the lock when the process ends, for whatever reason.
 final class QueueLock: Sendable {
     private let descriptor: Locked<Int32>
 
-    /// - Throws: ``DownloadQueueError/inUse(_:process:)``, or `cannotOpen` if the file system does
-    ///   not support locks.
+    /// - Throws: ``DownloadQueueError/inUse(_:process:)``, or `cannotOpen` if the file system does not support locks.
     init(_ path: String, directory: URL) throws(DownloadQueueError) {
         let opened: Int32
         do throws(PrivateFile.Failure) {
@@ -266,12 +263,10 @@ final class QueueLock: Sendable {
         guard result == 0 else {
             let error = SystemError()
             defer { close(opened) }
-            guard error.code == EWOULDBLOCK else { throw .cannotOpen("Cannot lock \(path): "
-                + "\(error.text)") }
+            guard error.code == EWOULDBLOCK else { throw .cannotOpen("Cannot lock \(path): \(error.text)") }
             throw .inUse(directory, process: Self.process(opened))
         }
-        // The identifier is used only in the error of another queue, so ignore a failure to write
-        // it.
+        // The identifier is used only in the error of another queue, so ignore a failure to write it.
         let text = Array("\(getpid())\n".utf8)
         if ftruncate(opened, 0) == 0 { _ = pwrite(opened, text, text.count, 0) }
         descriptor = Locked(opened)

@@ -1,7 +1,6 @@
 import Foundation
 
-/// The entries of a queue, their dependencies, and which of them may start: a value without locks,
-/// files or operations.
+/// The entries of a queue, their dependencies, and which of them may start: a value without locks, files or operations.
 struct QueueTable: Sendable {
     /// An entry with the state that is known in this process only.
     struct Record: Sendable {
@@ -48,8 +47,8 @@ struct QueueTable: Sendable {
     /// The number of pending entries.
     private(set) var pendingCount = 0
     private var nextSequence: Int64 = 1
-    /// The entries that have changed since the last call of `takeChanges()`, with their previous
-    /// states; nil for a new entry.
+    /// The entries that have changed since the last call of `takeChanges()`, with their previous states; nil for a new
+    /// entry.
     private var changed: [UUID: DownloadQueue.State?] = [:]
 
     subscript(id: UUID) -> Record? { records[id] }
@@ -63,8 +62,7 @@ struct QueueTable: Sendable {
         return nextSequence
     }
 
-    /// Reserves the sequence number of a row that is not in the table. Numbers above the limit need
-    /// not be reserved.
+    /// Reserves the sequence number of a row that is not in the table. Numbers above the limit need not be reserved.
     mutating func reserve(_ sequence: Int64) {
         if sequence <= QueueFile.largestNumber { nextSequence = max(nextSequence, sequence + 1) }
     }
@@ -220,8 +218,7 @@ struct QueueStatus: Sendable, Equatable {
         case finishing = 2
         case finished = 3
         case failed = 4
-        /// It is unknown whether the request has arrived, and it must not be sent again
-        /// automatically.
+        /// It is unknown whether the request has arrived, and it must not be sent again automatically.
         case unknown = 5
 
         /// Whether the entry does not continue automatically.
@@ -230,16 +227,13 @@ struct QueueStatus: Sendable, Equatable {
 
     var phase = Phase.waiting
     var isPaused = false
-    /// Whether an attempt has begun whose outcome was not stored, so that the request may have been
-    /// sent.
+    /// Whether an attempt has begun whose outcome was not stored, so that the request may have been sent.
     var mayHaveBeenSent = false
     var priority: Int64 = 0
     var attempts: Int64 = 0
-    /// The number of consecutive retries without progress, from which the policy continues
-    /// counting.
+    /// The number of consecutive retries without progress, from which the policy continues counting.
     var retries: Int64 = 0
-    /// The time of the next attempt, in microseconds since 1970; nil if no attempt has failed since
-    /// it last began.
+    /// The time of the next attempt, in microseconds since 1970; nil if no attempt has failed since it last began.
     var next: Int64?
     var bytesReceived: Int64 = 0
     var bytesExpected: Int64?

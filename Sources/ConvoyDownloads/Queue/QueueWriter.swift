@@ -4,11 +4,10 @@ import Foundation
 
 /// Writes the changes of a queue in the order in which they were submitted.
 ///
-/// Changes that arrive during a transaction are combined into the next one, so that many
-/// simultaneous changes take as long as one: each transaction waits for the disk.
+/// Changes that arrive during a transaction are combined into the next one, so that many simultaneous changes take as
+/// long as one: each transaction waits for the disk.
 final class QueueWriter: Sendable {
-    /// Called on the writer's queue when the changes are on the disk or could not be written. Must
-    /// return quickly.
+    /// Called on the writer's queue when the changes are on the disk or could not be written. Must return quickly.
     typealias Completion = @Sendable (DownloadQueueError?) -> Void
 
     private struct Submission: Sendable {
@@ -74,8 +73,8 @@ final class QueueWriter: Sendable {
     }
 
     private func write(_ submissions: [Submission]) -> DownloadQueueError? {
-        // Write all changes together. If that fails, write them one by one, so that a change that
-        // is too large for the disk does not block the others.
+        // Write all changes together. If that fails, write them one by one, so that a change that is too large for the
+        // disk does not block the others.
         if attempt(store.unsaved + submissions.flatMap(\.changes)) == nil {
             store.unsaved = []
             for submission in submissions { submission.completion?(nil) }

@@ -3,8 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The operation of an entry. It waits for its queue before it starts, and before it reports its
-/// completion.
+/// The operation of an entry. It waits for its queue before it starts, and before it reports its completion.
 package protocol QueuedOperation: HTTPRequestOperation, Sendable {
     var link: QueueLink { get }
     /// Pauses and resumes the operation without changing the entry.
@@ -16,8 +15,8 @@ package protocol QueuedOperation: HTTPRequestOperation, Sendable {
     var finishedFile: URL? { get }
 }
 
-/// Connects an operation with its entry. A copy of the operation is not connected, and behaves like
-/// any other operation.
+/// Connects an operation with its entry. A copy of the operation is not connected, and behaves like any other
+/// operation.
 package final class QueueLink: OperationSupervisor {
     struct Entry: Sendable {
         let core: QueueCore
@@ -52,8 +51,8 @@ package final class QueueLink: OperationSupervisor {
     }
 }
 
-/// The overrides of queued operations in other modules. Each calls `own`, which calls the
-/// implementation of `super`, if there is no entry anymore, or when the queue allows it.
+/// The overrides of queued operations in other modules. Each calls `own`, which calls the implementation of `super`, if
+/// there is no entry anymore, or when the queue allows it.
 extension QueueLink {
     package func start(_ operation: any QueuedOperation, _ own: @escaping @Sendable () -> Void) {
         guard let entry else { return own() }
@@ -71,8 +70,7 @@ extension QueueLink {
     }
 }
 
-/// Creates the operations of uploads for queues. Implemented by `ConvoyUploads`, which depends on
-/// this module.
+/// Creates the operations of uploads for queues. Implemented by `ConvoyUploads`, which depends on this module.
 package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
     /// Creates the operation of an entry.
     static func queuedOperation(
@@ -85,9 +83,8 @@ package protocol QueuedUploadMaking: AnyObject, SendableMetatype {
 
 /// Finds the module that creates uploads.
 package enum QueuedUploads {
-    /// The type that creates uploads; nil if the program does not contain it. It is looked up by
-    /// name, because a restored queue must find it even if the program has not used that module
-    /// yet.
+    /// The type that creates uploads; nil if the program does not contain it. It is looked up by name, because a
+    /// restored queue must find it even if the program has not used that module yet.
     package static let maker = NSClassFromString("ConvoyUploads.QueuedUploadMaker") as? any QueuedUploadMaking.Type
 }
 
@@ -132,8 +129,8 @@ final class QueuedDownloadOperation: DownloadOperation, QueuedOperation, @unchec
     var finishedFile: URL? { fileURL }
 }
 
-/// The operation of an entry that sends a request. Its overrides are the same as in
-/// ``QueuedDownloadOperation``, but cannot be shared, because each class calls its own `super`.
+/// The operation of an entry that sends a request. Its overrides are the same as in ``QueuedDownloadOperation``, but
+/// cannot be shared, because each class calls its own `super`.
 final class QueuedRequestOperation: HTTPRequestOperation, QueuedOperation, @unchecked Sendable {
     let link = QueueLink()
     /// Whether it may be stopped and sent again.

@@ -41,8 +41,7 @@ package struct StoredDownload: Sendable, Codable {
     package var isDirectory: Bool
     package var options = Options()
 
-    /// The options that usually have the defaults of `DownloadOperation`, and are stored only if
-    /// they differ.
+    /// The options that usually have the defaults of `DownloadOperation`, and are stored only if they differ.
     package struct Options: Codable, Equatable, Sendable {
         var existing = ExistingFilePolicy.fail
         var usesServerFileName = true
@@ -57,8 +56,7 @@ package struct StoredDownload: Sendable, Codable {
         var synchronizes = false
         var keepsModificationDate = true
 
-        /// Whether all checksums are readable: a file must not be downloaded without its
-        /// verification.
+        /// Whether all checksums are readable: a file must not be downloaded without its verification.
         package var isSound: Bool { (checksums + (pieces ?? [])).allSatisfy { (try? Checksum(parsing: $0)) != nil } }
     }
 }
@@ -69,8 +67,8 @@ extension StoredDownload.Options {
         case mirrors, usesServerMirrors, synchronizes, keepsModificationDate
     }
 
-    /// Missing values are the defaults. A value that cannot be read is an error, because a file
-    /// must not be downloaded with other settings than requested.
+    /// Missing values are the defaults. A value that cannot be read is an error, because a file must not be downloaded
+    /// with other settings than requested.
     package init(from decoder: any Decoder) throws {
         self.init()
         let values = try decoder.container(keyedBy: CodingKeys.self)
@@ -138,8 +136,7 @@ extension StoredRequest {
         var lines: [HeaderLine] = [], secrets: [HeaderLine] = []
         for (name, value) in request.request.allHTTPHeaderFields ?? [:] {
             guard isOneLine(name), isOneLine(value), !name.utf8.contains(UInt8(ascii: ":")) else {
-                throw .unsuitableRequest("The header field \(name.debugDescription) contains a "
-                    + "line break.")
+                throw .unsuitableRequest("The header field \(name.debugDescription) contains a line break.")
             }
             let line = HeaderLine(name: name, value: value)
             // The key must be stored, even if it looks like a secret.
@@ -176,8 +173,7 @@ extension StoredRequest {
 // MARK: - Restoring
 
 extension StoredRequest {
-    /// Returns the request without a body, with the manager's header fields, and its fields by
-    /// their lowercase names.
+    /// Returns the request without a body, with the manager's header fields, and its fields by their lowercase names.
     package func request(
         with secrets: [HeaderLine], _ manager: HTTPRequestOperationManager
     ) throws(DownloadQueueError) -> (request: URLRequest, lines: [String: (String, String)]) {
@@ -196,8 +192,8 @@ extension StoredRequest {
         return (request, lines)
     }
 
-    /// Makes an operation fail before sending anything if the program has not provided the secrets
-    /// that were not stored.
+    /// Makes an operation fail before sending anything if the program has not provided the secrets that were not
+    /// stored.
     package func requireWithheld(in operation: HTTPRequestOperation, _ error: @escaping @Sendable ([String]) -> any Error) {
         guard !withheld.isEmpty else { return }
         let prepare = operation.prepare
@@ -214,8 +210,8 @@ extension StoredRequest {
 }
 
 extension HTTPRequestOperation {
-    /// Whether a failed request may have arrived: the server has not responded, and the error does
-    /// not exclude that it was sent.
+    /// Whether a failed request may have arrived: the server has not responded, and the error does not exclude that it
+    /// was sent.
     package final var mayHaveArrived: Bool {
         guard let error = error as? URLError else { return false }
         let unsent: Set<URLError.Code> = [

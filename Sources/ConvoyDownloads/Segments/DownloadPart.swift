@@ -9,15 +9,13 @@ package struct DownloadPart: Sendable, Equatable {
     package internal(set) var position: Int64
     /// The end of the range to fetch; nil while the length of the file is unknown.
     package internal(set) var end: Int64?
-    /// The end of the range in the response; nil before its head, or if the head does not specify
-    /// it.
+    /// The end of the range in the response; nil before its head, or if the head does not specify it.
     package internal(set) var responseEnd: Int64?
     /// Whether its request is for a range, rather than for the complete file.
     package let asksForRange: Bool
     /// Whether its response was accepted, so that bytes can arrive.
     package internal(set) var isReceiving = false
-    /// The number of bytes from `position` on that are being written, and cannot be reassigned; nil
-    /// if none.
+    /// The number of bytes from `position` on that are being written, and cannot be reassigned; nil if none.
     package internal(set) var writing: Int64?
     /// How it will end, once known, in which case it is being stopped.
     package internal(set) var ending: DownloadPlan.End?
@@ -43,8 +41,8 @@ package struct DownloadPart: Sendable, Equatable {
 package struct PartRequest: Sendable, Equatable {
     package let id: Int
     package let url: URL
-    /// The first and the last position; nil for the complete file. Without a last position, the
-    /// range extends to the end.
+    /// The first and the last position; nil for the complete file. Without a last position, the range extends to the
+    /// end.
     package let range: (first: Int64, last: Int64?)?
     /// The validator for `If-Range`.
     package let condition: String?
@@ -66,8 +64,8 @@ package struct DownloadSource: Sendable {
     package var sendsParts: Bool?
     /// The number of consecutive failed parts in the current attempt.
     package var failures = 0
-    /// Whether it has sent bytes in the current attempt, so that a refusal of other requests does
-    /// not mean that it is unavailable.
+    /// Whether it has sent bytes in the current attempt, so that a refusal of other requests does not mean that it is
+    /// unavailable.
     package var hasSent = false
     /// Whether it is no longer used in this attempt.
     package var isDropped = false

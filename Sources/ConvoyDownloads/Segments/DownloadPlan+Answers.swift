@@ -13,8 +13,7 @@ extension DownloadPlan {
         case startsOver
         /// The response is useless for this part, which must be stopped.
         case useless
-        /// The file differs from the existing bytes: all parts must be stopped, and the complete
-        /// file requested.
+        /// The file differs from the existing bytes: all parts must be stopped, and the complete file requested.
         case changed
         /// The source has another file than the others, or than expected, and is not used again.
         case disagrees
@@ -22,8 +21,7 @@ extension DownloadPlan {
         case unrelated
     }
 
-    /// Evaluates and records the head of a part's response. The part must be stopped if the verdict
-    /// requires it.
+    /// Evaluates and records the head of a part's response. The part must be stopped if the verdict requires it.
     package mutating func evaluate(_ head: ResponseHead, for id: Int) -> Verdict {
         let verdict = self.verdict(of: head, for: id)
         switch verdict {
@@ -57,8 +55,7 @@ extension DownloadPlan {
         case .part(let last, let whole): return evaluatePart(head, part, id, last, whole)
         case .whole: return evaluateRefusal(head, part, id)
         case .complete, .useless, .differs:
-            // The response is a success, but not a range of the file. The other parts continue with
-            // what they have.
+            // The response is a success, but not a range of the file. The other parts continue with what they have.
             let isNoRange = head.statusCode != 206 || answer == .useless && part.source == mainSource
             if (200..<300).contains(head.statusCode), isNoRange,
                 parts.contains(where: { $0.key != id && $0.value.isReceiving })
@@ -71,8 +68,7 @@ extension DownloadPlan {
         }
     }
 
-    /// The facts that a response of a source must not contradict. The length of the file is the
-    /// same for all sources.
+    /// The facts that a response of a source must not contradict. The length of the file is the same for all sources.
     private func known(of source: Int) -> KnownRepresentation {
         KnownRepresentation(validators: sources[source].validators, length: total)
     }
@@ -111,8 +107,8 @@ extension DownloadPlan {
     /// Evaluates a complete response to the request for a range.
     private mutating func evaluateRefusal(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
         let others = parts.contains { $0.key != id && $0.value.isReceiving }
-        // The first response of the attempt: the file has changed, or the server does not support
-        // ranges. It has begun to send the complete file.
+        // The first response of the attempt: the file has changed, or the server does not support ranges. It has begun
+        // to send the complete file.
         if !others, parts.count == 1 {
             parts[id]?.position = 0
             parts[id]?.end = nil
@@ -121,8 +117,7 @@ extension DownloadPlan {
             if refusals > Self.mostRestarts { allowedParts = 1 }
             return evaluateWhole(head, part, id)
         }
-        // The server does not support ranges, or no longer has this file. The other parts continue
-        // with what they have.
+        // The server does not support ranges, or no longer has this file. The other parts continue with what they have.
         return leaveOut(part)
     }
 
@@ -141,8 +136,8 @@ extension DownloadPlan {
             return .disagrees
         }
         let announced = head.isEncoded ? nil : head.contentLength
-        // The same tag identifies the same bytes. But a response without a length may bring only
-        // some of them, and nothing could be added to those.
+        // The same tag identifies the same bytes. But a response without a length may bring only some of them, and
+        // nothing could be added to those.
         let isSame = announced == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
         let length = isSame ? known.length : announced
         if let lengths, let length, !lengths.contains(length) { return .disagrees }

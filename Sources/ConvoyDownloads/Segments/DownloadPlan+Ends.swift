@@ -4,8 +4,8 @@ import Foundation
 extension DownloadPlan {
     /// The maximum number of restarts in an attempt.
     static let mostRestarts = 3
-    /// The number of consecutive refusals, without other parts running, after which a source that
-    /// has sent bytes is dropped.
+    /// The number of consecutive refusals, without other parts running, after which a source that has sent bytes is
+    /// dropped.
     private static let mostRefusals = 4
 
     /// How a part has ended.
@@ -57,8 +57,8 @@ extension DownloadPlan {
         return part
     }
 
-    /// Handles the completion of a part. If the plan has stopped the part, its own reason takes
-    /// precedence over `outcome`.
+    /// Handles the completion of a part. If the plan has stopped the part, its own reason takes precedence over
+    /// `outcome`.
     package mutating func didEnd(_ id: Int, _ outcome: End, at now: UInt64) -> Next {
         guard let part = parts[id] else { return parts.isEmpty ? .failed : .more }
         var end = part.ending ?? outcome
@@ -86,15 +86,14 @@ extension DownloadPlan {
             isTemporary = true
             note(failureOf: part)
         case .useless:
-            // The parts that it was stopped for may have ended in the meantime. If it is alone, it
-            // may be requested again.
+            // The parts that it was stopped for may have ended in the meantime. If it is alone, it may be requested
+            // again.
             let isAlone = parts.isEmpty && sources[part.source].failures < 2
             note(failureOf: part)
             if isAlone { sources[part.source].isDropped = false }
             if isAlone, !isComplete { return next() }
         case .refused where sources[part.source].hasSent:
-            // The source does not accept another connection: request the range again, with fewer
-            // parts.
+            // The source does not accept another connection: request the range again, with fewer parts.
             allowFewer()
             if parts.isEmpty, !isComplete {
                 sources[part.source].failures += 1
@@ -139,13 +138,12 @@ extension DownloadPlan {
 
     // MARK: Wrong bytes
 
-    /// Marks the bytes of a range, or of the complete file, as wrong, so that they are missing
-    /// again. A source that has sent all of them is not used again. If several sources, or an
-    /// earlier download, have contributed, it is unknown whose bytes were wrong, and only one part
-    /// is requested at a time from now on. Call `goOn()` when no part is running.
+    /// Marks the bytes of a range, or of the complete file, as wrong, so that they are missing again. A source that has
+    /// sent all of them is not used again. If several sources, or an earlier download, have contributed, it is unknown
+    /// whose bytes were wrong, and only one part is requested at a time from now on. Call `goOn()` when no part is
+    /// running.
     ///
-    /// - Parameter wrong: The range; nil for the complete file, which is then requested without
-    ///   ranges.
+    /// - Parameter wrong: The range; nil for the complete file, which is then requested without ranges.
     /// - Returns: The parts to stop: those of the source that is not used again.
     package mutating func takeBack(_ wrong: Range<Int64>?) -> [Int] {
         let range = wrong ?? 0..<(total ?? 0)
@@ -167,8 +165,8 @@ extension DownloadPlan {
         return stopped
     }
 
-    /// Returns the pieces that touch a range, are complete, and have not been checked. They count
-    /// as checked until they are taken back.
+    /// Returns the pieces that touch a range, are complete, and have not been checked. They count as checked until they
+    /// are taken back.
     package mutating func piecesToCheck(_ pieces: PieceChecksums, touching range: Range<Int64>) -> [Int] {
         guard let total, !range.isEmpty else { return [] }
         return (Int(range.lowerBound / pieces.length)...Int((range.upperBound - 1) / pieces.length)).filter { index in

@@ -5,16 +5,14 @@ import Foundation
 
 /// Decides which parts of a file to request from which sources, and evaluates the responses.
 ///
-/// This is a value without I/O or clock, and the only place that tracks which bytes exist and which
-/// part fetches the others. It never combines bytes of two representations, unless a checksum of
-/// the complete file will confirm the result, and it lets an idle connection take over work from a
-/// slow one.
+/// This is a value without I/O or clock, and the only place that tracks which bytes exist and which part fetches the
+/// others. It never combines bytes of two representations, unless a checksum of the complete file will confirm the
+/// result, and it lets an idle connection take over work from a slow one.
 ///
-/// Each missing byte belongs to at most one part. Work is divided in blocks at fixed positions, and
-/// bytes being written are never reassigned. A part claims bytes before it writes them, and may
-/// then claim the following blocks unless another part has a response for them. When a part ends,
-/// the bytes that it has not fetched are missing again, and so are bytes found to be wrong
-/// (`takeBack(_:)`).
+/// Each missing byte belongs to at most one part. Work is divided in blocks at fixed positions, and bytes being written
+/// are never reassigned. A part claims bytes before it writes them, and may then claim the following blocks unless
+/// another part has a response for them. When a part ends, the bytes that it has not fetched are missing again, and so
+/// are bytes found to be wrong (`takeBack(_:)`).
 package struct DownloadPlan: Sendable {
     /// What is known about the file, and which bytes have been stored.
     package struct Contents: Sendable {
@@ -56,8 +54,8 @@ package struct DownloadPlan: Sendable {
     var allowedParts: Int
     /// Whether to request the complete file, because ranges did not work.
     var asksForWhole = false
-    /// Whether a response with the complete file has contradicted what is known, so that the
-    /// existing bytes are in doubt.
+    /// Whether a response with the complete file has contradicted what is known, so that the existing bytes are in
+    /// doubt.
     package internal(set) var isDenied = false
     /// Whether all parts are being stopped because the file differs.
     package internal(set) var isRestarting = false
@@ -105,8 +103,7 @@ package struct DownloadPlan: Sendable {
     /// Whether the contents are to be replaced, and no byte of the replacement has arrived yet.
     package var isReplacing: Bool { replaced != nil }
 
-    /// Restores the bytes of an earlier download. At least one byte is fetched again, so that the
-    /// server is contacted.
+    /// Restores the bytes of an earlier download. At least one byte is fetched again, so that the server is contacted.
     package mutating func resume(_ representation: Representation, _ written: ByteRanges) {
         guard lengths?.contains(representation.total) ?? true else { return }
         guard let source = sources.indices.first else { return }
@@ -127,8 +124,7 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Attempts
 
-    /// Begins an attempt. Returns the first part to request; nil if there is nothing to fetch, or
-    /// no source.
+    /// Begins an attempt. Returns the first part to request; nil if there is nothing to fetch, or no source.
     package mutating func begin() -> PartRequest? {
         (parts, isRestarting) = ([:], false)
         (allowedParts, restarts, refusals) = (maximumParts, 0, 0)
@@ -160,8 +156,7 @@ package struct DownloadPlan: Sendable {
     private mutating func request(_ range: Range<Int64>, from source: Int) -> PartRequest {
         let part = DownloadPart(source: source, position: range.lowerBound, end: range.upperBound, asksForRange: true)
         let validators = sources[source].validators
-        // Omit the last position for a range to the end: the file may be longer by now, which the
-        // response then shows.
+        // Omit the last position for a range to the end: the file may be longer by now, which the response then shows.
         let last = range.upperBound == total ? nil : range.upperBound - 1
         return ask(
             part,
@@ -180,19 +175,17 @@ package struct DownloadPlan: Sendable {
 
     /// What to do with bytes received for a part.
     package enum Claim: Equatable, Sendable {
-        /// Write the first of them, or all, at these positions. Then call `didWrite(for:at:)` and
-        /// `endClaim(of:)`.
+        /// Write the first of them, or all, at these positions. Then call `didWrite(for:at:)` and `endClaim(of:)`.
         case write(Range<Int64>)
         /// Drop them: the part is being stopped.
         case drop
-        /// Stop the part: there are more bytes than the response announced, so nothing in it can be
-        /// trusted.
+        /// Stop the part: there are more bytes than the response announced, so nothing in it can be trusted.
         case exceeds
     }
 
-    /// Claims bytes received for a part. If they reach the end of its range and its response
-    /// continues, the part takes over the following blocks unless another part has a response for
-    /// them, because a server may refuse the requests for those.
+    /// Claims bytes received for a part. If they reach the end of its range and its response continues, the part takes
+    /// over the following blocks unless another part has a response for them, because a server may refuse the requests
+    /// for those.
     package mutating func claim(_ count: Int64, for id: Int) -> Claim {
         guard let part = parts[id], part.ending == nil else { return .drop }
         if let end = part.responseEnd, part.position + count > end {
@@ -254,8 +247,7 @@ package struct DownloadPlan: Sendable {
 
     /// Returns the next part to request; nil if none is useful now. Call it until it returns nil.
     ///
-    /// - Returns: The request, and the part to stop because the new one has taken over all of its
-    ///   work, if any.
+    /// - Returns: The request, and the part to stop because the new one has taken over all of its work, if any.
     package mutating func more(at now: UInt64) -> (request: PartRequest, stops: Int?)? {
         guard let total, total <= Self.longestFile, !asksForWhole, !isRestarting, parts.count < allowedParts, !parts.isEmpty,
             parts.values.allSatisfy({ $0.isReceiving || $0.asksForRange }), parts.values.contains(where: \.isReceiving)
@@ -294,8 +286,7 @@ package struct DownloadPlan: Sendable {
             case let first = part.position + (part.writing ?? 0), first < end
         else { return nil }
         if part.isStalled(at: now) {
-            // Take over everything, including the rest of the current block: the stopped part loses
-            // nothing.
+            // Take over everything, including the rest of the current block: the stopped part loses nothing.
             parts[id]?.end = first
             parts[id]?.ending = .complete
             return (request(first..<end, from: source), id)

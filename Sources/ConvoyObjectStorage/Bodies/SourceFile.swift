@@ -14,13 +14,11 @@ public struct SourceFile: Sendable, Hashable, Codable {
     /// When it was last modified, in nanoseconds since 1970.
     let modified: Int64
 
-    /// Records the current state of the file at a URL. Opens the file, so that an unreadable one is
-    /// detected here.
+    /// Records the current state of the file at a URL. Opens the file, so that an unreadable one is detected here.
     ///
     /// - Throws: ``ObjectStorageError/Code/unreadableSource``, also if it is not a regular file.
     public init(_ url: URL) throws(ObjectStorageError) {
-        guard url.isFileURL else { throw ObjectStorageError(.unreadableSource, "The source is not "
-            + "a file URL.") }
+        guard url.isFileURL else { throw ObjectStorageError(.unreadableSource, "The source is not a file URL.") }
         self = try OpenSource(path: url.path).file
     }
 

@@ -25,17 +25,16 @@ extension ObjectStorageCredentials: CustomStringConvertible, CustomDebugStringCo
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Provides the credentials of an ``ObjectStorage`` whenever a request is signed, so that they are
-/// not stored and can change while a program runs.
+/// Provides the credentials of an ``ObjectStorage`` whenever a request is signed, so that they are not stored and can
+/// change while a program runs.
 public struct ObjectStorageCredentialProvider: Sendable {
     private let provide: @Sendable () throws -> ObjectStorageCredentials
 
-    /// Creates a provider that calls a closure on a library thread, which it may block. If it
-    /// throws, the request fails with that error.
+    /// Creates a provider that calls a closure on a library thread, which it may block. If it throws, the request fails
+    /// with that error.
     public init(_ provide: @escaping @Sendable () throws -> ObjectStorageCredentials) { self.provide = provide }
 
-    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
-    /// `AWS_SESSION_TOKEN`.
+    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
     public static let environment = environment()
 
     /// Reads environment variables. If one is missing, the request fails with
@@ -50,8 +49,7 @@ public struct ObjectStorageCredentialProvider: Sendable {
             }
             guard let key = variable(accessKeyID), let secret = variable(secretAccessKey) else {
                 throw ObjectStorageError(
-                    .noCredentials, "Set both environment variables \(accessKeyID) and "
-                        + "\(secretAccessKey).")
+                    .noCredentials, "Set both environment variables \(accessKeyID) and \(secretAccessKey).")
             }
             return ObjectStorageCredentials(
                 accessKeyID: key, secretAccessKey: secret, sessionToken: variable(sessionToken))
@@ -63,8 +61,7 @@ public struct ObjectStorageCredentialProvider: Sendable {
         let credentials = try provide()
         guard let token = credentials.sessionToken, !HTTPSyntax.isFieldValue(token) else {
             guard HTTPSyntax.isFieldValue(credentials.accessKeyID) else {
-                throw ObjectStorageError(.noCredentials, "The access key contains invalid "
-                    + "characters.")
+                throw ObjectStorageError(.noCredentials, "The access key contains invalid characters.")
             }
             return credentials
         }

@@ -3,8 +3,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// AWS Signature Version 4 for S3: a pure value, computed from the parts of a request, a date and
-/// credentials.
+/// AWS Signature Version 4 for S3: a pure value, computed from the parts of a request, a date and credentials.
 ///
 /// The path of an S3 request is signed as it is sent: percent-encoded once, and not normalized.
 package struct SignatureV4: Sendable {
@@ -128,8 +127,7 @@ package struct SignatureV4: Sendable {
             + digits(fields.tm_hour, 2) + digits(fields.tm_min, 2) + digits(fields.tm_sec, 2) + "Z"
     }
 
-    /// Percent-encodes all bytes except unreserved characters (RFC 3986, section 2.3), with
-    /// uppercase digits.
+    /// Percent-encodes all bytes except unreserved characters (RFC 3986, section 2.3), with uppercase digits.
     ///
     /// - Parameter keepsSlashes: Whether to keep `/`, as in a path.
     package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {

@@ -6,8 +6,7 @@ import Foundation
 public struct ObjectListing: Sendable, Hashable {
     /// The objects with size, entity tag and time, sorted by the UTF-8 bytes of their keys.
     public let objects: [StoredObject]
-    /// The prefixes of keys up to the delimiter, each representing all objects below it. Without
-    /// the storage's prefix.
+    /// The prefixes of keys up to the delimiter, each representing all objects below it. Without the storage's prefix.
     public let commonPrefixes: [String]
     /// The token for the next page; nil at the end.
     public let continuationToken: String?

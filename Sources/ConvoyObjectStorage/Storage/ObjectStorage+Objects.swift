@@ -13,8 +13,7 @@ extension ObjectStorage {
     ///   - key: The key, with the prefix up to 1,024 bytes of UTF-8, without a segment `.` or `..`.
     ///   - contentType: The media type; `application/octet-stream` by default.
     ///   - metadata: Values in ASCII, by names that are tokens, without `x-amz-meta-`.
-    /// - Returns: The object, with its entity tag. The checksum and the tag have been verified
-    ///   against the data.
+    /// - Returns: The object, with its entity tag. The checksum and the tag have been verified against the data.
     @discardableResult
     public func put(
         _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
@@ -22,8 +21,8 @@ extension ObjectStorage {
         try await stored(try putCall(.data(data), key, contentType, metadata))
     }
 
-    /// Returns the contents of an object, verified against the server's checksum if it has one.
-    /// They are kept in memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
+    /// Returns the contents of an object, verified against the server's checksum if it has one. They are kept in
+    /// memory: for large objects, see ``presignedURL(for:method:expiresIn:)``.
     public func get(_ key: String) async throws -> Data {
         guard let data = try await run(try getCall(key)) as? Data else { throw unexpected(key) }
         return data

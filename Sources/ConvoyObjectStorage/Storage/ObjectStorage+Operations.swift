@@ -7,8 +7,8 @@ import FoundationNetworking
 
 /// Operations for queues, with dependencies, batches and handlers. They are not enqueued.
 ///
-/// If the server rejects the clock or the region, an operation fails, and the next one is signed
-/// correctly. The async functions send a second request automatically.
+/// If the server rejects the clock or the region, an operation fails, and the next one is signed correctly. The async
+/// functions send a second request automatically.
 extension ObjectStorage {
     /// Creates an operation that stores data. Its `responseObject` is a ``StoredObject``.
     ///
@@ -18,17 +18,15 @@ extension ObjectStorage {
     ///   - contentType: The media type; `application/octet-stream` by default.
     ///   - metadata: Values in ASCII, by names that are tokens (RFC 9110, section 5.6.2), without
     ///     `x-amz-meta-`.
-    /// - Throws: ``ObjectStorageError/Code/invalidKey``,
-    ///   ``ObjectStorageError/Code/invalidMetadata``.
+    /// - Throws: ``ObjectStorageError/Code/invalidKey``, ``ObjectStorageError/Code/invalidMetadata``.
     public func makePutOperation(
         _ data: Data, key: String, contentType: String? = nil, metadata: [String: String] = [:]
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         operation(try putCall(.data(data), key, contentType, metadata))
     }
 
-    /// Creates an operation that stores a file of at most 5 GiB in one request. The file is read
-    /// when the operation runs, and must not change until then. Its `responseObject` is a
-    /// ``StoredObject``.
+    /// Creates an operation that stores a file of at most 5 GiB in one request. The file is read when the operation
+    /// runs, and must not change until then. Its `responseObject` is a ``StoredObject``.
     ///
     /// - Throws: The errors of ``makePutOperation(_:key:contentType:metadata:)``;
     ///   ``ObjectStorageError/Code/unreadableSource``.
@@ -37,15 +35,14 @@ extension ObjectStorage {
     ) throws(ObjectStorageError) -> HTTPRequestOperation {
         let file = try SourceFile(url)
         guard file.size <= Self.largestRequest else {
-            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 GiB, the maximum "
-                + "of one request.", key: key)
+            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 GiB, the maximum of one request.", key: key)
         }
         let type = contentType ?? MIMEType.type(forPathExtension: url.pathExtension)
         return operation(try putCall(.file(file, 0..<file.size), key, type, metadata))
     }
 
-    /// Creates an operation that fetches an object. Its `responseObject` is the `Data`, unless it
-    /// has an `outputStream`.
+    /// Creates an operation that fetches an object. Its `responseObject` is the `Data`, unless it has an
+    /// `outputStream`.
     ///
     /// - Throws: ``ObjectStorageError/Code/invalidKey``.
     public func makeGetOperation(_ key: String) throws(ObjectStorageError) -> HTTPRequestOperation {
@@ -90,8 +87,7 @@ extension ObjectStorage {
         let isText = { (text: String) in text.utf8.allSatisfy { 0x20..<0x7F ~= $0 } }
         let type = contentType ?? MIMEType.unknown
         guard !type.isEmpty, isText(type) else {
-            throw ObjectStorageError(.invalidMetadata, "The content type contains invalid "
-                + "characters.", key: key)
+            throw ObjectStorageError(.invalidMetadata, "The content type contains invalid characters.", key: key)
         }
         var fields = [(name: "Content-Type", value: type)]
         for (name, value) in metadata {
@@ -142,8 +138,8 @@ extension ObjectStorage {
         return operation
     }
 
-    /// Runs a call. It is repeated once after a response that corrects the time or the region, and
-    /// a few times after a failure for which S3 uses a different status than HTTP.
+    /// Runs a call. It is repeated once after a response that corrects the time or the region, and a few times after a
+    /// failure for which S3 uses a different status than HTTP.
     func run(_ call: StorageCall) async throws -> Any? {
         var corrections = 0
         var repetitions = 0
@@ -158,8 +154,10 @@ extension ObjectStorage {
             } catch let error as ObjectStorageError where error.isTemporaryBesidesStatus && repetitions < 3 {
                 let delay = Duration.milliseconds(Int.random(in: 100...200) << repetitions)
                 guard (try? await Task.sleep(for: delay)) != nil else {
-                    throw URLError(.cancelled, url: nil, "The task was cancelled before the "
-                        + "request was sent again.")
+                    throw URLError(
+                        .cancelled, url: nil,
+                        "The task was cancelled before the "
+                            + "request was sent again.")
                 }
                 repetitions += 1
             } catch let error where call.answer != .data && error.isOfSize {

@@ -14,15 +14,14 @@ import FoundationNetworking
 /// let data = try await storage.get("report.pdf")
 /// ```
 ///
-/// Each request is an operation of the `manager`, with its limits, retries, proxies and monitors,
-/// but without its cookies, credentials, authenticator and cache. It is signed (AWS Signature
-/// Version 4) when it is sent, and again for each retry. Bodies are signed by their SHA-256 digest,
-/// which requires reading a file twice.
+/// Each request is an operation of the `manager`, with its limits, retries, proxies and monitors, but without its
+/// cookies, credentials, authenticator and cache. It is signed (AWS Signature Version 4) when it is sent, and again for
+/// each retry. Bodies are signed by their SHA-256 digest, which requires reading a file twice.
 ///
-/// If a server rejects the time of a signature, the storage adopts the `Date` of its response; if
-/// it names another region, the storage adopts the region. The request is then sent again once. A
-/// redirect is followed, with a new signature, only to the endpoint, to the bucket below it, or
-/// from one of Amazon's S3 endpoints to another, and never from https to http.
+/// If a server rejects the time of a signature, the storage adopts the `Date` of its response; if it names another
+/// region, the storage adopts the region. The request is then sent again once. A redirect is followed, with a new
+/// signature, only to the endpoint, to the bucket below it, or from one of Amazon's S3 endpoints to another, and never
+/// from https to http.
 ///
 /// All members can be used on any thread.
 public final class ObjectStorage: Sendable {
@@ -30,13 +29,12 @@ public final class ObjectStorage: Sendable {
     public enum Addressing: Sendable, Hashable {
         /// In the path: `https://host/bucket/key`.
         case path
-        /// In the host: `https://bucket.host/key`. Amazon's form; over TLS, the name of the bucket
-        /// must not contain a dot.
+        /// In the host: `https://bucket.host/key`. Amazon's form; over TLS, the name of the bucket must not contain a
+        /// dot.
         case virtualHost
     }
 
-    /// The field with the digest of a body, from which the server detects damaged bytes, and which
-    /// it may store.
+    /// The field with the digest of a body, from which the server detects damaged bytes, and which it may store.
     public enum ChecksumField: Sendable, Hashable {
         /// None: only the signature covers the body.
         case none
@@ -50,8 +48,7 @@ public final class ObjectStorage: Sendable {
     public struct Configuration: Sendable {
         /// The http or https URL of the service, such as `https://s3.eu-central-1.amazonaws.com`, without the bucket.
         public var endpoint: URL
-        /// The region for which requests are signed; often `us-east-1` on servers other than
-        /// Amazon's.
+        /// The region for which requests are signed; often `us-east-1` on servers other than Amazon's.
         public var region: String
         /// The bucket.
         public var bucket: String
@@ -59,22 +56,20 @@ public final class ObjectStorage: Sendable {
         public var prefix = ""
         /// The location of the bucket in URLs. The default is ``ObjectStorage/Addressing/path``.
         public var addressing = Addressing.path
-        /// The field for the digest of each body. The default is
-        /// ``ObjectStorage/ChecksumField/sha256``.
+        /// The field for the digest of each body. The default is ``ObjectStorage/ChecksumField/sha256``.
         public var checksum = ChecksumField.sha256
-        /// The retry policy; nil for no retries. The default allows three retries, also of POST:
-        /// completing an upload can be repeated, and an upload that was begun twice leaves only an
-        /// empty one behind.
+        /// The retry policy; nil for no retries. The default allows three retries, also of POST: completing an upload
+        /// can be repeated, and an upload that was begun twice leaves only an empty one behind.
         public var retryPolicy: RetryPolicy? = {
             var policy = RetryPolicy()
             policy.idempotentMethods.insert("POST")
             return policy
         }()
-        /// The size, in bytes, from which ``ObjectStorage/put(fileAt:key:contentType:metadata:)``
-        /// sends a file in parts. The default is 64 MiB.
+        /// The size, in bytes, from which ``ObjectStorage/put(fileAt:key:contentType:metadata:)`` sends a file in
+        /// parts. The default is 64 MiB.
         public var multipartThreshold: Int64 = 64 << 20
-        /// The size of a part, in bytes, at least 5 MiB. The default is 16 MiB. It is increased for
-        /// files that would have more than 10,000 parts.
+        /// The size of a part, in bytes, at least 5 MiB. The default is 16 MiB. It is increased for files that would
+        /// have more than 10,000 parts.
         public var partSize: Int64 = 16 << 20
         /// The maximum number of concurrent parts. The default is 4.
         public var concurrentParts = 4
@@ -122,11 +117,10 @@ public final class ObjectStorage: Sendable {
         try place.url(place.endpoint.address(of: try whole(key), in: place.region), query: "")
     }
 
-    /// Returns a signed URL, with which the object can be fetched, or stored with PUT, without
-    /// credentials. It is a secret until it expires. Calls the credential provider on this thread.
+    /// Returns a signed URL, with which the object can be fetched, or stored with PUT, without credentials. It is a
+    /// secret until it expires. Calls the credential provider on this thread.
     ///
-    /// A `DownloadOperation` for it can resume a download that was started with an earlier URL of
-    /// the same object.
+    /// A `DownloadOperation` for it can resume a download that was started with an earlier URL of the same object.
     ///
     /// - Parameters:
     ///   - key: The key of the object.
@@ -137,8 +131,9 @@ public final class ObjectStorage: Sendable {
         for key: String, method: HTTPMethod = .get, expiresIn seconds: Int = 3600
     ) throws -> URL {
         guard 1...604_800 ~= seconds else {
-            throw ObjectStorageError(.invalidConfiguration, "A presigned URL can be valid for 1 to "
-                + "604,800 seconds, not \(seconds).", key: key)
+            throw ObjectStorageError(
+                .invalidConfiguration,
+                "A presigned URL can be valid for 1 to 604,800 seconds, not \(seconds).", key: key)
         }
         let region = place.region
         let address = place.endpoint.address(of: try whole(key), in: region)
@@ -159,7 +154,7 @@ public final class ObjectStorage: Sendable {
         let segments = PathText.components(of: whole)
         guard !key.isEmpty, whole.utf8.count <= 1024, !segments.contains("."), !segments.contains("..") else {
             throw ObjectStorageError(
-                .invalidKey, "A key must have 1 to 1,024 bytes and no segment "." or "..".", key: key)
+                .invalidKey, "A key must have 1 to 1,024 bytes and no segment \".\" or \"..\".", key: key)
         }
         return whole
     }

@@ -1,8 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The location of a bucket: a pure value that determines the URLs of objects and the hosts that
-/// belong to it.
+/// The location of a bucket: a pure value that determines the URLs of objects and the hosts that belong to it.
 struct StorageEndpoint: Sendable, Hashable {
     let target: Target
     /// The path of the endpoint, with a trailing slash.
@@ -16,29 +15,30 @@ struct StorageEndpoint: Sendable, Hashable {
             !address.afterAuthority.contains(where: { $0 == "?" || $0 == "#" })
         else {
             throw ObjectStorageError(
-                .invalidConfiguration, "Invalid endpoint: use an http or https URL without user, "
-                    + "query and fragment.")
+                .invalidConfiguration, "Invalid endpoint: use an http or https URL without user, query and fragment.")
         }
         target = address.target
         path = address.afterAuthority.hasSuffix("/") ? String(address.afterAuthority) : "\(address.afterAuthority)/"
         (bucket, addressing, region) = (configuration.bucket, configuration.addressing, configuration.region)
         guard Self.isName(bucket, with: "-_."), bucket != ".", bucket != ".." else {
-            throw ObjectStorageError(.invalidConfiguration, "Invalid bucket "
-                + "\(bucket.debugDescription): use only letters, digits, hyphens, underscores and "
-                + "dots.")
+            throw ObjectStorageError(
+                .invalidConfiguration,
+                "Invalid bucket \(bucket.debugDescription): use only letters, digits, hyphens, underscores and dots.")
         }
         guard Self.isName(region) else {
-            throw ObjectStorageError(.invalidConfiguration, "Invalid region "
-                + "\(region.debugDescription): use only letters, digits and hyphens.")
+            throw ObjectStorageError(
+                .invalidConfiguration,
+                "Invalid region \(region.debugDescription): use only letters, digits and hyphens.")
         }
         guard addressing == .path || !target.bareHost.contains(":") else {
-            throw ObjectStorageError(.invalidConfiguration, "The bucket cannot be part of a host "
-                + "that is an IPv6 address: use path addressing.")
+            throw ObjectStorageError(
+                .invalidConfiguration,
+                "The bucket cannot be part of a host that is an IPv6 address: use path addressing.")
         }
     }
 
-    /// Whether a text consists of letters, digits and the given characters, so that it can be part
-    /// of a host and a path.
+    /// Whether a text consists of letters, digits and the given characters, so that it can be part of a host and a
+    /// path.
     static func isName(_ text: String, with others: String = "-") -> Bool {
         guard !text.isEmpty, text.utf8.count <= 255 else { return false }
         return text.utf8.allSatisfy { byte in
@@ -68,9 +68,8 @@ struct StorageEndpoint: Sendable, Hashable {
 
     // MARK: Redirects
 
-    /// Whether a request may follow a redirect to a target, with its own signature: the endpoint
-    /// itself, the bucket below it, or another S3 endpoint of Amazon if this is one. Scheme and
-    /// port must be the same.
+    /// Whether a request may follow a redirect to a target, with its own signature: the endpoint itself, the bucket
+    /// below it, or another S3 endpoint of Amazon if this is one. Scheme and port must be the same.
     func includes(_ other: Target) -> Bool {
         guard other.isSecure == target.isSecure, other.port == target.port, other.zone == target.zone else { return false }
         if other.host == target.host || other.host == "\(bucket).\(target.host)" { return true }
@@ -90,8 +89,8 @@ struct StorageEndpoint: Sendable, Hashable {
     }
 
     /// Returns the domain of a name such as `s3.amazonaws.com`, `s3.eu-west-1.amazonaws.com`,
-    /// `s3-eu-west-1.amazonaws.com` and `s3.dualstack.eu-west-1.amazonaws.com`. Other names in the
-    /// domain belong to Amazon's customers.
+    /// `s3-eu-west-1.amazonaws.com` and `s3.dualstack.eu-west-1.amazonaws.com`. Other names in the domain belong to
+    /// Amazon's customers.
     private static func amazonDomain(of host: String) -> String? {
         for domain in ["amazonaws.com", "amazonaws.com.cn"]
         where host != domain && HostName.isName(host, equalToOrBelow: domain) {
@@ -105,8 +104,7 @@ struct StorageEndpoint: Sendable, Hashable {
     }
 }
 
-/// What a storage has learned from responses: the offset of the server's clock, and the bucket's
-/// region.
+/// What a storage has learned from responses: the offset of the server's clock, and the bucket's region.
 final class StorageMemory: Sendable {
     private struct State {
         var clockOffset: TimeInterval = 0

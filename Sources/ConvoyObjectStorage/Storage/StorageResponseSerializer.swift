@@ -14,8 +14,8 @@ enum AnswerKind: Sendable, Hashable {
     case head
     /// The object itself.
     case data
-    /// A document with this element below its root, whose name varies between servers. A root
-    /// `Error` is a failure, even with status 200.
+    /// A document with this element below its root, whose name varies between servers. A root `Error` is a failure,
+    /// even with status 200.
     case document(with: String)
 }
 
@@ -58,13 +58,11 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
         let digests = try call.payload.digests()
         if let checksum = response.value(forHTTPHeaderField: "x-amz-checksum-sha256") {
             guard checksum == digests.sha256.base64EncodedString() else {
-                throw failure(.checksumMismatch, "The server stored bytes with a different "
-                    + "checksum.", response)
+                throw failure(.checksumMismatch, "The server stored bytes with a different checksum.", response)
             }
             return object
         }
-        // Unless it is encrypted with a key of the customer or a service, an entity tag of this
-        // form is the MD5 digest.
+        // Unless it is encrypted with a key of the customer or a service, an entity tag of this form is the MD5 digest.
         let encryption = response.value(forHTTPHeaderField: "x-amz-server-side-encryption") ?? "AES256"
         let isOfCustomer = response.value(forHTTPHeaderField: "x-amz-server-side-encryption-customer-algorithm") != nil
         if let md5 = digests.md5?.hexadecimalString, let tag = object.plainEntityTag, Self.isDigest(tag),
@@ -83,8 +81,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
             !checksum.contains("-")
         else { return data }
         guard MessageDigest.sha256(data)?.base64EncodedString() == checksum else {
-            throw failure(.checksumMismatch, "The received bytes do not match the server's "
-                + "checksum.", response)
+            throw failure(.checksumMismatch, "The received bytes do not match the server's checksum.", response)
         }
         return data
     }
@@ -118,8 +115,7 @@ struct StorageResponseSerializer: HTTPResponseSerialization {
 
     private func error(_ response: HTTPURLResponse, _ document: StorageXML?) -> ObjectStorageError {
         let code: ObjectStorageError.Code
-        var message = document?["Message"].map(Self.line) ?? "The server responded with status "
-            + "\(response.statusCode)."
+        var message = document?["Message"].map(Self.line) ?? "The server responded with status \(response.statusCode)."
         if let text = document?["Code"], StorageEndpoint.isName(text) {
             code = ObjectStorageError.Code(rawValue: text)
         } else if 300..<400 ~= response.statusCode, response.value(forHTTPHeaderField: "Location") != nil {

@@ -2,11 +2,11 @@ import CXML2
 import ConvoySerialization
 import Foundation
 
-/// An element of a server's XML, with its text and its children. Namespaces and attributes are
-/// omitted, because S3 responses do not need them.
+/// An element of a server's XML, with its text and its children. Namespaces and attributes are omitted, because S3
+/// responses do not need them.
 ///
-/// Nothing is loaded from the network or from files, a document type stops the parsing, and depth,
-/// number of elements and size are limited.
+/// Nothing is loaded from the network or from files, a document type stops the parsing, and depth, number of elements
+/// and size are limited.
 struct StorageXML {
     private(set) var name: String
     private(set) var text = ""

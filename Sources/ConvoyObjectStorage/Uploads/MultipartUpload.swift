@@ -1,10 +1,9 @@
 import Foundation
 
-/// A multipart upload of a file that was begun on the server. The value can be stored, so that
-/// another process can resume the upload. It contains no secrets.
+/// A multipart upload of a file that was begun on the server. The value can be stored, so that another process can
+/// resume the upload. It contains no secrets.
 ///
-/// A server keeps the parts of an upload, and may charge for them, until it is completed or
-/// aborted.
+/// A server keeps the parts of an upload, and may charge for them, until it is completed or aborted.
 public struct MultipartUpload: Codable, Sendable, Hashable {
     /// The maximum size of an object: 5 TiB.
     static let maximumSize: Int64 = 5 << 40
@@ -41,9 +40,8 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         (self.partSize, self.hasChecksums) = (partSize, hasChecksums)
     }
 
-    /// - Throws: ``ObjectStorageError/Code/invalidConfiguration`` if the numbers are not those of
-    ///   an upload begun by ``ObjectStorage``, for example because the stored value is damaged; an
-    ///   error of the decoder.
+    /// - Throws: ``ObjectStorageError/Code/invalidConfiguration`` if the numbers are not those of an upload begun by
+    ///   ``ObjectStorage``, for example because the stored value is damaged; an error of the decoder.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         key = try values.decode(String.self, forKey: .key)
@@ -81,12 +79,11 @@ public struct MultipartUpload: Codable, Sendable, Hashable {
         parts.insert(part, at: parts.firstIndex { $0.number > part.number } ?? parts.endIndex)
     }
 
-    /// Returns the size of a file's parts: the requested size or, if there would be too many parts,
-    /// a larger one in whole MiB.
+    /// Returns the size of a file's parts: the requested size or, if there would be too many parts, a larger one in
+    /// whole MiB.
     static func partSize(for size: Int64, wanted: Int64) throws(ObjectStorageError) -> Int64 {
         guard size <= maximumSize else {
-            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 TiB, the maximum "
-                + "size of an object.")
+            throw ObjectStorageError(.sourceTooLarge, "The file is larger than 5 TiB, the maximum size of an object.")
         }
         let least = (size + maximumCount - 1) / maximumCount
         let mebibyte: Int64 = 1 << 20

@@ -6,19 +6,18 @@ import FoundationNetworking
 
 /// Uploading files with operations.
 extension ObjectStorage {
-    /// Creates an operation that uploads a file in parts, with the states, queue, progress and
-    /// journal of an `UploadOperation`. After a pause, a failure or the end of the process, it
-    /// resumes with the missing parts. The operation is not enqueued.
+    /// Creates an operation that uploads a file in parts, with the states, queue, progress and journal of an
+    /// `UploadOperation`. After a pause, a failure or the end of the process, it resumes with the missing parts. The
+    /// operation is not enqueued.
     ///
     /// ```swift
     /// let upload = try storage.makeUpload(of: film, key: "films/film.mkv")
     /// manager.enqueue([upload])
     /// ```
     ///
-    /// The requests use the storage's credentials, rates and retries, not those of the operation.
-    /// `responseObject` is a ``StoredObject``. If the file has changed since the upload began, it
-    /// fails before sending a byte. If the storage no longer has the upload, it starts over only
-    /// with `UploadResumption.resumeOrRestart`.
+    /// The requests use the storage's credentials, rates and retries, not those of the operation. `responseObject` is a
+    /// ``StoredObject``. If the file has changed since the upload began, it fails before sending a byte. If the storage
+    /// no longer has the upload, it starts over only with `UploadResumption.resumeOrRestart`.
     ///
     /// - Parameters:
     ///   - file: The URL of the file.
@@ -48,8 +47,7 @@ private struct StorageUploadAdapter: UploadAdapter {
     let restarts: @Sendable () -> Bool
 
     func send(_ file: URL, _ context: UploadAdapterContext) async throws -> any Sendable {
-        // Use the journaled upload only if it has the same key; the storage itself compares the
-        // file.
+        // Use the journaled upload only if it has the same key; the storage itself compares the file.
         let stored = context.stored.flatMap { try? JSONDecoder().decode(MultipartUpload.self, from: $0) }
         if let stored, stored.key == key {
             do {

@@ -5,12 +5,12 @@ import Foundation
 
 /// Uploading files in one request, or in parts that can be resumed.
 extension ObjectStorage {
-    /// Stores a file under a key, replacing an existing object: in one request, or in parts if its
-    /// size is at least ``Configuration/multipartThreshold``.
+    /// Stores a file under a key, replacing an existing object: in one request, or in parts if its size is at least
+    /// ``Configuration/multipartThreshold``.
     ///
-    /// If the file changes in the meantime, this fails and nothing is stored. A multipart upload
-    /// that fails or is cancelled is aborted, so that the storage keeps none of it. To resume one
-    /// instead, see ``beginUpload(of:key:contentType:metadata:)``.
+    /// If the file changes in the meantime, this fails and nothing is stored. A multipart upload that fails or is
+    /// cancelled is aborted, so that the storage keeps none of it. To resume one instead, see
+    /// ``beginUpload(of:key:contentType:metadata:)``.
     ///
     /// - Parameters:
     ///   - url: The URL of the file.
@@ -29,8 +29,8 @@ extension ObjectStorage {
         return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))
     }
 
-    /// Called after each part with the current state of the upload, one call at a time. Store it to
-    /// resume after a crash. If it throws, the upload fails, but can be resumed.
+    /// Called after each part with the current state of the upload, one call at a time. Store it to resume after a
+    /// crash. If it throws, the upload fails, but can be resumed.
     public typealias UploadCheckpoint = @Sendable (_ upload: MultipartUpload) async throws -> Void
 
     /// Begins a multipart upload of a file. No parts are sent until ``resume(_:checkpoint:)``.
@@ -64,13 +64,12 @@ extension ObjectStorage {
 
     /// Sends the missing parts, several of them concurrently, and completes the upload.
     ///
-    /// The server lists the parts that it has stored. A part that the value does not contain,
-    /// because the process ended before it could be stored, is used if its entity tag or checksum
-    /// matches the bytes of the file. If this fails or is cancelled, the server keeps its parts.
+    /// The server lists the parts that it has stored. A part that the value does not contain, because the process ended
+    /// before it could be stored, is used if its entity tag or checksum matches the bytes of the file. If this fails or
+    /// is cancelled, the server keeps its parts.
     ///
-    /// - Throws: ``ObjectStorageError/Code/sourceChanged``, before a byte is sent, if the file has
-    ///   changed since the upload began; ``ObjectStorageError/Code/noSuchUpload`` if the upload was
-    ///   completed or aborted.
+    /// - Throws: ``ObjectStorageError/Code/sourceChanged``, before a byte is sent, if the file has changed since the
+    ///   upload began; ``ObjectStorageError/Code/noSuchUpload`` if the upload was completed or aborted.
     @discardableResult
     public func resume(
         _ upload: MultipartUpload, checkpoint: UploadCheckpoint? = nil
@@ -102,8 +101,8 @@ extension ObjectStorage {
         do {
             return try await send(upload, nil)
         } catch {
-            // Use a separate task, because this one may be cancelled, and a time limit, so that an
-            // unreachable server does not delay the error.
+            // Use a separate task, because this one may be cancelled, and a time limit, so that an unreachable server
+            // does not delay the error.
             await Task.detached { [self] in try? await abort(upload, within: 15) }.value
             throw error
         }
@@ -186,8 +185,7 @@ extension ObjectStorage {
         }
     }
 
-    /// Returns the listed parts that match the file. Reads the bytes of those that the value does
-    /// not contain.
+    /// Returns the listed parts that match the file. Reads the bytes of those that the value does not contain.
     private static func confirmed(_ listed: [ListedPart], of upload: MultipartUpload) throws -> [MultipartUpload.Part] {
         var result = upload
         result.parts = []
@@ -228,8 +226,7 @@ extension ObjectStorage {
                 throw unexpected(upload.key)
             }
             if let expected, Self.isOfParts(Self.plain(tag)), Self.plain(tag) != expected {
-                throw ObjectStorageError(.checksumMismatch, "The entity tag does not match the "
-                    + "parts sent.")
+                throw ObjectStorageError(.checksumMismatch, "The entity tag does not match the parts sent.")
                     .about(bucket: configuration.bucket, key: upload.key)
             }
             var object = StoredObject(key: upload.key)
@@ -259,8 +256,8 @@ extension ObjectStorage {
             .replacingOccurrences(of: ">", with: "&gt;").replacingOccurrences(of: "\"", with: "&quot;")
     }
 
-    /// Returns the entity tag of the object if those of the parts are their MD5 digests: the MD5
-    /// digest of these, and their number.
+    /// Returns the entity tag of the object if those of the parts are their MD5 digests: the MD5 digest of these, and
+    /// their number.
     private static func entityTag(of upload: MultipartUpload) -> String? {
         let digest = MessageDigest(.md5)
         for part in upload.parts {

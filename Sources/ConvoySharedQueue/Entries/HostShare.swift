@@ -1,7 +1,7 @@
 import Foundation
 
-/// The limits that all workers share for a host, and how much of them is left: a pure value that
-/// stores keep, and change while they hold the host's row.
+/// The limits that all workers share for a host, and how much of them is left: a pure value that stores keep, and
+/// change while they hold the host's row.
 ///
 /// Times are in microseconds since 1970 on the store's clock.
 package struct HostShare: Sendable, Equatable {
@@ -57,16 +57,14 @@ package struct HostShare: Sendable, Equatable {
         refilled = now
     }
 
-    /// Returns when the host can be used again, according to its gate and its rate; nil if
-    /// immediately.
+    /// Returns when the host can be used again, according to its gate and its rate; nil if immediately.
     package func nextTime(after now: Int64) -> Int64? {
         if gate > now { return gate }
         guard let rate = limits.requestsPerSecond, rate > 0, tokens < 1 else { return nil }
         return now + Int64(min((1 - tokens) / rate, 3600) * 1e6) + 1
     }
 
-    /// Records the end of an attempt. Returns the additional delay before the next one, in
-    /// microseconds.
+    /// Records the end of an attempt. Returns the additional delay before the next one, in microseconds.
     ///
     /// - Parameter isFirst: Whether it was the first attempt of its entry.
     package mutating func account(isFirst: Bool, retries isRetried: Bool) -> Int64 {
@@ -88,14 +86,13 @@ public struct HostLimits: Sendable, Hashable {
     public var maximumConcurrentRequests: Int? {
         didSet { maximumConcurrentRequests = maximumConcurrentRequests.map { max(1, $0) } }
     }
-    /// The maximum number of requests per second, which may be a fraction; nil for no limit.
-    /// Negative numbers and NaN are treated as 0. After a pause, the requests of one second may
-    /// begin at once.
+    /// The maximum number of requests per second, which may be a fraction; nil for no limit. Negative numbers and NaN
+    /// are treated as 0. After a pause, the requests of one second may begin at once.
     public var requestsPerSecond: Double? {
         didSet { requestsPerSecond = requestsPerSecond.map { $0 > 0 ? min($0, 1e9) : 0 } }
     }
-    /// The maximum number of retries per first attempt, in addition to a reserve of ten; nil for no
-    /// limit. A retry that exceeds the budget is delayed by a further minute.
+    /// The maximum number of retries per first attempt, in addition to a reserve of ten; nil for no limit. A retry that
+    /// exceeds the budget is delayed by a further minute.
     public var retryShare: Double? {
         didSet { retryShare = retryShare.map { $0 > 0 ? min($0, 1e9) : 0 } }
     }
@@ -109,8 +106,7 @@ public struct HostLimits: Sendable, Hashable {
         self.retryShare = retryShare.map { $0 > 0 ? min($0, 1e9) : 0 }
     }
 
-    /// The number of requests that may begin at once after a pause: those of one second, at least
-    /// one.
+    /// The number of requests that may begin at once after a pause: those of one second, at least one.
     var burst: Double { max(1, requestsPerSecond ?? 1) }
 
     /// Whether there is any limit.

@@ -33,15 +33,15 @@ public enum SharedQueueError: Error, Hashable, Sendable {
     case unsuitableRequest(String)
     /// The URL, shown without its secret, contains a secret, which would be stored.
     case secretInURL(String)
-    /// A body is too long for an entry; the limit is in bytes. Put it in object storage or in a
-    /// folder that all workers can access.
+    /// A body is too long for an entry; the limit is in bytes. Put it in object storage or in a folder that all workers
+    /// can access.
     case bodyTooLong(Int64, limit: Int64)
     /// The file to send cannot be read; the reason.
     case unreadableBody(URL, String)
     /// A worker lacks what the entry requires: a folder or object storage with that name.
     case missingPlace(String)
-    /// The request lacks header fields with secrets, which are not stored, and the worker has not
-    /// provided them. The names of the fields. Nothing was sent.
+    /// The request lacks header fields with secrets, which are not stored, and the worker has not provided them. The
+    /// names of the fields. Nothing was sent.
     case missingSecrets([String])
 }
 
@@ -56,8 +56,7 @@ extension SharedQueueError: LocalizedError, CustomStringConvertible {
         case .conflict(let text): "Another transaction has interfered: \(text)"
         case .denied(let text): "The database of the queue denies access: \(text)"
         case .foreign(let text): "The database does not belong to a shared queue: \(text)"
-        case .newerVersion(let text): "The tables of the queue were created by a newer version: "
-            + "\(text)"
+        case .newerVersion(let text): "The tables of the queue were created by a newer version: \(text)"
         case .diskFull(let text): "The disk of the database is full: \(text)"
         case .failed(let text): "The database of the queue reported an error: \(text)"
         case .closed: "The queue has been closed."
@@ -66,12 +65,10 @@ extension SharedQueueError: LocalizedError, CustomStringConvertible {
         case .duplicateKey(let key): "Another entry has the unique key \(key.debugDescription)."
         case .unknownDependency(let needed, let id):
             "\(id.uuidString.lowercased()) depends on \(needed.uuidString.lowercased()), which is not in the queue."
-        case .dependencyCycle(let id): "The request \(id.uuidString.lowercased()) depends on "
-            + "itself through other requests."
+        case .dependencyCycle(let id): "The request \(id.uuidString.lowercased()) depends on itself through other requests."
         case .unsuitableRequest(let reason): "The request cannot be stored. \(reason)"
         case .secretInURL(let url): "The URL \(url) contains a secret, which would be stored."
-        case .bodyTooLong(let length, let limit): "The body has \(length) bytes, but an entry can "
-            + "store at most \(limit)."
+        case .bodyTooLong(let length, let limit): "The body has \(length) bytes, but an entry can store at most \(limit)."
         case .unreadableBody(let file, let reason): "The body \(file.path) cannot be read: \(reason)"
         case .missingPlace(let reason): reason
         case .missingSecrets(let names):

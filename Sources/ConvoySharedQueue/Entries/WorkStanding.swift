@@ -1,8 +1,7 @@
 import ConvoyDownloads
 import Foundation
 
-/// The status of an entry: a pure state machine. Stores read it, apply an event, and write it back
-/// in one transaction.
+/// The status of an entry: a pure state machine. Stores read it, apply an event, and write it back in one transaction.
 ///
 /// Times are in microseconds since 1970 on the store's clock.
 package struct WorkStanding: Sendable, Hashable {
@@ -23,8 +22,7 @@ package struct WorkStanding: Sendable, Hashable {
     package var maximumAttempts = 1
     /// Whether it may be sent again if it is unknown whether it has arrived.
     package var sendsAgain = true
-    /// Whether the request of the current attempt may have been sent. Set only for entries that are
-    /// not sent again.
+    /// Whether the request of the current attempt may have been sent. Set only for entries that are not sent again.
     package var hasBegun = false
     /// The number of the last lease, which identifies a worker that has lost it.
     package var lease: Int64 = 0
@@ -82,8 +80,8 @@ package struct WorkStanding: Sendable, Hashable {
 
     /// Applies a change.
     ///
-    /// - Returns: False if the change is not allowed in this state, or comes from a worker that has
-    ///   lost its lease. In that case nothing has changed.
+    /// - Returns: False if the change is not allowed in this state, or comes from a worker that has lost its lease. In
+    ///   that case nothing has changed.
     @discardableResult
     package mutating func apply(_ change: Change, now: Int64) -> Bool {
         var next = self
@@ -174,8 +172,7 @@ package struct WorkStanding: Sendable, Hashable {
             if attempts >= maximumAttempts {
                 state = .failed
             } else if let deadline, due > deadline {
-                fail("\(report.error ?? "The attempt failed.") The next attempt would be after the "
-                    + "deadline.")
+                fail("\(report.error ?? "The attempt failed.") The next attempt would be after the deadline.")
             } else {
                 state = .retrying
             }
@@ -189,8 +186,7 @@ package struct WorkStanding: Sendable, Hashable {
 
     /// The error of a request if it is unknown whether it has arrived.
     package static let unknownOutcome =
-        "It is unknown whether the request has arrived, and it must not be sent again "
-            + "automatically."
+        "It is unknown whether the request has arrived, and it must not be sent again automatically."
 
     private static func sum(_ one: Int64, _ other: Int64) -> Int64 {
         let (sum, overflow) = one.addingReportingOverflow(other)
@@ -241,8 +237,8 @@ package struct WorkReport: Sendable, Equatable {
     package var size: Int64?
     /// Why it has failed, without secrets.
     package var error: String?
-    /// How long no request is to be sent to the host, in microseconds, because it responded with
-    /// 429 or 503 or refused the connection.
+    /// How long no request is to be sent to the host, in microseconds, because it responded with 429 or 503 or refused
+    /// the connection.
     package var gate: Int64?
     /// The stored part of the response, in addition to the status; nil if nothing is stored.
     package var result: WorkResult?

@@ -4,8 +4,7 @@
 public enum WorkState: String, Sendable, Hashable, CaseIterable {
     /// Waiting for its start time.
     case waiting
-    /// Waiting for a dependency that has not ended, or has failed under
-    /// `FailedDependencyPolicy.hold`.
+    /// Waiting for a dependency that has not ended, or has failed under `FailedDependencyPolicy.hold`.
     case held
     /// Ready to be claimed by a worker.
     case ready

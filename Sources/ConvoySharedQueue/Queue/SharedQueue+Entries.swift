@@ -129,8 +129,7 @@ extension SharedQueue {
 
     /// The limits and state of a host.
     public struct Host: Sendable, Hashable {
-        /// The host, with its port unless it is the scheme's default; `*` for the limits of all
-        /// others.
+        /// The host, with its port unless it is the scheme's default; `*` for the limits of all others.
         public let name: String
         /// The limits shared by all workers.
         public let limits: HostLimits
@@ -179,15 +178,14 @@ extension SharedQueue {
         }
     }
 
-    /// Returns the number of entries that match a filter, by state. States without entries are
-    /// omitted.
+    /// Returns the number of entries that match a filter, by state. States without entries are omitted.
     public func counts(_ filter: Filter = Filter()) async throws(SharedQueueError) -> [WorkState: Int] {
         let filter = filter.work
         return try await thread.perform { store throws(SharedQueueError) in try store.counts(filter) }
     }
 
-    /// Returns the number of entries that are not done, by host and state, limited to the 100
-    /// largest numbers.
+    /// Returns the number of entries that are neither done nor cancelled, by host and state. Only the 100 largest
+    /// numbers are included.
     public func countsByHost() async throws(SharedQueueError) -> [String: [WorkState: Int]] {
         let rows = try await thread.perform { store throws(SharedQueueError) in try store.countsByHost(limit: 100) }
         return rows.reduce(into: [:]) { $0[$1.host, default: [:]][$1.state] = $1.count }

@@ -3,8 +3,8 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// A queue of requests that many processes share, on one machine or several: some enqueue requests,
-/// and workers execute them.
+/// A queue of requests that many processes share, on one machine or several: some enqueue requests, and workers execute
+/// them.
 ///
 /// ```swift
 /// let queue = SharedQueue(store: .postgres("postgresql://queue@db.example.com/jobs"))
@@ -14,25 +14,20 @@ import Foundation
 /// try await worker.run()
 /// ```
 ///
-/// ### Guarantees
-/// When `enqueue` returns, the entries are in the database, all or none. Each is executed at least
-/// once, unless it is cancelled or its deadline passes: a worker holds a lease on it, and if it
-/// stops renewing the lease, another worker gets the entry. If a server receives a request twice,
-/// both have the same `Idempotency-Key`. A file written by a worker appears only when complete.
-/// Entries with the same host and tag begin in the order of their priority and age, as far as their
-/// dependencies, times and retries allow. Across hosts this order is approximate.
+/// ### Guarantees When `enqueue` returns, the entries are in the database, all or none. Each is executed at least once,
+/// unless it is cancelled or its deadline passes: a worker holds a lease on it, and if it stops renewing the lease,
+/// another worker gets the entry. If a server receives a request twice, both have the same `Idempotency-Key`. A file
+/// written by a worker appears only when complete. Entries with the same host and tag begin in the order of their
+/// priority and age, as far as their dependencies, times and retries allow. Across hosts this order is approximate.
 ///
-/// The article "Sharing work" explains the consequences, and what a disconnected worker may still
-/// do.
+/// The article "Sharing work" explains the consequences, and what a disconnected worker may still do.
 ///
-/// All members can be used on any thread, and none blocks the calling thread. A lost connection to
-/// the database is reestablished for up to 30 seconds before a call fails with
-/// ``SharedQueueError/unavailable(_:)``.
+/// All members can be used on any thread, and none blocks the calling thread. A lost connection to the database is
+/// reestablished for up to 30 seconds before a call fails with ``SharedQueueError/unavailable(_:)``.
 public final class SharedQueue: Sendable {
     /// The store of the entries.
     public let store: SharedQueueStore
-    /// The names of secret header fields, in addition to those recognized by their names. They are
-    /// not stored.
+    /// The names of secret header fields, in addition to those recognized by their names. They are not stored.
     public let sensitiveHeaders: Set<String>
     let thread: StoreThread
 
@@ -53,11 +48,10 @@ public final class SharedQueue: Sendable {
 
     /// Enqueues a request. When this returns, it is in the database.
     ///
-    /// - Returns: The identifier of its entry. It differs from the request's if there is an entry
-    ///   with the same ``SharedRequest/uniqueKey``.
-    /// - Throws: ``SharedQueueError``. After ``SharedQueueError/unavailable(_:)``, the request may
-    ///   or may not have been enqueued. Enqueuing the same request with the same `id` again changes
-    ///   nothing.
+    /// - Returns: The identifier of its entry. It differs from the request's if there is an entry with the same
+    ///   ``SharedRequest/uniqueKey``.
+    /// - Throws: ``SharedQueueError``. After ``SharedQueueError/unavailable(_:)``, the request may or may not have been
+    ///   enqueued. Enqueuing the same request with the same `id` again changes nothing.
     @discardableResult
     public func enqueue(_ request: SharedRequest) async throws(SharedQueueError) -> UUID {
         try await enqueue([request]).first ?? request.id
@@ -85,8 +79,8 @@ public final class SharedQueue: Sendable {
         }
     }
 
-    /// Enqueues a group, and a request that runs once when all members have ended, whatever their
-    /// outcome: a batch across machines.
+    /// Enqueues a group, and a request that runs once when all members have ended, whatever their outcome: a batch
+    /// across machines.
     ///
     /// - Parameters:
     ///   - requests: The members.
@@ -126,15 +120,13 @@ public final class SharedQueue: Sendable {
 
     // MARK: Changing
 
-    /// Cancels entries. Running ones are cancelled by their workers within moments. Returns their
-    /// number.
+    /// Cancels entries. Running ones are cancelled by their workers within moments. Returns their number.
     @discardableResult
     public func cancel(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.cancel, filter) }
 
-    /// Retries entries that have failed or wait for their next attempt. If the filter specifies
-    /// identifiers or states, this includes entries that were cancelled or paused, wait for their
-    /// start time, or are held by a failed dependency. They get all their attempts again, and keep
-    /// their `Idempotency-Key`. Returns their number.
+    /// Retries entries that have failed or wait for their next attempt. If the filter specifies identifiers or states,
+    /// this includes entries that were cancelled or paused, wait for their start time, or are held by a failed
+    /// dependency. They get all their attempts again, and keep their `Idempotency-Key`. Returns their number.
     @discardableResult
     public func retry(_ filter: Filter) async throws(SharedQueueError) -> Int {
         var filter = filter
@@ -142,8 +134,8 @@ public final class SharedQueue: Sendable {
         return try await apply(.retry, filter)
     }
 
-    /// Pauses entries. Running ones are stopped by their workers, unless they must not be sent
-    /// twice. Returns their number.
+    /// Pauses entries. Running ones are stopped by their workers, unless they must not be sent twice. Returns their
+    /// number.
     @discardableResult
     public func pause(_ filter: Filter) async throws(SharedQueueError) -> Int { try await apply(.pause, filter) }
 
@@ -156,8 +148,7 @@ public final class SharedQueue: Sendable {
         return try await thread.perform { store throws(SharedQueueError) in try store.apply(change, to: filter) }
     }
 
-    /// Removes entries that have ended and have not changed for this many seconds. Returns their
-    /// number.
+    /// Removes entries that have ended and have not changed for this many seconds. Returns their number.
     @discardableResult
     public func purge(_ filter: Filter, olderThan age: TimeInterval = 0) async throws(SharedQueueError) -> Int {
         let (filter, age) = (filter.work, SharedRequest.microseconds(age))
@@ -202,8 +193,7 @@ public final class SharedQueue: Sendable {
         return target.port == 80 ? target.host : target.authority
     }
 
-    /// Closes the connection after all pending calls. Later calls fail with
-    /// ``SharedQueueError/closed``.
+    /// Closes the connection after all pending calls. Later calls fail with ``SharedQueueError/closed``.
     public func close() { thread.close() }
 }
 

@@ -6,8 +6,7 @@ import ConvoyUploads
 import Foundation
 import FoundationNetworking
 
-/// A request that a ``SharedQueue`` keeps until a worker has executed it, on this machine or
-/// another.
+/// A request that a ``SharedQueue`` keeps until a worker has executed it, on this machine or another.
 ///
 /// ```swift
 /// var export = SharedRequest(URLRequest(url: url))
@@ -16,15 +15,13 @@ import FoundationNetworking
 /// try await queue.enqueue(export)
 /// ```
 ///
-/// As with a `DownloadQueue`, header fields with secrets are not stored, and a URL with a secret is
-/// rejected.
+/// As with a `DownloadQueue`, header fields with secrets are not stored, and a URL with a secret is rejected.
 public struct SharedRequest: Sendable, Identifiable {
     /// What to do with the body of a response. A download has its own destination.
     public enum ResponseBody: Sendable, Hashable {
         /// Discards it.
         case discarded
-        /// Stores it in the entry, unless it is longer than a limit in bytes. See
-        /// ``SharedQueue/result(of:)``.
+        /// Stores it in the entry, unless it is longer than a limit in bytes. See ``SharedQueue/result(of:)``.
         case entry(maximumLength: Int = 65_536)
         /// Writes it to a file at a relative path in a folder that workers know by name.
         case folder(String, path: String)
@@ -38,49 +35,44 @@ public struct SharedRequest: Sendable, Identifiable {
     public var dependencies: Set<UUID>
     /// What to do if a dependency failed or was cancelled.
     public var failedDependencyPolicy: FailedDependencyPolicy
-    /// The priority among the entries that are ready to start. Each step (`.high` is 4, `.veryHigh`
-    /// is 8) is equivalent to 15 minutes of waiting, so an entry of low priority is not delayed
-    /// forever.
+    /// The priority among the entries that are ready to start. Each step (`.high` is 4, `.veryHigh` is 8) is equivalent
+    /// to 15 minutes of waiting, so an entry of low priority is not delayed forever.
     public var priority: Operation.QueuePriority
-    /// A tag by which workers select entries; at most 800 bytes, without control characters. Do not
-    /// put secrets in it.
+    /// A tag by which workers select entries; at most 800 bytes, without control characters. Do not put secrets in it.
     public var tag: String?
     /// The group of the entry: see ``SharedQueue/enqueue(_:group:completion:)``.
     public var group: String?
-    /// A key that prevents duplicates: while an entry with this key, or its result, exists and has
-    /// not failed, that entry is used instead.
+    /// A key that prevents duplicates: while an entry with this key, or its result, exists and has not failed, that
+    /// entry is used instead.
     public var uniqueKey: String?
     /// The earliest start time.
     public var notBefore: Date?
-    /// The time at which it fails unless its last attempt has begun. It is compared with the clock
-    /// of the database.
+    /// The time at which it fails unless its last attempt has begun. It is compared with the clock of the database.
     public var deadline: Date?
-    /// The number of attempts after which it fails permanently. The default is 25. Attempts whose
-    /// worker has ended are included.
+    /// The number of attempts after which it fails permanently. The default is 25. Attempts whose worker has ended are
+    /// included.
     public var maximumAttempts = 25
-    /// How long the entry and its result are kept after it has ended, in seconds; nil for no limit.
-    /// The default is a week.
+    /// How long the entry and its result are kept after it has ended, in seconds; nil for no limit. The default is a
+    /// week.
     public var resultLifetime: TimeInterval? = 7 * 86_400
     /// Whether to store the header of the response. The default is true.
     public var keepsResponseHeader = true
     /// What to do with the body of the response. The default is to discard it.
     public var responseBody = ResponseBody.discarded
-    /// The trace of the attempts (W3C Trace Context), each of which is a separate span. The default
-    /// is nil.
+    /// The trace of the attempts (W3C Trace Context), each of which is a separate span. The default is nil.
     public var traceContext: TraceContext?
 
     let kind: WorkItem.Kind
     private let stored: @Sendable (SecretClassifier) throws(DownloadQueueError) -> StoredRequest
     let body: OutboxRequest.Body?
 
-    /// Creates a download. Its file is written on the worker's machine, at the destination in the
-    /// request.
+    /// Creates a download. Its file is written on the worker's machine, at the destination in the request.
     public init(_ download: DownloadRequest) {
         self.init(download, .download)
     }
 
-    /// Creates an upload. Its file, and the journal beside it, are on the worker's machine. If
-    /// several machines share the disk, one worker can resume the upload of another.
+    /// Creates an upload. Its file, and the journal beside it, are on the worker's machine. If several machines share
+    /// the disk, one worker can resume the upload of another.
     public init(_ upload: UploadRequest) {
         self.init(upload, .upload)
     }
@@ -90,8 +82,8 @@ public struct SharedRequest: Sendable, Identifiable {
         self.init(request, .outbox)
     }
 
-    /// Creates a plain request, such as a GET. It has no `Idempotency-Key`: a POST is not sent
-    /// again if it is unknown whether it has arrived.
+    /// Creates a plain request, such as a GET. It has no `Idempotency-Key`: a POST is not sent again if it is unknown
+    /// whether it has arrived.
     public init(_ request: URLRequest) {
         var outbox = OutboxRequest(request)
         if request.value(forHTTPHeaderField: OutboxRequest.keyField) == nil {
@@ -174,8 +166,7 @@ extension SharedRequest {
     /// Returns a name, if it contains only what databases and workers can handle.
     static func name(_ text: String, _ what: String) throws(SharedQueueError) -> String {
         guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }), text.utf8.count <= 800 else {
-            throw .unsuitableRequest("The \(what) contains a control character or has more than "
-                + "800 bytes.")
+            throw .unsuitableRequest("The \(what) contains a control character or has more than 800 bytes.")
         }
         return text
     }
@@ -217,10 +208,10 @@ struct WorkPayload: Codable {
         let hasPlace = entryLimit != nil || folder != nil || storage != nil
         switch request.work {
         case .download where hasPlace:
-            throw .unsuitableRequest("A download already has a destination: do not set "
-                + "responseBody.")
-        case .upload where hasPlace: throw .unsuitableRequest("The response to an upload cannot be "
-            + "stored: do not set responseBody.")
+            throw .unsuitableRequest("A download already has a destination: do not set responseBody.")
+        case .upload where hasPlace:
+            throw .unsuitableRequest(
+                "The response to an upload cannot be stored: do not set responseBody.")
         default: break
         }
     }

@@ -1,8 +1,8 @@
 import ConvoySupport
 import Foundation
 
-/// The store of a ``SharedQueue``: an SQLite file, for one machine, or a PostgreSQL database, for
-/// several (`ConvoyPostgres`).
+/// The store of a ``SharedQueue``: an SQLite file, for one machine, or a PostgreSQL database, for several
+/// (`ConvoyPostgres`).
 public struct SharedQueueStore: Sendable {
     /// The name to show, without secrets.
     public let name: String
@@ -16,8 +16,8 @@ public struct SharedQueueStore: Sendable {
         (self.name, self.open, self.listen) = (name, open, listen)
     }
 
-    /// A file shared by processes on this machine. It is created with mode 0600 if it does not
-    /// exist, but its directory must exist. Do not use a network file system.
+    /// A file shared by processes on this machine. It is created with mode 0600 if it does not exist, but its directory
+    /// must exist. Do not use a network file system.
     public static func sqlite(_ file: URL) -> SharedQueueStore {
         let path = file.path
         return SharedQueueStore(

@@ -18,8 +18,7 @@ final class StoreThread: @unchecked Sendable {
 
     init(open: @escaping Opening) { self.open = open }
 
-    /// Runs a closure with the store. Tries to reestablish a lost connection for up to `patience`
-    /// seconds.
+    /// Runs a closure with the store. Tries to reestablish a lost connection for up to `patience` seconds.
     func perform<Result: Sendable>(
         patience: TimeInterval = 30, _ body: @escaping @Sendable (WorkStore) throws(SharedQueueError) -> Result
     ) async throws(SharedQueueError) -> Result {

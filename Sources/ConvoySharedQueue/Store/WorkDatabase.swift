@@ -1,8 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A connection to the database of a shared queue, SQLite or PostgreSQL. Used by one thread at a
-/// time. All calls block.
+/// A connection to the database of a shared queue, SQLite or PostgreSQL. Used by one thread at a time. All calls block.
 package protocol WorkDatabase: AnyObject {
     /// The SQL dialect.
     var dialect: WorkDialect { get }
@@ -12,8 +11,8 @@ package protocol WorkDatabase: AnyObject {
     func query(_ sql: String, _ values: [WorkValue]) throws(SharedQueueError) -> [WorkRow]
     /// Runs a closure in a transaction.
     func transaction<Result>(_ body: () throws(SharedQueueError) -> Result) throws(SharedQueueError) -> Result
-    /// Locks ready entries of lanes, those of the lowest rank first, and returns the columns of a
-    /// standing. Call within a transaction. Entries locked by another transaction are skipped.
+    /// Locks ready entries of lanes, those of the lowest rank first, and returns the columns of a standing. Call within
+    /// a transaction. Entries locked by another transaction are skipped.
     ///
     /// - Parameter lanes: The lanes to search, with the maximum number of entries in each.
     func pick(_ lanes: [WorkLane], limit: Int) throws(SharedQueueError) -> [WorkRow]
@@ -122,8 +121,7 @@ package struct WorkDialect: Sendable {
 
     /// An expression for the current time, in microseconds since 1970.
     package let now: String
-    /// Locks the rows of the table `e` until the transaction ends; empty if transactions are
-    /// exclusive.
+    /// Locks the rows of the table `e` until the transaction ends; empty if transactions are exclusive.
     package let forUpdate: String
     /// The same, skipping locked rows.
     package let forUpdateSkippingLocked: String

@@ -23,20 +23,19 @@ package struct ClaimedWork: Sendable {
 /// The result of a claim.
 package struct WorkClaim: Sendable {
     package var entries: [ClaimedWork] = []
-    /// The number of microseconds after which another claim may find entries that this one could
-    /// not return; nil if unknown.
+    /// The number of microseconds after which another claim may find entries that this one could not return; nil if
+    /// unknown.
     package var wait: Int64?
     package var isPaused = false
     /// Whether the worker is considered dead and must register again.
     package var isUnknown = false
-    /// Whether entries were ready but exceeded the limits of their host, so that they may be
-    /// claimed when others have ended.
+    /// Whether entries were ready but exceeded the limits of their host, so that they may be claimed when others have
+    /// ended.
     package var isHeldBack = false
 }
 
 extension WorkStore {
-    /// The maximum number of lanes that a claim searches. If there are more, the next claim
-    /// continues after them.
+    /// The maximum number of lanes that a claim searches. If there are more, the next claim continues after them.
     private static let laneLimit = 500
 
     /// Leases ready entries, those of the lowest rank first, within the limits of their hosts.
@@ -52,8 +51,7 @@ extension WorkStore {
         let seen = try look(ready, locks: false)
         guard !seen.lanes.isEmpty else { return seen.claim }
         return try transaction { () throws(SharedQueueError) in
-            // A worker considered dead must not get entries, because they would never be taken
-            // back.
+            // A worker considered dead must not get entries, because they would never be taken back.
             let known = try database.query(
                 "SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forShare)", [.id(worker)])
             guard !known.isEmpty else { return WorkClaim(isUnknown: true) }
@@ -85,8 +83,7 @@ extension WorkStore {
         }
     }
 
-    /// The result of a search: the lanes with entries that may be claimed, and the limits of their
-    /// hosts.
+    /// The result of a search: the lanes with entries that may be claimed, and the limits of their hosts.
     private typealias Found = (
         claim: WorkClaim, lanes: [WorkLane], shares: [String: (share: HostShare, allowance: Int)], now: Int64
     )
@@ -141,8 +138,8 @@ extension WorkStore {
         ).compactMap { $0.text(0).map { WorkLane(name: $0) } }
     }
 
-    /// Returns what is left of the limits of hosts with limits or a gate. Optionally locks the rows
-    /// of hosts with limits.
+    /// Returns what is left of the limits of hosts with limits or a gate. Optionally locks the rows of hosts with
+    /// limits.
     private func allowances(
         of hosts: Set<String>, _ now: Int64, locks: Bool
     ) throws(SharedQueueError) -> [String: (share: HostShare, allowance: Int)] {

@@ -34,14 +34,13 @@ package struct WorkItem: Sendable {
 }
 
 extension WorkStore {
-    /// How much earlier an entry is considered enqueued for each step of its priority, in
-    /// microseconds: 15 minutes.
+    /// How much earlier an entry is considered enqueued for each step of its priority, in microseconds: 15 minutes.
     static let priorityStep: Int64 = 900_000_000
 
     /// Adds entries in this order, all or none.
     ///
-    /// - Returns: The identifiers of the entries; for an item with the unique key of an existing
-    ///   entry, that entry's identifier.
+    /// - Returns: The identifiers of the entries; for an item with the unique key of an existing entry, that entry's
+    ///   identifier.
     @discardableResult
     package func enqueue(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID] {
         guard !items.isEmpty else { return [] }
@@ -69,8 +68,8 @@ extension WorkStore {
         }
     }
 
-    /// Returns the existing entries with the unique keys of items, by the items' identifiers. If
-    /// several items have the same key, the first one is used.
+    /// Returns the existing entries with the unique keys of items, by the items' identifiers. If several items have the
+    /// same key, the first one is used.
     private func namesByKey(_ items: [WorkItem]) throws(SharedQueueError) -> [UUID: UUID] {
         let keyed = items.filter { $0.uniqueKey != nil }
         guard !keyed.isEmpty else { return [:] }
@@ -110,8 +109,7 @@ extension WorkStore {
                 outcomes[id] = .some(standing.outcome)
             }
         }
-        // If a dependency has failed, a new entry may fail immediately, which affects its own
-        // dependents.
+        // If a dependency has failed, a new entry may fail immediately, which affects its own dependents.
         for index in try order(items) {
             var item = items[index], standing = item.standing
             for needed in item.dependencies {

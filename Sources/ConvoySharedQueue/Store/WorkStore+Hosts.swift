@@ -5,8 +5,8 @@ extension WorkStore {
     /// The name under which the limits of all other hosts are stored.
     package static let everyHost = "*"
 
-    /// Returns the shares of hosts that have limits or a gate, by host. Optionally creates the rows
-    /// of those with limits, and locks them until the transaction ends.
+    /// Returns the shares of hosts that have limits or a gate, by host. Optionally creates the rows of those with
+    /// limits, and locks them until the transaction ends.
     func shares(of hosts: Set<String>, _ now: Int64, locks: Bool) throws(SharedQueueError) -> [String: HostShare] {
         var rows = WorkRowsText()
         for host in hosts.union([Self.everyHost]) { rows.append([.text(host)]) }

@@ -97,8 +97,7 @@ extension WorkStore {
         return counts
     }
 
-    /// Returns the number of entries that are not done, by host and state, for a limited number of
-    /// rows.
+    /// Returns the number of entries that are neither done nor cancelled, by host and state, largest numbers first.
     package func countsByHost(limit: Int) throws(SharedQueueError) -> [(host: String, state: WorkState, count: Int)] {
         let over = WorkState.allCases.filter(\.isOver)
         let open = Set(WorkState.allCases).subtracting(over).union([.failed])
@@ -166,8 +165,7 @@ extension WorkStore {
 
     // MARK: Changing entries
 
-    /// Applies a change to entries, some hundreds per transaction. Returns the number of changed
-    /// entries.
+    /// Applies a change to entries, some hundreds per transaction. Returns the number of changed entries.
     package func apply(_ change: WorkStanding.Change, to filter: WorkFilter) throws(SharedQueueError) -> Int {
         let sources: Set<WorkState> =
             switch change {

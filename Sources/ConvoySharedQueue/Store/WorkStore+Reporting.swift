@@ -3,10 +3,7 @@ import Foundation
 
 /// Reports of workers, and taking back the entries of workers that do not report.
 extension WorkStore {
-    /// Stores the results of attempts. Returns the reports that came too late, because their leases
-    /// were lost.
-    ///
-    /// - Parameter retry: Changes the delay before a retry; nil to keep it.
+    /// Stores the results of attempts. Returns the reports that came too late, because their leases were lost.
     package func report(_ reports: [WorkReport]) throws(SharedQueueError) -> Set<UUID> {
         guard !reports.isEmpty else { return [] }
         return try transaction { () throws(SharedQueueError) in
@@ -76,8 +73,7 @@ extension WorkStore {
             """, [rows.value])
     }
 
-    /// Records that the request of an entry is about to be sent. Returns false if the lease was
-    /// lost.
+    /// Records that the request of an entry is about to be sent. Returns false if the lease was lost.
     package func begin(_ id: UUID, lease: Int64) throws(SharedQueueError) -> Bool {
         try transaction { () throws(SharedQueueError) in
             try apply(.begin(lease: lease), to: try lock([id]), try now()) == 1
@@ -124,8 +120,8 @@ extension WorkStore {
         }
     }
 
-    /// Renews all leases of a worker in one statement, and returns them; nil if it is considered
-    /// dead and thus has none.
+    /// Renews all leases of a worker in one statement, and returns them; nil if it is considered dead and thus has
+    /// none.
     package func renew(_ worker: UUID, lasting: Int64) throws(SharedQueueError) -> [UUID: Int64]? {
         try transaction { () throws(SharedQueueError) in
             let known = try database.query("SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forUpdate)", [.id(worker)])
@@ -150,8 +146,7 @@ extension WorkStore {
         return leases
     }
 
-    /// Removes a worker. Entries it still has, because the response to a claim was lost, are taken
-    /// back.
+    /// Removes a worker. Entries it still has, because the response to a claim was lost, are taken back.
     package func unregister(_ worker: UUID) throws(SharedQueueError) {
         try transaction { () throws(SharedQueueError) in try remove(worker, try now()) }
     }
@@ -169,8 +164,8 @@ extension WorkStore {
 
     // MARK: Maintenance
 
-    /// Makes entries ready whose time has come, takes back those of dead workers, and removes those
-    /// that have been kept long enough. Processes at most some thousands of each.
+    /// Makes entries ready whose time has come, takes back those of dead workers, and removes those that have been kept
+    /// long enough. Processes at most some thousands of each.
     ///
     /// - Returns: The number of microseconds until there is more to do; nil if unknown.
     @discardableResult

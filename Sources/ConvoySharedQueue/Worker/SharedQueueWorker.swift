@@ -3,8 +3,8 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// Executes entries of a ``SharedQueue``. Any number of workers can run, in one or more processes
-/// and on one or more machines.
+/// Executes entries of a ``SharedQueue``. Any number of workers can run, in one or more processes and on one or more
+/// machines.
 ///
 /// ```swift
 /// let worker = SharedQueueWorker(queue: queue, manager: manager) { operation, entry in
@@ -13,18 +13,16 @@ import Foundation
 /// try await worker.run()                     // until stop() was called, or its task is cancelled
 /// ```
 ///
-/// Each entry becomes an operation with the manager's settings, which runs in a queue of the
-/// worker. The manager's retry policy is not used, because each attempt may be made by another
-/// worker, according to ``Settings/retryPolicy``.
+/// Each entry becomes an operation with the manager's settings, which runs in a queue of the worker. The manager's
+/// retry policy is not used, because each attempt may be made by another worker, according to ``Settings/retryPolicy``.
 ///
-/// A worker claims up to twice as many entries as it runs concurrently, so that it need not wait
-/// for the database between two entries. It holds a lease on the claimed entries, and renews it
-/// three times in its duration. If the database cannot be reached, the worker continues until a
-/// tenth of the duration is left, and then cancels its entries. Results available by then are
-/// reported as soon as the database can be reached again.
+/// A worker claims up to twice as many entries as it runs concurrently, so that it need not wait for the database
+/// between two entries. It holds a lease on the claimed entries, and renews it three times in its duration. If the
+/// database cannot be reached, the worker continues until a tenth of the duration is left, and then cancels its
+/// entries. Results available by then are reported as soon as the database can be reached again.
 public final class SharedQueueWorker: Sendable {
-    /// Called with each operation created by the worker, before it is started, on a thread of the
-    /// worker. It provides what is not stored: credentials, tokens and handlers. It must not block.
+    /// Called with each operation created by the worker, before it is started, on a thread of the worker. It provides
+    /// what is not stored: credentials, tokens and handlers. It must not block.
     public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: ClaimedEntry) -> Void
 
     /// The properties of a claimed entry.
@@ -41,21 +39,19 @@ public final class SharedQueueWorker: Sendable {
     public struct Settings: Sendable {
         /// The maximum number of concurrent entries. The default is 8.
         public var maximumConcurrentJobs = 8
-        /// Only entries with these tags; nil for all. An empty string selects entries without a
-        /// tag.
+        /// Only entries with these tags; nil for all. An empty string selects entries without a tag.
         public var tags: [String]?
-        /// The duration of its leases, in seconds, unless they are renewed: how long the entries of
-        /// a killed worker wait. The default is 60, the minimum is 1.
+        /// The duration of its leases, in seconds, unless they are renewed: how long the entries of a killed worker
+        /// wait. The default is 60, the minimum is 1.
         public var leaseDuration: TimeInterval = 60
-        /// When a failed attempt is repeated, by this worker or another. Its number of retries is
-        /// not used, because entries have their own limit.
+        /// When a failed attempt is repeated, by this worker or another. Its number of retries is not used, because
+        /// entries have their own limit.
         public var retryPolicy = DownloadQueue.standardRetryPolicy
         /// The name in listings; by default its host and process.
         public var name: String
         /// The folders for response bodies, by the names used in requests.
         public var folders: [String: URL] = [:]
-        /// The object storages for response bodies, by the names used in requests. Each closure
-        /// uploads a body.
+        /// The object storages for response bodies, by the names used in requests. Each closure uploads a body.
         public var objectStorages: [String: ObjectStorageUpload] = [:]
 
         /// Creates the default settings.
@@ -76,8 +72,7 @@ public final class SharedQueueWorker: Sendable {
         public internal(set) var failedForNow = 0
         /// The number of attempts after which the entry has failed permanently.
         public internal(set) var failed = 0
-        /// The number of attempts that were abandoned, because the lease was lost or the worker was
-        /// stopped.
+        /// The number of attempts that were abandoned, because the lease was lost or the worker was stopped.
         public internal(set) var abandoned = 0
         /// The number of running entries.
         public internal(set) var running = 0
@@ -106,11 +101,10 @@ public final class SharedQueueWorker: Sendable {
     /// The statistics so far.
     public var statistics: Statistics { core.statistics }
 
-    /// Claims and executes entries until the worker is stopped. Cancelling the task calls
-    /// ``stop(_:)`` with `.now`.
+    /// Claims and executes entries until the worker is stopped. Cancelling the task calls ``stop(_:)`` with `.now`.
     ///
-    /// - Throws: ``SharedQueueError`` if the database cannot be used at all. If it cannot be
-    ///   reached, the worker keeps trying, also at the start.
+    /// - Throws: ``SharedQueueError`` if the database cannot be used at all. If it cannot be reached, the worker keeps
+    ///   trying, also at the start.
     public func run() async throws(SharedQueueError) {
         let result: Result<Void, SharedQueueError> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in core.run { continuation.resume(returning: $0) } }
@@ -124,15 +118,13 @@ public final class SharedQueueWorker: Sendable {
     public enum Stop: Int, Sendable, Comparable {
         /// Claims no more entries, and finishes the running ones.
         case drained
-        /// Cancels the running entries and returns them to the queue, unless they must not be sent
-        /// twice.
+        /// Cancels the running entries and returns them to the queue, unless they must not be sent twice.
         case now
 
         /// `.drained` is less than `.now`, which stops more.
         public static func < (one: Stop, other: Stop) -> Bool { one.rawValue < other.rawValue }
     }
 
-    /// Stops the worker, after which ``run()`` returns. Can be called on any thread, and again with
-    /// `.now`.
+    /// Stops the worker, after which ``run()`` returns. Can be called on any thread, and again with `.now`.
     public func stop(_ stop: Stop = .drained) { core.stop(stop) }
 }

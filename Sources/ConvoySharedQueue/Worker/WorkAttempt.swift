@@ -16,8 +16,8 @@ final class WorkAttempt: @unchecked Sendable {
 
     private struct State {
         var operation: HTTPRequestOperation?
-        /// Whether it was abandoned: another worker may have the entry by now, it was cancelled or
-        /// paused, or the worker is stopping.
+        /// Whether it was abandoned: another worker may have the entry by now, it was cancelled or paused, or the
+        /// worker is stopping.
         var isAbandoned = false
         /// Whether it was recorded that the request is about to be sent.
         var hasBegun = false
@@ -35,8 +35,7 @@ final class WorkAttempt: @unchecked Sendable {
     /// Whether the worker may still take actions that are visible to others.
     var mayGoOn: Bool { !state.withLock { $0.isAbandoned } && core.hasLeases }
 
-    /// Whether the operation is running; if it must not be sent twice, whether it may have been
-    /// sent.
+    /// Whether the operation is running; if it must not be sent twice, whether it may have been sent.
     var hasBegun: Bool {
         let operation = state.withLock { $0.operation }
         return operation.map { $0.isExecuting || $0.isFinished || !work.sendsAgain } ?? false
@@ -62,8 +61,7 @@ final class WorkAttempt: @unchecked Sendable {
             operation.enterCompletionGroup()
             core.operationQueue.addOperation(operation)
         } catch {
-            // The entry may have been written by another version, or another worker may have what
-            // this one lacks.
+            // The entry may have been written by another version, or another worker may have what this one lacks.
             let isOurs = error is SharedQueueError || error is DecodingError
             finish(isOurs ? .failedForNow(delay: 60_000_000) : .failed) { $0.error = Self.text(of: error, .standard) }
         }
@@ -121,8 +119,7 @@ final class WorkAttempt: @unchecked Sendable {
         return operation
     }
 
-    /// Records that a request that must not be sent twice is about to be sent. Without the database
-    /// it is not sent.
+    /// Records that a request that must not be sent twice is about to be sent. Without the database it is not sent.
     private func noteBeginning(of operation: HTTPRequestOperation) {
         let prepare = operation.prepare
         operation.prepare = { [self] request in
@@ -131,13 +128,16 @@ final class WorkAttempt: @unchecked Sendable {
                 try store.begin(work.id, lease: work.lease)
             }
             if isHeld != false { state.withLock { $0.hasBegun = true } }
-            guard isHeld == true, mayGoOn else { throw SharedQueueError.unavailable("The request "
-                + "was not sent.") }
+            guard isHeld == true, mayGoOn else {
+                throw SharedQueueError.unavailable(
+                    "The request "
+                        + "was not sent.")
+            }
         }
     }
 
-    /// Checks the lease before a complete download gets its name, and stores a mark from which the
-    /// next attempt recognizes the file, in case this one cannot report it. Blocks.
+    /// Checks the lease before a complete download gets its name, and stores a mark from which the next attempt
+    /// recognizes the file, in case this one cannot report it. Blocks.
     private func willCommit(_ partialFile: String, as place: URL) throws {
         guard mayGoOn else { throw SharedQueueError.closed }
         let mark = FinishedFile(partialFile, as: place)?.mark ?? ""
@@ -187,8 +187,7 @@ final class WorkAttempt: @unchecked Sendable {
         } else if case .unavailable = error as? SharedQueueError {
             end = .failedForNow(delay: 1_000_000)
         } else if Self.isLocal(error) {
-            // The disk of this machine is full, or its folder is missing: another worker may
-            // succeed.
+            // The disk of this machine is full, or its folder is missing: another worker may succeed.
             end = .failedForNow(delay: 60_000_000)
         } else if operation.isCancelled {
             // Cancelled by a handler of the program.
@@ -219,8 +218,7 @@ final class WorkAttempt: @unchecked Sendable {
         return (error as? URLError).map { codes.contains($0.code) } ?? false
     }
 
-    /// Returns how long no worker sends requests to the host, in microseconds, like the gate of a
-    /// queue.
+    /// Returns how long no worker sends requests to the host, in microseconds, like the gate of a queue.
     private func gateTime(
         _ event: RetryEvent, _ delay: TimeInterval, _ policy: RetryPolicy, _ operation: HTTPRequestOperation
     ) -> Int64? {
@@ -236,8 +234,7 @@ final class WorkAttempt: @unchecked Sendable {
         return duration > 0 ? SharedRequest.microseconds(duration) : nil
     }
 
-    /// Returns the entry of an abandoned attempt. If it must not be sent twice and may have
-    /// arrived, it has failed.
+    /// Returns the entry of an abandoned attempt. If it must not be sent twice and may have arrived, it has failed.
     private func giveBack(_ operation: HTTPRequestOperation) {
         if !work.sendsAgain, state.withLock({ $0.hasBegun }) {
             return finish(.failed, operation) { $0.error = WorkStanding.unknownOutcome }
@@ -277,8 +274,7 @@ final class WorkAttempt: @unchecked Sendable {
             finish(.succeeded, operation) { report in
                 guard let limit = payload.entryLimit, let data = operation.responseData else { return }
                 guard data.count <= limit else {
-                    report.error = "The body of \(data.count) bytes was not stored because it is "
-                        + "longer than \(limit)."
+                    report.error = "The body of \(data.count) bytes was not stored because it is longer than \(limit)."
                     return
                 }
                 report.result?.body = Array(data)

@@ -3,8 +3,8 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// The loop of a worker, on its own thread, the only one that uses the store: it reports results,
-/// renews leases, performs maintenance, and claims as many entries as it can take.
+/// The loop of a worker, on its own thread, the only one that uses the store: it reports results, renews leases,
+/// performs maintenance, and claims as many entries as it can take.
 final class WorkerCore: @unchecked Sendable {
     let manager: HTTPRequestOperationManager
     let settings: SharedQueueWorker.Settings
@@ -105,8 +105,7 @@ final class WorkerCore: @unchecked Sendable {
     /// Whether the leases are still valid, according to the clock of this machine.
     var hasLeases: Bool { shared.withLock { MonotonicClock.now < $0.leaseEnd } }
 
-    /// Runs a closure with the store on a connection other than the loop's, for at most a few
-    /// seconds. Blocks.
+    /// Runs a closure with the store on a connection other than the loop's, for at most a few seconds. Blocks.
     ///
     /// - Returns: Nil if the database cannot be reached.
     func ask<Answer: Sendable>(
@@ -136,8 +135,8 @@ final class WorkerCore: @unchecked Sendable {
         /// When maintenance is due, and when to claim again without an announcement.
         var maintenance: MonotonicTime = 0
         var claim: MonotonicTime = 0
-        /// The number of entries claimed in advance, so that the running ones need not wait for the
-        /// database, and the time of the last claim.
+        /// The number of entries claimed in advance, so that the running ones need not wait for the database, and the
+        /// time of the last claim.
         var ahead = 0
         var claimed: MonotonicTime = 0
         /// Whether the last claim found entries that exceed the limits of their host.
@@ -181,8 +180,8 @@ final class WorkerCore: @unchecked Sendable {
                 shared.withLock { $0.statistics.isConnected = false }
                 standing.reconnection = Nanoseconds.deadline(standing.delay, after: MonotonicClock.now)
                 standing.delay = min(standing.delay * 2, 5)
-                // Do not wait for an unreachable database if there is nothing to report, or if the
-                // worker must stop immediately: the leases expire.
+                // Do not wait for an unreachable database if there is nothing to report, or if the worker must stop
+                // immediately: the leases expire.
                 if let stop, stop == .now ? isEmpty : isIdle { return .success(()) }
             }
             sleep(standing, isConnected: store != nil)
@@ -245,7 +244,7 @@ final class WorkerCore: @unchecked Sendable {
 
     private func renew(_ store: WorkStore, _ standing: inout Standing) throws(SharedQueueError) {
         let lasting = SharedRequest.microseconds(settings.leaseDuration)
-        // The database counts from a later time.
+        // Taken before the call, so that the lease ends here before it ends in the database.
         let now = MonotonicClock.now
         if !standing.isRegistered {
             try store.register(
@@ -281,8 +280,7 @@ final class WorkerCore: @unchecked Sendable {
         }
     }
 
-    /// Starts over with a new identifier, because the leases have expired or the worker is
-    /// considered dead.
+    /// Starts over with a new identifier, because the leases have expired or the worker is considered dead.
     private func loseLeases(_ standing: inout Standing) {
         abandonAll()
         shared.withLock { ($0.released, $0.leaseEnd) = ([:], .max) }
@@ -334,8 +332,7 @@ final class WorkerCore: @unchecked Sendable {
     /// Whether a claim is worthwhile: when half of the entries claimed in advance have been used.
     private func isEnough(_ room: Int, _ standing: Standing) -> Bool { room >= ahead(standing) / 2 + 1 }
 
-    /// Claims more in advance if the entries are used up within milliseconds, and less if they
-    /// last.
+    /// Claims more in advance if the entries are used up within milliseconds, and less if they last.
     private func adapt(_ standing: inout Standing, isFull: Bool) {
         let now = MonotonicClock.now
         let passed = now - min(now, standing.claimed)

@@ -5,15 +5,14 @@ import Foundation
 
 /// The file that stores the record of an upload, locked while the upload is running.
 ///
-/// It has two slots, written in turn, so that the previous entry stays intact while the next one is
-/// written. An entry consists of a header line and a line of JSON:
+/// It has two slots, written in turn, so that the previous entry stays intact while the next one is written. An entry
+/// consists of a header line and a line of JSON:
 ///
 ///  convoy-upload 1 42 183 9f86d081884c7d65
 ///  {"place":"…","shown":"https://…","parts":[{"url":"https://…","first":0,"end":1048576,"offset":524288,"bound":1048576}],…}
 ///
-/// The header contains the version, a number that increases with each entry, the length of the JSON
-/// text in bytes, and a prefix of its SHA-256 digest, which detects torn entries. All methods
-/// block.
+/// The header contains the version, a number that increases with each entry, the length of the JSON text in bytes, and
+/// a prefix of its SHA-256 digest, which detects torn entries. All methods block.
 final class UploadJournal: @unchecked Sendable {
     let path: String
     private let calls: FileCalls
@@ -168,8 +167,7 @@ final class UploadJournal: @unchecked Sendable {
 }
 
 extension UploadRecord {
-    /// Whether the numbers are consistent: the parts are contiguous, and only the last one may have
-    /// no end yet.
+    /// Whether the numbers are consistent: the parts are contiguous, and only the last one may have no end yet.
     var isSound: Bool {
         guard digested >= 0 else { return false }
         var next: Int64? = 0
@@ -186,8 +184,7 @@ extension UploadRecord {
 enum UploadJournalPlace {
     static let suffix = ".convoyupload"
 
-    /// Returns the path of the journal beside a file for an upload to a URL. Each URL has its own
-    /// journal.
+    /// Returns the path of the journal beside a file for an upload to a URL. Each URL has its own journal.
     static func path(of file: URL, for url: URL) -> String {
         let digest = ResourcePlace(url).digest.prefix(12)
         var name = PathText.name(of: file.path)

@@ -2,8 +2,7 @@ import ConvoyDownloads
 import ConvoySupport
 import Foundation
 
-/// The journaled state of an upload: its source, its URL on the server, and how much of it the
-/// server has confirmed.
+/// The journaled state of an upload: its source, its URL on the server, and how much of it the server has confirmed.
 struct UploadRecord: Codable, Sendable, Hashable {
     /// An upload on the server: the complete source, or one of several concurrent parts.
     struct Part: Codable, Sendable, Hashable {
@@ -30,8 +29,7 @@ struct UploadRecord: Codable, Sendable, Hashable {
     var source: SourceIdentity?
     /// When the source was inspected, in nanoseconds since 1970.
     var seen: Int64 = 0
-    /// The SHA-256 digest of the first bytes of the source, all of which have been confirmed, and
-    /// their number.
+    /// The SHA-256 digest of the first bytes of the source, all of which have been confirmed, and their number.
     var digest: String?
     var digested: Int64 = 0
     /// When the upload expires, as sent by the server.
@@ -42,16 +40,15 @@ struct UploadRecord: Codable, Sendable, Hashable {
 
 /// Removes secrets from an upload's URL for the journal, and restores them.
 enum UploadURLSecrets {
-    /// Returns the URL without user information and without secrets in its query, and whether it
-    /// had any.
+    /// Returns the URL without user information and without secrets in its query, and whether it had any.
     static func hidden(_ url: URL, _ secrets: SecretClassifier) -> (text: String, isHidden: Bool) {
         let text = url.absoluteString
         let shown = Redaction.url(text, secrets)
         return (shown, !shown.utf8.elementsEqual(text.utf8))
     }
 
-    /// Returns a journaled URL, with the secrets of the request's URL inserted by name; nil if
-    /// other secrets are missing.
+    /// Returns a journaled URL, with the secrets of the request's URL inserted by name; nil if other secrets are
+    /// missing.
     static func filled(_ text: String, isHidden: Bool, from request: URL?) -> URL? {
         guard isHidden else { return URL(string: text) }
         guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "?")) else { return nil }

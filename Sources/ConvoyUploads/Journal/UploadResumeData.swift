@@ -3,14 +3,14 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The state of a stopped upload of a file, with which it can be resumed later by this process or
-/// another. The counterpart of the resume data of `URLSession`'s upload tasks.
+/// The state of a stopped upload of a file, with which it can be resumed later by this process or another. The
+/// counterpart of the resume data of `URLSession`'s upload tasks.
 ///
-/// The data is JSON that contains the file's path and the contents of the upload's journal: its URL
-/// on the server, and the identity of the file. It contains no header fields and no secrets.
+/// The data is JSON that contains the file's path and the contents of the upload's journal: its URL on the server, and
+/// the identity of the file. It contains no header fields and no secrets.
 ///
-/// Resume data may be untrusted. It makes no claims about bytes: the server reports how many it
-/// has, and if the file has changed, the upload fails before sending a byte.
+/// Resume data may be untrusted. It makes no claims about bytes: the server reports how many it has, and if the file
+/// has changed, the upload fails before sending a byte.
 public struct UploadResumeData: Sendable, Hashable {
     /// The version of the format that this library writes.
     public static let currentVersion = 1
@@ -41,8 +41,9 @@ public struct UploadResumeData: Sendable, Hashable {
             throw UploadError(.unusableJournal("The resume data is not valid."))
         }
         guard members.version == Self.currentVersion else {
-            throw UploadError(.unusableJournal("The resume data has version \(members.version), "
-                + "but this library supports only version 1."))
+            throw UploadError(
+                .unusableJournal(
+                    "The resume data has version \(members.version), but this library supports only version 1."))
         }
         guard members.record.isSound, members.file.hasPrefix("/"),
             Self.digest(members.file, members.record) == members.digest

@@ -18,8 +18,7 @@ struct UploadAnswer: @unchecked Sendable {
 
     /// Returns the number in a field; nil if the field is missing.
     ///
-    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the value is not a number, or there
-    ///   are different values.
+    /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the value is not a number, or there are different values.
     func number(_ name: String) throws(UploadError) -> Int64? {
         let values = head.values(of: name)
         guard let first = values.first else { return nil }
@@ -29,8 +28,7 @@ struct UploadAnswer: @unchecked Sendable {
         return number
     }
 
-    /// Returns a structured boolean (RFC 9651, section 3.3.6); nil if the field is missing or
-    /// invalid.
+    /// Returns a structured boolean (RFC 9651, section 3.3.6); nil if the field is missing or invalid.
     func flag(_ name: String) -> Bool? {
         switch head[name].map({ HTTPSyntax.trimmed($0[...]) }) {
         case "?1": true
@@ -53,15 +51,13 @@ struct UploadAnswer: @unchecked Sendable {
     static func location(_ head: ResponseHead) throws(UploadError) -> URL? {
         let values = head.bytes(of: "Location")
         guard let first = values.first else { return nil }
-        // Parsers disagree about control characters; user information would let the server choose
-        // our credentials.
+        // Parsers disagree about control characters; user information would let the server choose our credentials.
         guard values.allSatisfy({ $0 == first }), !first.isEmpty, !first.contains(where: { $0 < 0x20 || $0 == 0x7F }),
             let url = URLReference.url(first, relativeTo: head.url), let address = HTTPAddress(url.absoluteString),
             !address.hasUserInfo
         else { throw UploadError(.invalidAnswer("The URL of the upload is invalid.")) }
         if !address.target.isSecure, Target(head.url)?.isSecure == true {
-            throw UploadError(.invalidAnswer("The URL of the upload uses http, but the server uses "
-                + "https."))
+            throw UploadError(.invalidAnswer("The URL of the upload uses http, but the server uses https."))
         }
         return url
     }
@@ -100,8 +96,7 @@ extension Upload {
     /// Sends a request, and returns its response, whatever its status.
     ///
     /// - Parameter interim: Called on the network thread with interim responses; it must not block.
-    /// - Throws: ``UploadFailure`` if the transfer fails; `CancellationError`; ``UploadError`` of
-    ///   the source.
+    /// - Throws: ``UploadFailure`` if the transfer fails; `CancellationError`; ``UploadError`` of the source.
     func send(
         _ request: URLRequest, _ body: UploadBody = .none,
         interim: (@Sendable (ResponseHead) -> Void)? = nil
@@ -129,16 +124,13 @@ extension Upload {
             throw UploadFailure(error: error, head: part.responseHead)
         }
         guard let head = part.responseHead else {
-            throw UploadFailure(error: URLError(.badServerResponse, url: request.url, "The server "
-                + "sent no response."))
+            throw UploadFailure(error: URLError(.badServerResponse, url: request.url, "The server sent no response."))
         }
         state.withLock { $0.work }?.hostDidAnswer()
-        // A redirect that was not followed, by the rules or a handler, or that has changed the
-        // method.
+        // A redirect that was not followed, by the rules or a handler, or that has changed the method.
         guard part.redirects.allSatisfy({ $0.previousMethod == $0.method }) else {
             throw UploadError(
-                .invalidAnswer("A redirect has changed the method from "
-                    + "\(request.httpMethod ?? "that of the request")."))
+                .invalidAnswer("A redirect has changed the method from \(request.httpMethod ?? "that of the request")."))
         }
         return UploadAnswer(
             head: head, data: part.responseData, redirects: part.redirects, sent: part.transferProgress.bytesSent)

@@ -7,11 +7,11 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The state of an `UploadOperation` across pauses and retries: the source, the journal, and the
-/// requests for the parts.
+/// The state of an `UploadOperation` across pauses and retries: the source, the journal, and the requests for the
+/// parts.
 ///
-/// An attempt is one task, which runs the protocol step by step. Stopping the attempt cancels the
-/// task, and with it the current request. The next attempt asks the server how much it has.
+/// An attempt is one task, which runs the protocol step by step. Stopping the attempt cancels the task, and with it the
+/// current request. The next attempt asks the server how much it has.
 final class Upload: @unchecked Sendable {
     let settings: UploadSettings
     let request: URLRequest
@@ -51,8 +51,8 @@ final class Upload: @unchecked Sendable {
         task?.cancel()
     }
 
-    /// Releases the source and the journal when the operation has finished or was deallocated. The
-    /// journal of an incomplete upload is kept.
+    /// Releases the source and the journal when the operation has finished or was deallocated. The journal of an
+    /// incomplete upload is kept.
     func close() {
         let (journal, digest) = state.withLock { state in
             defer { (state.journal, state.digest, state.source, state.window) = (nil, nil, nil, nil) }
@@ -79,8 +79,8 @@ final class Upload: @unchecked Sendable {
     }
 
     private func end(with error: any Error) async {
-        // Write a final entry, so that few bytes are sent twice. If the source has changed, the
-        // entry would be meaningless.
+        // Write a final entry, so that few bytes are sent twice. If the source has changed, the entry would be
+        // meaningless.
         if (error as? UploadError)?.reason != .sourceChanged { try? await record(synchronizes: true) }
         let (work, isStopping, mustNotRepeat) = state.withLock { state in
             state.task = nil
@@ -182,15 +182,15 @@ final class Upload: @unchecked Sendable {
         return source.file.map { UploadJournalPlace.path(of: $0, for: url) }
     }
 
-    /// Restores a journaled upload, if it has the same source. Returns the position up to which a
-    /// sequence must have the same bytes. Blocks.
+    /// Restores a journaled upload, if it has the same source. Returns the position up to which a sequence must have
+    /// the same bytes. Blocks.
     private func adopt(
         _ found: UploadRecord, _ source: (any SeekableSource)?, _ record: inout UploadRecord
     ) throws(UploadError) -> Int64? {
         if let old = found.source, let source {
             guard old.mayEqual(source.identity) else { throw UploadError(.sourceChanged) }
-            // The file was moved, or modified so shortly before that its modification time may not
-            // show it. Compare the bytes.
+            // The file was moved, or modified so shortly before that its modification time may not show it. Compare the
+            // bytes.
             if old != source.identity || old.isRecent(at: found.seen) {
                 let digest = try source.checksum(.sha256, of: 0..<min(found.digested, source.length))
                 guard found.digested <= source.length, found.digested == 0 || digest.hexadecimal == found.digest else {

@@ -7,15 +7,14 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// A resumable upload, which survives interrupted connections, network changes, long pauses, and
-/// the end of the process. The counterpart of `DownloadOperation`.
+/// A resumable upload, which survives interrupted connections, network changes, long pauses, and the end of the
+/// process. The counterpart of `DownloadOperation`.
 ///
-/// It uses tus 1.0 or the IETF draft "Resumable Uploads for HTTP", as supported by the server or
-/// chosen by ``uploadProtocol``. A small journal beside the file contains the URL of the upload on
-/// the server. A later upload of the same file to the same URL, by this process or another, asks
-/// the server how much it has, and resumes from that offset. If the file has changed in the
-/// meantime, the upload fails before sending a byte of it. The upload succeeds only if the server
-/// has confirmed every byte.
+/// It uses tus 1.0 or the IETF draft "Resumable Uploads for HTTP", as supported by the server or chosen by
+/// ``uploadProtocol``. A small journal beside the file contains the URL of the upload on the server. A later upload of
+/// the same file to the same URL, by this process or another, asks the server how much it has, and resumes from that
+/// offset. If the file has changed in the meantime, the upload fails before sending a byte of it. The upload succeeds
+/// only if the server has confirmed every byte.
 ///
 /// ```swift
 /// let upload = UploadOperation(request: URLRequest(url: files), file: film)
@@ -25,13 +24,12 @@ import FoundationNetworking
 /// upload.pause(); upload.resume()
 /// ```
 ///
-/// If the server supports neither protocol, the file is sent in one PUT (or with the request's
-/// method), which **starts over** after a failure or a pause; see ``isResumable``.
+/// If the server supports neither protocol, the file is sent in one PUT (or with the request's method), which **starts
+/// over** after a failure or a pause; see ``isResumable``.
 ///
-/// The header fields of the request are sent with each of the upload's requests. If the server
-/// places the upload at another origin, credentials and secret fields are not sent there.
-/// `responseObject` is the URL of the upload with tus; otherwise the serializer creates it from the
-/// last response. All progress counts bytes confirmed by the server.
+/// The header fields of the request are sent with each of the upload's requests. If the server places the upload at
+/// another origin, credentials and secret fields are not sent there. `responseObject` is the URL of the upload with
+/// tus; otherwise the serializer creates it from the last response. All progress counts bytes confirmed by the server.
 open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
     let uploadSettings = Locked(UploadSettings())
     let upload = Locked<Upload?>(nil)
@@ -42,8 +40,7 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         worker = Worker()
     }
 
-    /// Creates an upload of a file. Its journal is stored beside the file, unless ``journal`` is
-    /// set.
+    /// Creates an upload of a file. Its journal is stored beside the file, unless ``journal`` is set.
     ///
     /// - Parameters:
     ///   - request: The request, whose URL creates uploads or, without a protocol, is the
@@ -60,9 +57,9 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         uploadSettings.withLock { $0.source = .data(data) }
     }
 
-    /// Creates an upload of a sequence of bytes that can be created again. Bytes lost by the server
-    /// can then be sent again, and another process can resume the upload if ``journal`` is set. At
-    /// most ``windowSize`` bytes are kept until they are confirmed.
+    /// Creates an upload of a sequence of bytes that can be created again. Bytes lost by the server can then be sent
+    /// again, and another process can resume the upload if ``journal`` is set. At most ``windowSize`` bytes are kept
+    /// until they are confirmed.
     ///
     /// - Parameters:
     ///   - request: The request; see the initializer with a file.
@@ -78,8 +75,8 @@ open class UploadOperation: HTTPRequestOperation, @unchecked Sendable {
         uploadSettings.withLock { $0.source = .sequence(length: length, canRepeat: true) { SequencePump(make) } }
     }
 
-    /// Creates an upload of a sequence of bytes that can be iterated only once. Unconfirmed bytes
-    /// are kept to be sent again: at most ``windowSize`` bytes.
+    /// Creates an upload of a sequence of bytes that can be iterated only once. Unconfirmed bytes are kept to be sent
+    /// again: at most ``windowSize`` bytes.
     public convenience init<Pieces: AsyncSequence & Sendable>(
         request: URLRequest, length: Int64? = nil, pieces: Pieces
     )
@@ -152,8 +149,8 @@ extension UploadOperation {
         set { set(\.chunkSize, newValue) }
     }
 
-    /// The number of concurrent parts of a file or data, which the server then combines (tus,
-    /// `concatenation`). The default is 1. They count as one operation in a queue.
+    /// The number of concurrent parts of a file or data, which the server then combines (tus, `concatenation`). The
+    /// default is 1. They count as one operation in a queue.
     public final var parallelPartCount: Int {
         get { setting(\.parallelParts) }
         set { set(\.parallelParts, max(1, newValue)) }
@@ -165,37 +162,34 @@ extension UploadOperation {
         set { set(\.minimumPart, max(1, newValue)) }
     }
 
-    /// What to do if an earlier upload of the same source to the same URL was not completed. The
-    /// default is ``UploadResumption/resume``.
+    /// What to do if an earlier upload of the same source to the same URL was not completed. The default is
+    /// ``UploadResumption/resume``.
     public final var resumption: UploadResumption {
         get { setting(\.resumption) }
         set { set(\.resumption, newValue) }
     }
 
-    /// The algorithm with which the server verifies the bytes of each request (tus, `checksum`; the
-    /// draft's `Content-Digest`); nil, the default, for none. Bytes damaged in transit are sent
-    /// again.
+    /// The algorithm with which the server verifies the bytes of each request (tus, `checksum`; the draft's
+    /// `Content-Digest`); nil, the default, for none. Bytes damaged in transit are sent again.
     public final var chunkChecksumAlgorithm: ChecksumAlgorithm? {
         get { setting(\.chunkChecksum) }
         set { set(\.chunkChecksum, newValue) }
     }
 
-    /// The expected checksum of the source; nil, the default, to accept any. It is compared before
-    /// the last bytes are sent, so that the server never has a complete upload with wrong bytes.
+    /// The expected checksum of the source; nil, the default, to accept any. It is compared before the last bytes are
+    /// sent, so that the server never has a complete upload with wrong bytes.
     public final var checksum: Checksum? {
         get { setting(\.checksum) }
         set { set(\.checksum, newValue) }
     }
 
-    /// The algorithms of the checksums of the source to compute; see ``computedChecksums``. Empty
-    /// by default.
+    /// The algorithms of the checksums of the source to compute; see ``computedChecksums``. Empty by default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
         get { setting(\.computed) }
         set { set(\.computed, newValue) }
     }
 
-    /// The metadata of the upload (tus, `Upload-Metadata`). The `filename` and `filetype` of a file
-    /// are added.
+    /// The metadata of the upload (tus, `Upload-Metadata`). The `filename` and `filetype` of a file are added.
     public final var metadata: [String: String] {
         get { setting(\.metadata) }
         set { set(\.metadata, newValue) }
@@ -207,47 +201,43 @@ extension UploadOperation {
         set { set(\.window, max(1, newValue)) }
     }
 
-    /// The file of the journal. If nil, the default, a file's journal is stored beside it, and
-    /// other sources have none. The journal contains no secrets, and is accessible only to the
-    /// user. Each upload needs its own.
+    /// The file of the journal. If nil, the default, a file's journal is stored beside it, and other sources have none.
+    /// The journal contains no secrets, and is accessible only to the user. Each upload needs its own.
     public final var journal: URL? {
         get { setting(\.journal) }
         set { set(\.journal, newValue) }
     }
 
-    /// Whether to keep a journal. The default is true. Without one, the upload can be resumed after
-    /// a pause or a retry, but not by another operation.
+    /// Whether to keep a journal. The default is true. Without one, the upload can be resumed after a pause or a retry,
+    /// but not by another operation.
     public final var keepsJournal: Bool {
         get { setting(\.keepsJournal) }
         set { set(\.keepsJournal, newValue) }
     }
 
-    /// The URL of an existing upload on the server, which is resumed unless the journal contains
-    /// one; nil, the default, for a new upload. The caller must ensure that it was started with the
-    /// same source.
+    /// The URL of an existing upload on the server, which is resumed unless the journal contains one; nil, the default,
+    /// for a new upload. The caller must ensure that it was started with the same source.
     public final var existingUploadURL: URL? {
         get { setting(\.uploadURL) }
         set { set(\.uploadURL, newValue) }
     }
 
-    /// Whether to send the first bytes with the request that creates the upload (tus,
-    /// `creation-with-upload`). The default is false: without bytes, the request can be sent again
-    /// after a failure.
+    /// Whether to send the first bytes with the request that creates the upload (tus, `creation-with-upload`). The
+    /// default is false: without bytes, the request can be sent again after a failure.
     public final var sendsDataWithCreation: Bool {
         get { setting(\.sendsDataWithCreation) }
         set { set(\.sendsDataWithCreation, newValue) }
     }
 
-    /// Whether to delete the upload on the server when the operation is cancelled (tus,
-    /// `termination`; the draft's DELETE). The default is false, so that a later upload can resume
-    /// it.
+    /// Whether to delete the upload on the server when the operation is cancelled (tus, `termination`; the draft's
+    /// DELETE). The default is false, so that a later upload can resume it.
     public final var terminatesWhenCancelled: Bool {
         get { setting(\.terminatesWhenCancelled) }
         set { set(\.terminatesWhenCancelled, newValue) }
     }
 
-    /// The destination of the complete source if the server supports no protocol; nil, the default,
-    /// for the request's URL.
+    /// The destination of the complete source if the server supports no protocol; nil, the default, for the request's
+    /// URL.
     package final var plainURL: URL? {
         get { setting(\.plainURL) }
         set { set(\.plainURL, newValue) }
@@ -262,8 +252,7 @@ extension UploadOperation {
     /// The uploaded file; nil for data and sequences.
     public final var file: URL? { setting(\.source)?.file }
 
-    /// The initial delay, in milliseconds, before asking the server again after a setback. For
-    /// tests.
+    /// The initial delay, in milliseconds, before asking the server again after a setback. For tests.
     package final var patience: Double {
         get { setting(\.patience) }
         set { set(\.patience, newValue) }
@@ -287,8 +276,8 @@ extension UploadOperation {
             .map { Date(timeIntervalSince1970: TimeInterval($0)) }
     }
 
-    /// The checksums of the source for ``computedChecksumAlgorithms``, in no particular order;
-    /// empty unless the upload has succeeded.
+    /// The checksums of the source for ``computedChecksumAlgorithms``, in no particular order; empty unless the upload
+    /// has succeeded.
     public final var computedChecksums: [Checksum] {
         isFinished && error == nil ? upload.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
     }
@@ -298,8 +287,8 @@ extension UploadOperation {
         upload.withLock { $0 }?.progress ?? UploadProgress(bytesConfirmed: 0, bytesExpected: nil, bytesPerSecond: nil)
     }
 
-    /// The progress, starting with the current value. The sequence ends after the final value, when
-    /// the operation has finished.
+    /// The progress, starting with the current value. The sequence ends after the final value, when the operation has
+    /// finished.
     public final var uploadProgressUpdates: AsyncMapSequence<AsyncStream<TransferProgress>, UploadProgress> {
         transferProgressUpdates.map { [weak self] progress in
             self?.upload.withLock { $0 }?.progress
@@ -307,18 +296,15 @@ extension UploadOperation {
         }
     }
 
-    /// Deletes an unsuccessful upload on the server, and removes the journal. Call it when the
-    /// operation has finished.
+    /// Deletes an unsuccessful upload on the server, and removes the journal. Call it when the operation has finished.
     ///
-    /// - Throws: The error of the transfer or of the status. If the upload no longer exists, this
-    ///   succeeds.
+    /// - Throws: The error of the transfer or of the status. If the upload no longer exists, this succeeds.
     public final func terminate() async throws {
         guard let upload = upload.withLock({ $0 }), upload.canTerminate else { return }
         try await upload.terminate(self)
     }
 
-    /// Removes the journal of an incomplete upload of a file to a URL, so that a later one starts
-    /// over.
+    /// Removes the journal of an incomplete upload of a file to a URL, so that a later one starts over.
     ///
     /// - Throws: ``UploadError/Reason/inUse`` while an upload is running, and
     ///   ``UploadError/Reason/unusableJournal(_:)``.
@@ -363,8 +349,7 @@ extension Upload {
 }
 
 extension UploadOperation {
-    /// Creates an upload that resumes another one. The journal beside the file takes precedence,
-    /// because it is newer.
+    /// Creates an upload that resumes another one. The journal beside the file takes precedence, because it is newer.
     ///
     /// - Parameters:
     ///   - request: A request for the same URL, with the header fields, which resume data does not
@@ -375,8 +360,8 @@ extension UploadOperation {
         set(\.resumed, resumeData.record)
     }
 
-    /// The resume data of an operation that has finished without success; nil if there is nothing
-    /// to resume: no upload on the server, a source that is not a file, or a success.
+    /// The resume data of an operation that has finished without success; nil if there is nothing to resume: no upload
+    /// on the server, a source that is not a file, or a success.
     public final var resumeData: UploadResumeData? {
         guard isFinished, error != nil, let file, let upload = upload.withLock({ $0 }) else { return nil }
         return UploadResumeData(file, upload.currentRecord)

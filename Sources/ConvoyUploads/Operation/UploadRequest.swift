@@ -5,15 +5,15 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// An upload of a file for a `DownloadQueue`, which survives the process. Its members correspond to
-/// those of ``UploadOperation``.
+/// An upload of a file for a `DownloadQueue`, which survives the process. Its members correspond to those of
+/// ``UploadOperation``.
 ///
 /// ```swift
 /// try await queue.enqueue([UploadRequest(URLRequest(url: files), file: film)])
 /// ```
 ///
-/// The file stays where it is, and must not change until it has been sent. As with a
-/// `DownloadRequest`, header fields with secrets are not stored.
+/// The file stays where it is, and must not change until it has been sent. As with a `DownloadRequest`, header fields
+/// with secrets are not stored.
 public struct UploadRequest: DurableRequest {
     /// The identifier of the entry, by which other entries depend on it.
     public var id = UUID()
@@ -26,21 +26,19 @@ public struct UploadRequest: DurableRequest {
     /// A label for the program's own use, stored as it is.
     public var tag: String?
 
-    /// A request without a body. Its method, URL, header fields without secrets, and
-    /// `timeoutInterval` are stored.
+    /// A request without a body. Its method, URL, header fields without secrets, and `timeoutInterval` are stored.
     public var request: URLRequest
     /// The file to send.
     public var file: URL
 
     /// See ``UploadOperation/uploadProtocol``.
     public var uploadProtocol = UploadProtocol.automatic
-    /// See ``UploadOperation/chunkSize``: the maximum length of a chunk, in bytes; nil for an
-    /// adaptive length.
+    /// See ``UploadOperation/chunkSize``: the maximum length of a chunk, in bytes; nil for an adaptive length.
     public var chunkLength: Int64?
     /// See ``UploadOperation/parallelPartCount``.
     public var parallelPartCount = 1
-    /// See ``UploadOperation/resumption``: whether to start over if the server no longer has the
-    /// upload. The default is true.
+    /// See ``UploadOperation/resumption``: whether to start over if the server no longer has the upload. The default is
+    /// true.
     public var restartsWhenGone = true
     /// See ``UploadOperation/checksum``.
     public var checksum: Checksum?
@@ -49,8 +47,8 @@ public struct UploadRequest: DurableRequest {
     /// See ``UploadOperation/metadata``. Stored as it is, so do not put secrets in it.
     public var metadata: [String: String] = [:]
 
-    /// Whether to store a URL with a secret in its query. The default is false: such a URL is
-    /// rejected with `DownloadQueueError.secretInURL`. A user name or password is always rejected.
+    /// Whether to store a URL with a secret in its query. The default is false: such a URL is rejected with
+    /// `DownloadQueueError.secretInURL`. A user name or password is always rejected.
     public var storesSecretsInURL = false
 
     /// Creates an upload of a file.
@@ -65,8 +63,7 @@ extension UploadRequest: StorableRequest {
         guard request.httpBody == nil, request.httpBodyStream == nil else {
             throw .unsuitableRequest("The request of an upload must not have a body.")
         }
-        guard file.isFileURL else { throw .unsuitableRequest("The URL of the file must be a file "
-            + "URL.") }
+        guard file.isFileURL else { throw .unsuitableRequest("The URL of the file must be a file URL.") }
         let options = StoredUploadOptions(
             uploadProtocol: uploadProtocol, chunk: chunkLength, parts: parallelPartCount, restarts: restartsWhenGone,
             checksum: checksum?.description, chunkChecksum: chunkChecksumAlgorithm?.rawValue, metadata: metadata)
@@ -106,8 +103,8 @@ private struct StoredUploadOptions: Codable {
     var chunkChecksum: String?
     var metadata: [String: String]
 
-    /// Applies stored settings to an operation. Settings that cannot be read are an error, because
-    /// a file must not be sent without its verification.
+    /// Applies stored settings to an operation. Settings that cannot be read are an error, because a file must not be
+    /// sent without its verification.
     static func apply(_ upload: StoredUpload, to operation: UploadOperation) throws(DownloadQueueError) {
         guard let options = try? JSONDecoder().decode(Self.self, from: upload.options) else {
             throw .unsuitableRequest("The stored settings of the upload cannot be read.")

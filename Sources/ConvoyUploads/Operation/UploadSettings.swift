@@ -11,11 +11,9 @@ public enum UploadChunkSize: Sendable, Hashable {
     case fixed(Int64)
 }
 
-/// What an upload does if an earlier one was not completed, according to its journal and the
-/// server.
+/// What an upload does if an earlier one was not completed, according to its journal and the server.
 public enum UploadResumption: Sendable, Hashable {
-    /// Resumes it. If the server no longer has the upload, fails with
-    /// ``UploadError/Reason/gone(status:)``.
+    /// Resumes it. If the server no longer has the upload, fails with ``UploadError/Reason/gone(status:)``.
     case resume
     /// Resumes it, and starts over if the server no longer has the upload.
     case resumeOrRestart
@@ -46,8 +44,7 @@ struct UploadSettings: Sendable {
     /// The destination for one complete request; nil for the request's URL.
     var plainURL: URL?
     var adapter: (any UploadAdapter)?
-    /// The delay, in milliseconds, before asking the server again after the first setback; it
-    /// increases each time.
+    /// The delay, in milliseconds, before asking the server again after the first setback; it increases each time.
     var patience = 50.0
     /// The system calls, which tests replace.
     var calls = FileCalls()
@@ -56,16 +53,15 @@ struct UploadSettings: Sendable {
     static let chunks: ClosedRange<Int64> = (64 << 10)...(256 << 20)
     static let firstChunk: Int64 = 1 << 20
 
-    /// Returns the size of the next adaptive chunk, after one of this size took this long: the
-    /// bytes per second, but at most eight times and at least a quarter of the size.
+    /// Returns the size of the next adaptive chunk, after one of this size took this long: the bytes per second, but at
+    /// most eight times and at least a quarter of the size.
     static func chunk(after size: Int64, in nanoseconds: UInt64) -> Int64 {
         let factor = min(8, max(0.25, 1_000_000_000 / Double(max(1, nanoseconds))))
         return min(chunks.upperBound, max(chunks.lowerBound, Int64(Double(min(size, chunks.upperBound)) * factor)))
     }
 }
 
-/// Sends an upload to a particular kind of storage, with the operation's journal and progress. For
-/// other modules.
+/// Sends an upload to a particular kind of storage, with the operation's journal and progress. For other modules.
 package protocol UploadAdapter: Sendable {
     /// Sends the file. Cancelled with the operation's attempt.
     ///

@@ -16,8 +16,7 @@ struct ServerAbilities: Sendable {
     var interopVersion: Int?
     /// Whether it has announced support for the draft.
     var knowsDraft = false
-    /// The maximum size of an upload, and the maximum and minimum size of a request that appends to
-    /// it, in bytes.
+    /// The maximum size of an upload, and the maximum and minimum size of a request that appends to it, in bytes.
     var maximumSize: Int64?
     var maximumAppend: Int64?
     var minimumAppend: Int64?

@@ -8,14 +8,13 @@ import FoundationNetworking
 
 /// Creating a resumable upload on the server.
 extension Upload {
-    /// Creates the upload or its parts. Returns the final response if the server already has all
-    /// bytes.
+    /// Creates the upload or its parts. Returns the final response if the server already has all bytes.
     func create(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
         try await checkSize(dialect)
         switch dialect {
         case .tus:
-            // These requests contain no bytes of the source: if one is sent again, it leaves at
-            // most an empty upload behind.
+            // These requests contain no bytes of the source: if one is sent again, it leaves at most an empty upload
+            // behind.
             state.withLock { $0.isResumable = !settings.sendsDataWithCreation }
             try await createTus()
             return nil
@@ -135,8 +134,9 @@ extension Upload {
         guard state.isSuccess else { throw refusal(state) }
         for name in ["Upload-Length", "Upload-Offset"] {
             if let number = try state.number(name), number != total {
-                throw UploadError(.invalidAnswer("The parts have \(total ?? 0) bytes, but the "
-                    + "combined upload has \(number)."))
+                throw UploadError(
+                    .invalidAnswer(
+                        "The parts have \(total ?? 0) bytes, but the combined upload has \(number)."))
             }
         }
         self.state.withLock { state in
@@ -170,16 +170,19 @@ extension Upload {
         switch answer.status {
         case 413: return UploadError(.tooLarge(limit: ServerAbilities(answer.head).maximumSize))
         case 412: return UploadError(.unsupportedVersion(ServerAbilities(answer.head).tusVersions))
-        case 200..<300: return UploadError(.invalidAnswer("The upload was not created: the status "
-            + "is \(answer.status)."))
+        case 200..<300:
+            return UploadError(
+                .invalidAnswer(
+                    "The upload was not created: the status "
+                        + "is \(answer.status)."))
         default: return refusal(answer)
         }
     }
 
     // MARK: The draft
 
-    /// Creates the upload with a request that contains all of it or its first chunk. The server
-    /// sends the URL in an interim response, so that the upload can be resumed after a failure.
+    /// Creates the upload with a request that contains all of it or its first chunk. The server sends the URL in an
+    /// interim response, so that the upload can be resumed after a failure.
     private func createDraft(_ dialect: ResumableDialect) async throws -> UploadAnswer? {
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let chunk = try await nextChunk(UploadPart(url: url, range: 0..<(state.withLock { $0.total } ?? .max)), dialect)
@@ -208,13 +211,11 @@ extension Upload {
             if let offset = try answer.number("Upload-Offset"), offset != end {
                 throw UploadError(.invalidOffset(offset, allowed: end...end))
             }
-            // Any server can respond with a success, for example a proxy, or one that does not
-            // support the draft.
+            // Any server can respond with a success, for example a proxy, or one that does not support the draft.
             guard answer.isOfDraft else {
                 // If the URL of the upload is known, ask the server.
                 if known { return nil }
-                throw UploadError(.unsupported("the draft: its response contains none of the "
-                    + "draft's fields"))
+                throw UploadError(.unsupported("the draft: its response contains none of the draft's fields"))
             }
             if !known { state.withLock { $0.parts = [UploadPart(url: url, range: 0..<end, bound: end)] } }
             complete(0, at: end)
@@ -228,8 +229,7 @@ extension Upload {
                 state.parts[0].bound = max(state.parts[0].bound, chunk.range.upperBound)
             }
         } else if !known {
-            // A server that does not support the draft has taken the first bytes for the complete
-            // upload.
+            // A server that does not support the draft has taken the first bytes for the complete upload.
             throw UploadError(.unsupported("the draft: its response contains no URL for the upload"))
         }
         state.withLock { $0.isResumable = true }
@@ -242,8 +242,7 @@ extension Upload {
         return nil
     }
 
-    /// Handles an interim response with the URL of the upload or its offset. Called on the network
-    /// thread.
+    /// Handles an interim response with the URL of the upload or its offset. Called on the network thread.
     func noteInterim(_ head: ResponseHead, _ chunk: UploadChunk, creating: Bool) {
         guard head.statusCode == 104 else { return }
         let place = creating ? (try? UploadAnswer.location(head)) ?? nil : nil
@@ -262,8 +261,7 @@ extension Upload {
                 }
                 changed = true
             }
-            // An offset beyond the bytes sent confirms nothing; the final response will be
-            // validated.
+            // An offset beyond the bytes sent confirms nothing; the final response will be validated.
             if let offset, !state.parts.isEmpty, offset > state.parts[0].offset, chunk.range.upperBound >= offset {
                 state.meter.note(offset - state.parts[0].offset, at: MonotonicClock.now)
                 state.parts[0].offset = offset

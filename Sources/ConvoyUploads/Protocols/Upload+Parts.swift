@@ -66,8 +66,7 @@ extension Upload {
 
     private func part(_ index: Int) -> UploadPart { state.withLock { $0.parts[index] } }
 
-    /// Sends the rest of a part. Returns the last response; nil if the server already had all of
-    /// it.
+    /// Sends the rest of a part. Returns the last response; nil if the server already had all of it.
     private func sendPart(_ index: Int, _ dialect: ResumableDialect) async throws -> LastAnswer? {
         var highest = part(index).offset
         var setbacks = 0
@@ -123,8 +122,8 @@ extension Upload {
         }
     }
 
-    /// Handles a success response to appended bytes. Returns whether the part can continue without
-    /// asking for the offset.
+    /// Handles a success response to appended bytes. Returns whether the part can continue without asking for the
+    /// offset.
     private func take(
         _ answer: UploadAnswer, _ chunk: UploadChunk, _ index: Int, _ dialect: ResumableDialect
     ) async throws -> Bool {
@@ -140,8 +139,7 @@ extension Upload {
         guard let offset = try answer.number("Upload-Offset") else { return false }
         guard offset <= end else { throw UploadError(.invalidOffset(offset, allowed: 0...end)) }
         if let expires = answer.head["Upload-Expires"] { state.withLock { $0.record.expires = expires } }
-        // Ask again if the offset is too low: a stale number in a response must not cause bytes to
-        // be sent again.
+        // Ask again if the offset is too low: a stale number in a response must not cause bytes to be sent again.
         guard offset == end else { return false }
         if dialect.isTus, chunk.isLast { return try await finish(index, at: end) }
         confirm(index, offset)
@@ -157,8 +155,8 @@ extension Upload {
 
     // MARK: Offsets
 
-    /// Asks the server for the offset of a part. Returns the response if the server reports that
-    /// the upload is complete.
+    /// Asks the server for the offset of a part. Returns the response if the server reports that the upload is
+    /// complete.
     private func askOffset(_ index: Int, _ dialect: ResumableDialect) async throws -> UploadAnswer? {
         var tries = 0
         while true {
@@ -184,8 +182,7 @@ extension Upload {
             let length = part.length ?? state.withLock { $0.window }?.length
             let said = try answer.number("Upload-Length")
             if let said, let length, said != length {
-                throw UploadError(.invalidAnswer("The upload has \(said) bytes, but \(length) were "
-                    + "expected."))
+                throw UploadError(.invalidAnswer("The upload has \(said) bytes, but \(length) were expected."))
             }
             let bound = min(part.bound, part.length ?? .max)
             guard offset <= bound else { throw UploadError(.invalidOffset(offset, allowed: 0...bound)) }
@@ -212,8 +209,8 @@ extension Upload {
 
     /// Whether nothing is left to send.
     private func isWhole(_ part: UploadPart, _ dialect: ResumableDialect) -> Bool {
-        // In the draft, an upload is complete once the request has declared it; in tus, once the
-        // server knows its length.
+        // In the draft, an upload is complete once the request has declared it; in tus, once the server knows its
+        // length.
         part.isComplete || dialect.isTus && part.offset == part.length
     }
 
@@ -265,8 +262,7 @@ extension Upload {
         let wanted: Int64 =
             switch settings.chunkSize {
             case .fixed(let size): max(1, size)
-            // The draft's interim responses confirm received bytes, so there is no need for
-            // separate requests.
+            // The draft's interim responses confirm received bytes, so there is no need for separate requests.
             case .adaptive: dialect.isTus ? chunk : .max
             }
         let kept: Int64 = settings.source?.isSequence == true ? Int64(settings.window) : .max
@@ -325,8 +321,7 @@ extension Upload {
         return window
     }
 
-    /// Advances a sequence to the offset of the server. If it has passed that offset, it is created
-    /// again.
+    /// Advances a sequence to the offset of the server. If it has passed that offset, it is created again.
     private func position(at part: UploadPart) async throws {
         guard let source = settings.source, case .sequence(_, let canRepeat, _) = source else { return }
         var window = state.withLock { $0.window } ?? makeWindow()
@@ -409,8 +404,7 @@ extension Upload {
             case .none, .stream: return nil
             }
         }
-        guard let digest else { throw UploadError(.unreadableSource("OpenSSL failed to compute the "
-            + "\(algorithm) digest.")) }
+        guard let digest else { throw UploadError(.unreadableSource("OpenSSL failed to compute the \(algorithm) digest.")) }
         let text = digest.base64EncodedString()
         if dialect.isTus {
             sent.setValue("\(algorithm.tusName) \(text)", forHTTPHeaderField: "Upload-Checksum")

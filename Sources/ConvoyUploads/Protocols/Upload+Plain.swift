@@ -58,15 +58,13 @@ extension Upload {
         return chosen
     }
 
-    /// Asks the server for its upload capabilities (an OPTIONS request for the URL that creates
-    /// uploads).
+    /// Asks the server for its upload capabilities (an OPTIONS request for the URL that creates uploads).
     @discardableResult
     func askAbilities() async throws -> ServerAbilities {
         if let known = state.withLock({ $0.abilities }) { return known }
         guard let url = request.url else { throw UploadError(.unsuitableRequest) }
         let answer = try await send(uploadRequest("OPTIONS", url))
-        // Another attempt may succeed; any other error status counts as a response without
-        // capabilities.
+        // Another attempt may succeed; any other error status counts as a response without capabilities.
         if answer.status >= 500 && answer.status != 501 || [401, 407, 429].contains(answer.status) {
             throw refusal(answer)
         }
@@ -129,8 +127,7 @@ extension Upload {
     /// A success response that arrives before all bytes were sent is not a success.
     func checkSent(_ answer: UploadAnswer, _ body: UploadBody) throws(UploadError) {
         guard let length = body.length, answer.sent < length else { return }
-        throw UploadError(.invalidAnswer("It arrived before all bytes were sent: after "
-            + "\(answer.sent) of \(length)."))
+        throw UploadError(.invalidAnswer("It arrived before all bytes were sent: after \(answer.sent) of \(length)."))
     }
 
     func setContentType(_ sent: inout URLRequest) {
@@ -149,8 +146,8 @@ extension Upload {
 
     // MARK: The checksum of the source
 
-    /// Computes the requested checksums, and compares the expected one before the last bytes are
-    /// sent, so that an upload with wrong bytes is never completed.
+    /// Computes the requested checksums, and compares the expected one before the last bytes are sent, so that an
+    /// upload with wrong bytes is never completed.
     func checkWhole() async throws {
         guard settings.checksum != nil || !settings.computed.isEmpty else { return }
         let (digest, window, total) = state.withLock { ($0.digest, $0.window, $0.total) }
@@ -175,8 +172,7 @@ extension Upload {
         state.withLock { $0.computed = checksums.filter { settings.computed.contains($0.algorithm) } }
         guard let expected = settings.checksum else { return }
         guard let actual = checksums.first(where: { $0.algorithm == expected.algorithm }) else {
-            throw UploadError(.unreadableSource("OpenSSL failed to compute the "
-                + "\(expected.algorithm) digest."))
+            throw UploadError(.unreadableSource("OpenSSL failed to compute the \(expected.algorithm) digest."))
         }
         guard actual == expected else { throw UploadError(.checksumMismatch(expected: expected, actual: actual)) }
     }
@@ -190,8 +186,11 @@ extension Upload {
     // MARK: Adapters
 
     private func adapt(_ adapter: any UploadAdapter) async throws -> UploadResult {
-        guard let file = settings.source?.file else { throw UploadError(.unsupported("uploads of "
-            + "anything other than a file")) }
+        guard let file = settings.source?.file else {
+            throw UploadError(
+                .unsupported(
+                    "uploads of anything other than a file"))
+        }
         state.withLock { $0.isResumable = true }
         let context = UploadAdapterContext(
             stored: state.withLock { $0.record.stored },

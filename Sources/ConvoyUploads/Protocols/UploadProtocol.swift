@@ -4,16 +4,16 @@ import FoundationNetworking
 
 /// The protocol of an upload.
 public enum UploadProtocol: Sendable, Hashable, Codable {
-    /// The protocol that the server announces in response to an OPTIONS request: ``tus`` or the
-    /// draft, otherwise ``plain``.
+    /// The protocol that the server announces in response to an OPTIONS request: ``tus`` or the draft, otherwise
+    /// ``plain``.
     case automatic
     /// tus 1.0 (<https://tus.io/protocols/resumable-upload>). The request's URL is the one that
     /// creates uploads.
     case tus
     /// The IETF draft "Resumable Uploads for HTTP", in an interop version from 3 to 8.
     case draft(interopVersion: Int)
-    /// One PUT or POST request. It cannot be resumed: after a failure, a pause or the end of the
-    /// process it starts over.
+    /// One PUT or POST request. It cannot be resumed: after a failure, a pause or the end of the process it starts
+    /// over.
     case plain
 
     /// The draft, in the interop version that most servers support.
@@ -79,8 +79,7 @@ extension ChecksumAlgorithm {
         }
     }
 
-    /// The name in `Repr-Digest` and `Content-Digest` (RFC 9530); nil for algorithms that must not
-    /// be used.
+    /// The name in `Repr-Digest` and `Content-Digest` (RFC 9530); nil for algorithms that must not be used.
     var digestName: String? {
         switch self {
         case .md5, .sha1: nil

@@ -5,8 +5,7 @@ import Foundation
 
 /// Computes the digests of the confirmed bytes of a source.
 ///
-/// A source with random access is read again for this, on a file thread, concurrently with the
-/// transfer.
+/// A source with random access is read again for this, on a file thread, concurrently with the transfer.
 final class SentDigest: @unchecked Sendable {
     private struct State: @unchecked Sendable {
         var digests: [MessageDigest] = []
@@ -79,8 +78,8 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reading the source again must not slow down a fast transfer. After the first bytes, it may
-    /// use a twentieth of the time.
+    /// Reading the source again must not slow down a fast transfer. After the first bytes, it may use a twentieth of
+    /// the time.
     private static let free: Int64 = 8 << 20
     private static let share: MonotonicTime = 20
 
@@ -122,8 +121,7 @@ final class SentDigest: @unchecked Sendable {
         }
     }
 
-    /// Reads a range that must begin at or before the current position, while `mayGoOn` allows it.
-    /// Blocks.
+    /// Reads a range that must begin at or before the current position, while `mayGoOn` allows it. Blocks.
     private func read(_ range: Range<Int64>, while mayGoOn: () -> Bool) throws(UploadError) {
         var position = range.lowerBound
         try source?.read(range) { bytes in

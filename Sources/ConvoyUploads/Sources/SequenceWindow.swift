@@ -4,8 +4,8 @@ import Foundation
 
 /// The unconfirmed bytes of a sequence, kept so that they can be sent again, and a few more.
 ///
-/// It requests a piece from the sequence only while it has fewer bytes than a request needs, and
-/// never keeps more than that and one piece.
+/// It requests a piece from the sequence only while it has fewer bytes than a request needs, and never keeps more than
+/// that and one piece.
 final class SequenceWindow: Sendable {
     private struct State {
         var bytes = Data()
@@ -30,8 +30,7 @@ final class SequenceWindow: Sendable {
     /// The positions of the available bytes.
     var kept: Range<Int64> { state.withLock { $0.start..<($0.start + Int64($0.bytes.count)) } }
 
-    /// Waits until the window extends beyond a position, by one byte to detect the end, or the
-    /// sequence has ended.
+    /// Waits until the window extends beyond a position, by one byte to detect the end, or the sequence has ended.
     ///
     /// - Throws: The sequence's error, or `CancellationError`. Received bytes are kept.
     func fill(to position: Int64) async throws {

@@ -36,8 +36,8 @@ struct SourceIdentity: Codable, Sendable, Hashable {
     /// Whether the bytes may be the same, even if the file was moved or renamed.
     func mayEqual(_ other: Self) -> Bool { size == other.size && modified == other.modified }
 
-    /// Timestamps have a limited resolution: a file written this shortly before it was inspected
-    /// may have been written again within the same tick.
+    /// Timestamps have a limited resolution: a file written this shortly before it was inspected may have been written
+    /// again within the same tick.
     func isRecent(at now: Int64) -> Bool { now - modified < 2_000_000_000 }
 
     static var now: Int64 {
@@ -104,8 +104,7 @@ final class FileSource: SeekableSource {
     var length: Int64 { identity.size }
 
     init(_ url: URL, calls: FileCalls) throws(UploadError) {
-        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("It is "
-            + "not a file URL.")) }
+        guard url.isFileURL, !url.path.isEmpty else { throw UploadError(.unreadableSource("It is not a file URL.")) }
         path = url.path
         self.calls = calls
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
