@@ -15,7 +15,7 @@ public struct CacheCandidate: Sendable {
     /// The largest body, in bytes, that is available as `data`.
     public static let dataLimit = 1 << 20
 
-    /// The normalised URL of the request.
+    /// The normalized URL of the request.
     public let url: URL?
     /// The status of the response.
     public let statusCode: Int
@@ -60,7 +60,7 @@ public struct CacheCandidate: Sendable {
 
     /// Applies the handler's changes to a draft.
     ///
-    /// - Returns: false if a field is invalid.
+    /// - Returns: False if a field is invalid.
     func apply(to draft: inout CacheDraft) -> Bool {
         var fields = fields
         guard fields.allSatisfy({ HTTPSyntax.isToken($0.name) && HTTPSyntax.isFieldValue($0.value) }) else { return false }

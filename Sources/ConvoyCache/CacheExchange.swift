@@ -31,7 +31,7 @@ package final class CacheExchange: ResponseCacheExchange {
         storage.findOnDisk(request) { lookup in then(self.answer(lookup)) }
     }
 
-    /// Looks up a request of which not all fields are known. Not counted as a hit or miss.
+    /// Looks up a request whose fields are not all known. Not counted as a hit or miss.
     func lookUpLeniently(_ then: @escaping @Sendable (StoredResponse?) -> Void) {
         var request = request
         request.isLenient = true
@@ -70,8 +70,8 @@ package final class CacheExchange: ResponseCacheExchange {
         }
     }
 
-    /// Notes that the request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without
-    /// this call, it counts from the answer of the lookup.
+    /// Records that the request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3).
+    /// Without this call, it counts from the result of the lookup.
     package func willSend() {
         let (now, generation) = (storage.clock.now(), storage.generation)
         state.withLock { ($0.sent, $0.generation) = (now, generation) }
@@ -81,7 +81,7 @@ package final class CacheExchange: ResponseCacheExchange {
 
     package var needsHead: Bool { request.method == .unsafe || state.withLock { $0.entry != nil } }
 
-    /// Takes the head of the network's response, after a lookup has answered `miss` or `validate`.
+    /// Handles the head of the network's response, after a lookup has returned `miss` or `validate`.
     package func receive(_ head: CachedHead) -> CacheReaction {
         let now = storage.clock.now()
         let state = state.withLock { state in
@@ -103,9 +103,9 @@ package final class CacheExchange: ResponseCacheExchange {
         return store(head, state, now)
     }
 
-    /// Notes that the transfer has failed before its head was complete.
+    /// Records that the transfer has failed before its head was complete.
     ///
-    /// - Returns: The stored response to serve in place of an error (RFC 5861, section 4); nil for none.
+    /// - Returns: The stored response to serve instead of an error (RFC 5861, section 4), or nil.
     package func failed() -> (any ServableResponse)? {
         let state = state.withLock { state in
             defer { state.entry = nil }
@@ -114,7 +114,7 @@ package final class CacheExchange: ResponseCacheExchange {
         return standIn(state, storage.clock.now())
     }
 
-    /// Notes that the hop has ended in any other way.
+    /// Records that the hop has ended in any other way.
     package func cancel() { state.withLock { $0.entry = nil } }
 
     private func notModified(_ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheReaction {

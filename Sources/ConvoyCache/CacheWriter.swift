@@ -1,11 +1,11 @@
 import ConvoySupport
 import Foundation
 
-/// Receives the body of a response that is being stored. Its methods never block; call them from any thread, one at a
-/// time.
+/// Receives the body of a response that is being stored. Its methods never block; call them on any thread, but not
+/// concurrently.
 ///
-/// A small body stays in memory until it is complete; a larger one goes to a file while it arrives. An incomplete body
-/// is not stored.
+/// A small body stays in memory until it is complete; a larger one is written to a file while it arrives. An incomplete
+/// body is not stored.
 package final class CacheWriter: ResponseCacheWriter {
     private struct State {
         var buffer: [UInt8] = []
@@ -49,7 +49,7 @@ package final class CacheWriter: ResponseCacheWriter {
     ///   once if the body is in memory, otherwise later on one of the cache's queues.
     package func finish(_ then: @escaping @Sendable () -> Void) { complete { _ in then() } }
 
-    /// Completes the body, and calls `then` with whether the response is stored.
+    /// Completes the body, and reports to `then` whether the response is stored.
     func complete(_ then: @escaping @Sendable (Bool) -> Void) {
         let body: (bytes: [UInt8], count: Int, spool: BodySpool?)? = state.withLock { state in
             guard !state.isDone else { return nil }
@@ -161,8 +161,8 @@ struct CacheDraft: Sendable {
             received: received, boot: boot, length: length, userInfo: userInfo)
     }
 
-    /// The `Content-Length` of a response; nil if it has none, contradictory ones, or a `Transfer-Encoding` (RFC 9112,
-    /// section 6.3).
+    /// The `Content-Length` of a response; nil if missing, contradictory, or accompanied by a `Transfer-Encoding` (RFC
+    /// 9112, section 6.3).
     static func length(_ fields: Fields) -> Int? {
         let values = fields.members("content-length")
         guard let first = values.first, values.allSatisfy({ $0 == first }), !fields.contains("transfer-encoding")

@@ -4,11 +4,11 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A private HTTP cache (RFC 9111): stores responses to GET, and answers later requests with them where the origin and
-/// the request allow it.
+/// A private HTTP cache (RFC 9111): stores responses to GET, and answers later requests with them if the origin and the
+/// request allow it.
 ///
 /// A configuration with a cache consults it for every request and redirect, on the network thread, without blocking it.
-/// Its methods can be called from any thread, and any number of configurations can share it.
+/// Its methods can be called on any thread, and any number of configurations can share it.
 ///
 /// A cache with a directory stores responses there, and the recently used ones in memory as well. Several processes can
 /// share the directory: each sees changes by the others within a second. Bodies are stored as received, with their
@@ -18,7 +18,7 @@ public final class HTTPCache: Sendable {
     private let handler = Locked<CacheResponseHandler?>(nil)
     private let hasHandler = Atomic<Bool>(false)
 
-    /// Makes a cache in memory, which ends with this object.
+    /// Creates a cache in memory, whose contents are lost with this object.
     ///
     /// - Parameter memoryCapacity: The maximum size of heads and bodies, in bytes. A body larger than a quarter of it
     ///   is not stored.
@@ -26,13 +26,13 @@ public final class HTTPCache: Sendable {
         self.init(memoryCapacity: memoryCapacity, clock: .system)
     }
 
-    /// Opens a cache in a directory, with the responses in it.
+    /// Opens a cache in a directory, with its stored responses.
     ///
     /// Blocks. An index that is damaged, or that another user could have written, is replaced by an empty one.
     ///
     /// - Parameters:
-    ///   - directory: The directory, made with the mode 0700 if missing; its parent must exist. An existing one must
-    ///     belong to this user and not be writable by others, who could answer the program's requests.
+    ///   - directory: The directory, created with mode 0700 if it does not exist; its parent must exist. An existing
+    ///     directory must belong to this user and not be writable by others, who could answer the program's requests.
     ///   - diskCapacity: The maximum size of heads and bodies, in bytes. A body larger than an eighth of it is not
     ///     stored.
     ///   - memoryCapacity: The maximum size of heads and small bodies in memory, in bytes.
@@ -73,8 +73,8 @@ public final class HTTPCache: Sendable {
         }
     }
 
-    /// Decides what is stored; nil stores what RFC 9111 allows. See `CacheResponseHandler` for where it runs. It is
-    /// called for new responses, not for stored ones that the origin has confirmed.
+    /// Decides what is stored; nil stores what RFC 9111 allows. See `CacheResponseHandler` for the threads it is called
+    /// on. It is called for new responses, not for stored ones that the origin has confirmed.
     public var responseHandler: CacheResponseHandler? {
         get { handler.withLock { $0 } }
         set {
@@ -83,7 +83,7 @@ public final class HTTPCache: Sendable {
         }
     }
 
-    // MARK: Numbers
+    // MARK: Statistics
 
     /// The estimated memory usage, in bytes.
     public var currentMemoryUsage: Int { storage.memoryUsage }
@@ -98,28 +98,28 @@ public final class HTTPCache: Sendable {
         }
     }
 
-    /// How many requests were answered by stored responses without contacting the origin.
+    /// The number of requests answered by stored responses without contacting the origin.
     public var hits: Int { storage.counts.hits.load(ordering: .relaxed) }
 
-    /// How many requests found no usable response.
+    /// The number of requests without a usable response.
     public var misses: Int { storage.counts.misses.load(ordering: .relaxed) }
 
-    /// How many times the origin has confirmed a stored response.
+    /// The number of times that the origin has confirmed a stored response.
     public var validations: Int { storage.counts.validations.load(ordering: .relaxed) }
 
-    /// How many responses were stored.
+    /// The number of stored responses.
     public var stores: Int { storage.counts.stores.load(ordering: .relaxed) }
 
     // MARK: Removing
 
-    /// Removes all responses. Responses to requests that are under way are not stored.
+    /// Removes all responses. The responses to running requests are not stored.
     public func removeAll() { storage.removeAll() }
 
     /// Removes the stored responses for a URL, whatever request fields they vary by.
     public func remove(for url: URL) { storage.invalidate([CacheAddress.normalized(url.absoluteString)]) }
 
     /// Removes the responses that arrived, or were last confirmed, at or after a time. Unless the time is in the
-    /// future, responses to requests that are under way are not stored.
+    /// future, the responses to running requests are not stored.
     public func removeStored(since date: Date) {
         let milliseconds = date.timeIntervalSince1970 * 1000
         storage.removeStored(since: Int64(exactly: max(-1e15, min(milliseconds, 1e15)).rounded(.down)) ?? 0)
@@ -127,8 +127,8 @@ public final class HTTPCache: Sendable {
 
     // MARK: The disk
 
-    /// Waits until all changes are written to the directory, and for other processes that are writing, some ten seconds at
-    /// most. Blocks; no effect without a directory.
+    /// Waits until all changes are written to the directory, including for other processes that are writing, up to
+    /// about ten seconds. Blocks; has no effect without a directory.
     ///
     /// - Throws: `HTTPCacheError.cannotWrite` if a change could not be written.
     public func flush() throws(HTTPCacheError) {
@@ -166,14 +166,15 @@ extension HTTPCache {
     /// memory.
     public static let cachedResponseLimit = 1 << 20
 
-    /// The stored response for a request, even a stale one.
+    /// Returns the stored response for a request, even a stale one.
     ///
-    /// The bytes are those that were stored: if the response has a `Content-Encoding`, they are encoded. Of the fields
-    /// that the response varies by, only those that the request has are compared, because those added on sending are
-    /// not known here. It finds only responses to requests without credentials: a request with a secret field, such as
+    /// The bytes are those that were stored: if the response has a `Content-Encoding`, they are encoded. If the
+    /// response varies by fields, only those that the request has are compared, because the fields added on sending are
+    /// not known here. Only responses to requests without credentials are found: a request with a secret field, such as
     /// `Authorization`, `Cookie` or `X-Api-Key`, gets nil.
     ///
-    /// - Returns: nil if nothing is stored, or if the body has more than `cachedResponseLimit` bytes or cannot be read.
+    /// - Returns: The response; nil if nothing is stored, or if the body has more than `cachedResponseLimit` bytes or
+    ///   cannot be read.
     public func cachedResponse(for request: URLRequest) async -> CachedURLResponse? {
         guard let request = CacheRequest(request, policy: .storedOnly) else { return nil }
         let stored = await withCheckedContinuation { continuation in
@@ -191,8 +192,8 @@ extension HTTPCache {
             storagePolicy: .allowed)
     }
 
-    /// Stores a response as if it had arrived now. RFC 9111 decides whether it may be stored, and for how long it is
-    /// fresh; of its `userInfo`, only strings are kept. A response to a request with a secret field is not stored,
+    /// Stores a response as if it had just arrived. RFC 9111 decides whether it may be stored, and how long it is
+    /// fresh; only strings in its `userInfo` are kept. A response to a request with a secret field is not stored,
     /// because the stored response would answer requests of other identities.
     ///
     /// - Returns: Whether the response was stored.
@@ -246,7 +247,7 @@ extension HTTPURLResponse {
 }
 
 extension CacheRequest {
-    /// - Returns: nil for a request without a URL, and for one with credentials.
+    /// - Returns: Nil for a request without a URL, and for one with credentials.
     init?(_ request: URLRequest, policy: CachePolicy) {
         guard let address = request.url?.absoluteString,
             request.allHTTPHeaderFields?.keys.contains(where: SecretClassifier.standard.contains) != true
@@ -267,7 +268,7 @@ extension HTTPCache: ResponseCache {
 
 /// Why an `HTTPCache` cannot use its directory.
 public enum HTTPCacheError: Error, Sendable, Hashable {
-    /// The directory, or the index in it, cannot be made or opened: its path, and the reason.
+    /// The directory, or the index in it, cannot be created or opened: its path, and the reason.
     case cannotOpen(String, reason: String)
     /// The database at this path belongs to another program, or to a newer version of this library. It was not changed.
     case isForeign(String)
@@ -282,8 +283,10 @@ extension HTTPCacheError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .cannotOpen(let path, let reason): "The cache cannot be opened at \(path): \(reason)"
-        case .isForeign(let path): "The file \(path) belongs to another program, or to a newer version. It was left alone."
-        case .isUnsafe(let path, let reason): "The cache at \(path) cannot be trusted, and is not used: \(reason)"
+        case .isForeign(let path):
+            "The file \(path) belongs to another program or to a newer version, and was left "
+                + "unchanged."
+        case .isUnsafe(let path, let reason): "The cache at \(path) cannot be trusted and is not used: \(reason)"
         case .cannotWrite(let path, let reason): "The cache cannot be written at \(path): \(reason)"
         }
     }

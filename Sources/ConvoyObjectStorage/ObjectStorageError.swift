@@ -19,7 +19,7 @@ public struct ObjectStorageError: Error, Sendable, Hashable {
     public let code: Code
     /// A sentence from the server or this library, without secrets.
     public let message: String
-    /// The status of the response; nil if there was no response.
+    /// The status of the response; nil without a response.
     public internal(set) var statusCode: Int?
     /// The server's identifier of the request, for support; nil if it sent none.
     public internal(set) var requestID: String?

@@ -6,7 +6,7 @@ import Foundation
 public struct UploadError: Error, Hashable, Sendable {
     /// The cause of the failure.
     public enum Reason: Hashable, Sendable {
-        /// There is no file, data or sequence to send.
+        /// The upload has no file, data or sequence to send.
         case noSource
         /// The request is not suitable for an upload: it has a body, or its URL is not http or https.
         case unsuitableRequest

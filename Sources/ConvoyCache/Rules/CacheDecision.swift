@@ -207,7 +207,7 @@ struct Freshness: Sendable, Hashable {
     ///   - isOfThisRun: Whether it arrived since the last boot.
     init(_ facts: ResponseFacts, received: CacheTime, isOfThisRun: Bool, now: CacheTime) {
         let byWall = now.wall - received.wall
-        // The later of the two clocks counts, so that setting the wall clock back makes nothing younger.
+        // Use the later of the two clocks, so that setting the wall clock back does not make a response younger.
         let resident = isOfThisRun ? max(byWall, now.up - received.up) : byWall
         age = facts.initialAge * 1000 + max(0, resident)
         // An arrival in the future means that the clock is wrong and the age unknown: the response is stale.

@@ -2,10 +2,10 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The normalised address of a stored response: a URL without fragment and user information, with the authority of its
+/// The normalized address of a stored response: a URL without fragment and user information, with the authority of its
 /// target, without the default port, and with a path (RFC 9110, section 4.2.3).
 ///
-/// Escapes, dot segments and trailing slashes are not normalised, because they may make a difference to the origin.
+/// Escapes, dot segments and trailing slashes are not normalized, because they may make a difference to the origin.
 /// Bytes that are not ASCII are escaped, as in every valid URL, so that comparing addresses as strings compares their
 /// bytes.
 enum CacheAddress {
@@ -133,11 +133,11 @@ enum SealedText {
     /// A salted digest.
     static func of(_ text: String, salt: String) -> String {
         let salted = Data("\(salt.utf8.count):\(salt)\(text)".utf8)
-        // Without a digest nothing is found again; a miss is always correct.
+        // Without a digest nothing is found; a miss is always correct.
         return MessageDigest.sha256(salted)?.hexadecimalString ?? UUID().uuidString
     }
 
-    /// The address with a digest in place of its query and path parameters, any of which may be secret.
+    /// Returns the address with a digest instead of its query and path parameters, any of which may be secret.
     static func address(_ address: String, salt: String) -> String {
         guard let end = address.utf8.firstIndex(where: { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: ";") }) else {
             return address

@@ -6,13 +6,13 @@ import Synchronization
 final class CacheRecord: Sendable {
     /// See `EntryNumber`. Also the name of the body's file.
     let id: Int64
-    /// Normalised.
+    /// The normalized address.
     let address: String
     let partition: String
     let vary: VaryKey
     /// The stored head.
     let head: CachedHead
-    /// When the request was sent that it answers or that confirmed it.
+    /// When the request that it answers, or that confirmed it, was sent.
     let requested: CacheTime
     /// When its head arrived.
     let received: CacheTime
@@ -90,8 +90,7 @@ final class CacheRecord: Sendable {
         return true
     }
 
-    /// Claims the background revalidation: true for one caller at a time, so that only one of many requests
-    /// revalidates.
+    /// Claims the background revalidation. Returns true for only one caller, so that one of many requests revalidates.
     func claimsRevalidation(at now: CacheTime) -> Bool {
         let last = revalidation.load(ordering: .relaxed)
         guard last == .min || now.up - last > 10_000 || now.up < last else { return false }

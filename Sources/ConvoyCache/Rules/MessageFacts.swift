@@ -11,7 +11,7 @@ struct RequestFacts: Sendable {
     }
 
     let method: Method
-    /// Normalised.
+    /// The normalized address.
     let address: String
     let fields: Fields
     let policy: CachePolicy

@@ -2,13 +2,14 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// How long what was made of a response may be used without its server, by another cache than the HTTP cache.
+/// How long data derived from a response may be used without contacting the server, by a cache other than the HTTP
+/// cache.
 package enum ResponseFreshness: Sendable, Hashable {
-    /// Not at all: it must not be stored, or asks for validation, or is stale on arrival.
+    /// Not at all: the response must not be stored, requires validation, or was stale on arrival.
     case none
-    /// For so many seconds, which the server has stated.
+    /// The number of seconds stated by the server.
     case seconds(TimeInterval)
-    /// The server has stated nothing.
+    /// The server has not stated a lifetime.
     case unstated
 
     /// The freshness of a response that has just arrived, from the network or from a cache (RFC 9111, section 4.2).

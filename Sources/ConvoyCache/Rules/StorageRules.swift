@@ -154,7 +154,7 @@ enum StoredFields {
     }
 }
 
-/// Makes the head to serve from a stored response.
+/// Builds the head to serve from a stored response.
 enum ServedHead {
     static func make(
         _ record: CacheRecord, _ form: ServedForm, _ use: StoredUse, now: CacheTime, boot: Int64
@@ -196,7 +196,7 @@ enum ServedHead {
         for (name, value) in [("If-None-Match", record.facts.etag), ("If-Modified-Since", record.facts.lastModified)] {
             if let bytes = value.flatMap({ EchoedValue(latin1: $0)?.bytes }) { fields.append((name, bytes)) }
         }
-        // Makes caches on the way revalidate as well.
+        // Makes intermediate caches revalidate as well.
         if request.policy == .reloadRevalidating, !request.fields.contains("cache-control") {
             fields.append(("Cache-Control", Array("max-age=0".utf8)))
         }

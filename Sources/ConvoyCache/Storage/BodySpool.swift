@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Writes the body of a response to a file while it arrives, on a queue of its own.
+/// Writes the body of a response to a file while it arrives, on its own queue.
 ///
 /// The file gets its final name when it is complete. If the disk is too slow or fails, the spool gives up and removes
 /// the file.
@@ -155,7 +155,7 @@ struct CacheDirectory: Sendable {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    /// Makes the missing directories, readable by their owner only. Existing ones must belong to this user or root:
+    /// Creates the missing directories, readable only by their owner. Existing ones must belong to this user or root:
     /// another user who can write to them could answer any request.
     func create() throws(PrivateFile.Failure) {
         try PrivateFile.makeDirectory(path, isChosen: true)
@@ -189,7 +189,7 @@ struct CacheDirectory: Sendable {
             else { continue }
             if name.utf8.count > 16 { Self.remove(file) } else { whole.append(Int64(bitPattern: id)) }
         }
-        // In small portions, so that requests that need the index do not wait for the whole scan.
+        // Work in small portions, so that requests that need the index do not wait for the whole scan.
         for start in stride(from: 0, to: whole.count, by: 64) {
             let ids = Array(whole[start..<min(start + 64, whole.count)])
             guard let known = known(ids) else { return }

@@ -4,8 +4,8 @@ import Synchronization
 
 /// The stored responses, in memory and on disk, with the rules applied to them.
 ///
-/// Lookups in memory return at once. Lookups on disk run on the disk's queue: for what is not in memory, and once a
-/// second for everything, to see changes by other processes.
+/// Lookups in memory return immediately. Lookups on disk run on the disk's queue: for responses that are not in memory,
+/// and once a second for everything, to detect changes by other processes.
 final class CacheStorage: SaltSource {
     struct Counts: ~Copyable {
         let hits = Atomic<Int>(0)
@@ -225,7 +225,7 @@ final class CacheStorage: SaltSource {
     func invalidate(_ addresses: [String]) {
         let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
         memory.withLock { memory in
-            // Only requests under way need the record. With many addresses, it is replaced by an invalidation of all.
+            // Only running requests need the record. With many addresses, it is replaced by an invalidation of all.
             if memory.invalidated.count + addresses.count > 4096 {
                 memory.invalidated = [:]
                 memory.allInvalidated = generation
@@ -262,7 +262,7 @@ final class CacheStorage: SaltSource {
     var memoryEntryCount: Int { memory.withLock { $0.index.entryCount } }
 }
 
-/// Makes the numbers of stored responses.
+/// Creates the numbers of stored responses.
 ///
 /// They grow with time, so that rows are appended to the index; random numbers would change a different page for each
 /// response. A random part separates processes that store in the same microsecond. If two still collide, the second is

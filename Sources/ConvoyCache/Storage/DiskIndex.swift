@@ -2,8 +2,8 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The index of the stored responses, with their small bodies, in SQLite. Several processes may share it, so the rows
-/// are the only truth.
+/// The index of the stored responses, with their small bodies, in SQLite. Several processes may share it, so only the
+/// rows are authoritative.
 ///
 /// Not thread-safe: used on the store's queue. Triggers maintain the totals, so that they are correct for all
 /// processes.
@@ -73,7 +73,7 @@ final class DiskIndex {
         try database.execute("PRAGMA busy_timeout=50")
     }
 
-    /// Random text, made with the database. See ``ResponseCache/salt``.
+    /// Random text, created with the database. See ``ResponseCache/salt``.
     let salt: String
 
     private static func salt(_ database: Database) throws(DatabaseError) -> String {
@@ -185,8 +185,8 @@ final class DiskIndex {
         return files
     }
 
-    /// Recomputes the totals that the triggers maintain, which may be wrong after damage, and removes entries whose sizes are:
-    /// they would make all others go, or none.
+    /// Recomputes the totals maintained by the triggers, which may be wrong after damage, and removes entries with
+    /// impossible sizes, which would evict all others or none.
     func recount() throws(DatabaseError) {
         let sum = "(SELECT cast(total(size) AS INTEGER) FROM entries)"
         let impossible = "size NOT BETWEEN 0 AND \(Self.largestSize)"
@@ -204,7 +204,7 @@ final class DiskIndex {
         directory.remove(files)
     }
 
-    /// No entry is as large, in bytes.
+    /// The upper bound of an entry's size, in bytes.
     private static let largestSize = Int64(1) << 50
 
     // MARK: Changes

@@ -2,8 +2,7 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The disk storage of a cache: applies changes in batches, a moment later, on a queue of its own, and reads rows
-/// there.
+/// The disk storage of a cache: applies changes in batches, a moment later, on its own queue, and reads rows there.
 ///
 /// A failure of the disk costs only entries: a damaged index is replaced by a new one, and a full disk stores nothing.
 /// Removed entries stay removed, even while the disk cannot be written.
@@ -32,7 +31,7 @@ final class DiskStore: @unchecked Sendable {
 
     let directory: CacheDirectory
     let queue = DispatchQueue(label: "Convoy.Cache.index", qos: .userInitiated)
-    /// Writes the files of bodies, on a queue of its own, so that lookups do not wait for a large one.
+    /// Writes the files of bodies on a separate queue, so that lookups do not wait for a large one.
     let bodies = DispatchQueue(label: "Convoy.Cache.writing", qos: .utility)
     private let capacity: Int64
     private let pending = Locked(Pending())
@@ -101,9 +100,10 @@ final class DiskStore: @unchecked Sendable {
         queue.asyncAfter(deadline: .now() + seconds) { self.write() }
     }
 
-    /// Writes all pending changes. On the queue.
+    /// Writes all pending changes. Called on the queue.
     ///
-    /// - Returns: false if they still wait, as another process is writing. After ten seconds of that it is a failure.
+    /// - Returns: False if the changes are still pending because another process is writing. After ten seconds this is
+    ///   a failure.
     @discardableResult
     func write() -> Bool {
         let (operations, used) = pending.withLock { pending in
@@ -224,10 +224,10 @@ final class DiskStore: @unchecked Sendable {
     var usage: Int64 { perform { index throws(DatabaseError) in try index.usage() }.value ?? 0 }
     var entryCount: Int64 { perform { index throws(DatabaseError) in try index.entryCount() }.value ?? 0 }
 
-    /// Removes orphaned files and recomputes the totals. Blocks; on the queue of the bodies.
+    /// Removes orphaned files and recomputes the totals. Blocks; called on the queue of the bodies.
     ///
-    /// - Parameter age: The time since the last write after which a file can be an orphan, in seconds. A younger file
-    ///   may be one that another process is about to enter.
+    /// - Parameter age: The time since the last write after which a file can be an orphan, in seconds. Another process
+    ///   may be about to add a younger file to the index.
     func tidy(olderThan age: Int = 3600) {
         directory.collectOrphans(olderThan: age) { ids in
             queue.sync { perform { index throws(DatabaseError) in try index.files(ids) }.value }
@@ -266,7 +266,7 @@ final class DiskStore: @unchecked Sendable {
             do throws(PrivateFile.Failure) {
                 try directory.create()
             } catch {
-                // For other failures, opening the index gives the reason.
+                // For other failures, opening the index reports the reason.
                 if case .unsafe(let flaw) = error { throw DatabaseError.unsafeDirectory(directory.path, flaw) }
             }
             let index = try DiskIndex.open(directory, capacity: capacity, timeout: 0.2)
@@ -315,8 +315,8 @@ enum DiskOperation: Sendable {
         }
     }
 
-    /// The operation to do in its place after the disk has refused it, so that the entry it would have replaced is not
-    /// found again.
+    /// The operation that replaces this one after the disk has rejected it, so that the entry it would have replaced is
+    /// not found again.
     var remainder: DiskOperation {
         switch self {
         case .put(let record, _), .putFile(let record, _): .removeAddress(record.address)

@@ -1,6 +1,6 @@
 /// The stored responses in memory, by address. The least recently used ones are evicted first.
 ///
-/// With a disk it holds copies of what is there, and for a moment what is about to be written.
+/// With a disk, it holds copies of the responses stored there, and briefly those about to be written.
 struct MemoryIndex {
     /// An address with its stored responses, in a list ordered by use.
     private final class Node {
@@ -26,7 +26,7 @@ struct MemoryIndex {
         var isComplete: Bool
     }
 
-    /// The state of an address at a time, to detect changes since.
+    /// A snapshot of the state of an address, to detect later changes.
     struct Snapshot {
         fileprivate var revision: UInt64?
         fileprivate var removals: UInt64
@@ -103,7 +103,7 @@ struct MemoryIndex {
         change(node) { $0.removeAll { $0.record.id == id } }
     }
 
-    /// Removes all responses of an address; the address is then known to have none.
+    /// Removes all responses of an address, which is then known to be empty.
     mutating func removeAll(of address: String) {
         guard hasDisk || nodes[address] != nil else { return }
         let node = node(address)

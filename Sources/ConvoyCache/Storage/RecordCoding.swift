@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// Encodes and decodes records. The address and the partition have columns of their own.
+/// Encodes and decodes records. The address and the partition are stored in separate columns.
 enum RecordCoding {
     private static let version: UInt8 = 1
 
@@ -27,7 +27,7 @@ enum RecordCoding {
             writer.text(field.value ?? "")
         }
         writer.count(record.userInfo.count)
-        // In an order, so that equal records have equal bytes.
+        // Sort them, so that equal records have equal bytes.
         for (key, value) in record.userInfo.sorted(by: { $0.key < $1.key }) {
             writer.text(key)
             writer.text(value)
@@ -35,7 +35,7 @@ enum RecordCoding {
         return writer.bytes
     }
 
-    /// - Returns: nil for bytes that are not a record of this version.
+    /// - Returns: Nil for bytes that are not a record of this version.
     static func decode(
         _ bytes: UnsafeRawBufferPointer, id: Int64, address: String, partition: String, used: Int64
     ) -> CacheRecord? {

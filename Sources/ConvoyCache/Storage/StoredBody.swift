@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Where the bytes of a stored body are.
+/// The location of the bytes of a stored body.
 enum StoredBody: Sendable {
     case memory([UInt8])
     /// In a row of the index that has not been read.
@@ -25,7 +25,7 @@ enum StoredBody: Sendable {
     }
 }
 
-/// A stored response, and where its body is.
+/// A stored response, and the location of its body.
 struct CacheEntry: Sendable {
     var record: CacheRecord
     var body: StoredBody
@@ -55,9 +55,8 @@ final class BodyFile: Sendable {
 
     /// Opens the file of a body.
     ///
-    /// - Returns: nil if there is no such file, or if it is not a regular file of this user with the length of the
-    ///   body.
-    /// - Throws: if the system cannot open any file now, for example because too many are open. The file may be intact.
+    /// - Returns: Nil if the file does not exist, or is not a regular file of this user with the length of the body.
+    /// - Throws: If the system cannot open any file now, for example because too many are open. The file may be intact.
     init?(path: String, length: Int, checksums: [UInt64]) throws(SystemError) {
         let descriptor: Int32
         do throws(PrivateFile.Failure) {
@@ -85,7 +84,7 @@ final class BodyFile: Sendable {
 
     static func blockCount(_ length: Int) -> Int { (length + blockSize - 1) / blockSize }
 
-    /// Reads bytes of the body on a queue of its own.
+    /// Reads bytes of the body on its own queue.
     func read(_ range: Range<Int>, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
         Self.queue.async { then(Result { try self.read(range) }) }
     }

@@ -81,7 +81,7 @@ public struct PieceChecksums: Sendable, Hashable {
     /// The checksums, in file order.
     public let checksums: [Checksum]
 
-    /// Creates the checksums of pieces; nil if the length is not positive or there are no checksums.
+    /// Creates the checksums of pieces; nil if the length is not positive or the checksums are empty.
     public init?(length: Int64, checksums: [Checksum]) {
         guard length > 0, !checksums.isEmpty else { return nil }
         (self.length, self.checksums) = (length, checksums)

@@ -60,7 +60,7 @@ public struct ChecksumFile: Sendable {
         try self.init(parsing: Data(text.utf8))
     }
 
-    /// The strongest checksum for a file; nil if there is none, or if the entries contradict each other.
+    /// The strongest checksum for a file, or nil if it is missing or the entries contradict each other.
     ///
     /// Entries with the same path come first (`./name` and `name` are the same path), then entries with the same last
     /// component, provided that all of them have the same digest. Names are compared byte by byte.

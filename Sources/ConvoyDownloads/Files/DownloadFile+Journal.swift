@@ -22,8 +22,7 @@ extension DownloadFile {
                 state.isSynchronizing = true
                 return (true, nil)
             }
-            // A timer is needed because there may be no later write. A complete file needs no entry, because it is
-            // renamed.
+            // A timer is needed in case no later write follows. A complete file needs no entry, because it is renamed.
             guard !state.hasTimer, state.written.count < representation.total else { return (false, nil) }
             state.hasTimer = true
             return (false, state.nextSynchronization - now)

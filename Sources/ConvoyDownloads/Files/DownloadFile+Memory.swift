@@ -8,7 +8,7 @@ extension DownloadFile {
     /// The maximum length, in bytes, of a file kept in memory.
     package static let longestInMemory: Int64 = 64 << 10
 
-    /// Whether a new file can be created, and there appears to be no partial file of an earlier or running download.
+    /// Whether a new file can be created, and no partial file of an earlier or running download appears to exist.
     /// Blocks.
     package var isUntouched: Bool {
         var information = stat()

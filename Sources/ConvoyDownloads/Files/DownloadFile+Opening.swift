@@ -6,7 +6,7 @@ import Foundation
 extension DownloadFile {
     /// Opens and locks the partial file, or creates it. Its contents stay until the first byte is written.
     ///
-    /// - Returns: The bytes that the journal claims and what they belong to; nil if there are none.
+    /// - Returns: The bytes that the journal claims and what they belong to, if any.
     package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
         let isNew = try openPartial()
         isOnLocalFileSystem = FileSystem.isLocal(descriptor)
@@ -151,7 +151,7 @@ extension DownloadFile {
 
     /// Removes a journal durably, so that it cannot reappear beside another partial file.
     func removeJournal() throws(FileWritingError) {
-        // Open the directory before anything changes, because there may be no descriptor left for it.
+        // Open the directory before anything changes, because no descriptor may be left for it.
         let folder = try openDirectory()
         defer { _ = calls.close(folder) }
         guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }

@@ -40,7 +40,7 @@ package struct Representation: Sendable, Equatable {
     /// The URL for display, without its secrets.
     package var shownURL: String { shown ?? url.map { Redaction.url($0.absoluteString, secrets) } ?? "" }
 
-    /// The media type in a `Content-Type`; nil if there is none.
+    /// The media type in a `Content-Type`, if any.
     static func type(_ value: String?) -> String? {
         guard let type = value.map({ ASCII.trimmed($0.utf8.prefix { $0 != UInt8(ascii: ";") }) }), !type.isEmpty else {
             return nil

@@ -25,7 +25,7 @@ public enum SuggestedName {
         return name(for: head.url, maximumLength: maximumLength) ?? fallback
     }
 
-    /// Returns a safe file name from the last path component of a URL; nil if there is none.
+    /// Returns a safe file name from the last path component of a URL, if any.
     public static func name(for url: URL, maximumLength: Int = FileName.maximumLength) -> String? {
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
         guard let component = Array(path.utf8).split(separator: UInt8(ascii: "/")).last else { return nil }
@@ -42,7 +42,7 @@ public enum SuggestedName {
 ///
 /// The name is untrusted text. Use ``FileName/safe(_:maximumLength:)`` to create a file name from it.
 public struct ContentDisposition: Sendable, Hashable {
-    /// The disposition type in lowercase, such as `attachment` or `inline`; empty if there is none.
+    /// The disposition type in lowercase, such as `attachment` or `inline`; empty if missing.
     public let type: String
     /// The value of `filename*` (RFC 8187) if it can be decoded, otherwise that of `filename`; nil if both are missing,
     /// or the name is empty.

@@ -24,7 +24,8 @@ public struct DownloadMirror: Sendable, Hashable {
     }
 
     /// Creates a mirror from a document; nil if the URL is invalid, is neither http nor https, or contains user
-    /// information. A document must not decide as whom the client authenticates (RFC 9110, section 4.2.4).
+    /// information. A document must not choose the user name and password that the client sends (RFC 9110, section
+    /// 4.2.4).
     init?(_ reference: String, relativeTo base: URL?, priority: String?, location: String?) {
         guard let url = URLReference.url(reference, relativeTo: base), let address = HTTPAddress(url.absoluteString),
             !address.hasUserInfo
@@ -93,7 +94,7 @@ public struct MirrorLinks: Sendable, Hashable {
 struct LinkField {
     /// The URI reference between the angle brackets.
     let target: String
-    /// The parameters, with lowercase names and unquoted values; the value is empty if there is none.
+    /// The parameters, with lowercase names and unquoted values; the value is empty if missing.
     let parameters: [(name: String, value: String)]
 
     /// The value of a parameter; the first one if its name is repeated (section 3.3).

@@ -35,7 +35,7 @@ public struct Metalink: Sendable, Hashable {
         public let size: Int64?
         /// The digests of the complete file, strongest first, one per algorithm. Unsupported algorithms are omitted.
         public let checksums: [Checksum]
-        /// The digests of the file's pieces; nil if there are none with a supported algorithm.
+        /// The digests of the file's pieces; nil without a supported algorithm.
         public let pieces: Pieces?
         /// The URLs of the file, from best to worst; empty if none of them is http or https.
         public let mirrors: [DownloadMirror]

@@ -7,7 +7,7 @@ import FoundationNetworking
 
 /// The state of a `DownloadOperation` across pauses and retries: the files, the plan, and the requests for the parts.
 ///
-/// All decisions are made by the plan under one lock, and are carried out after the lock has been released. Files are
+/// All decisions are made by the plan under one lock, and take effect after the lock has been released. Files are
 /// opened, verified and renamed on threads that may block.
 final class Download: @unchecked Sendable {
     let settings: DownloadSettings

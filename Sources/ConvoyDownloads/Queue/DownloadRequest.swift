@@ -8,7 +8,7 @@ public struct DownloadRequest: DurableRequest {
     public var id = UUID()
     /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// What to do if one of them has failed. The default is `.hold`.
+    /// The policy if one of them has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal
@@ -124,7 +124,7 @@ public struct OutboxRequest: DurableRequest {
     public var id: UUID
     /// The entries that must finish first.
     public var dependencies: Set<UUID> = []
-    /// What to do if one of them has failed. The default is `.hold`.
+    /// The policy if one of them has failed. The default is `.hold`.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
     /// The priority of the operation. The default is `.normal`.
     public var priority = Operation.QueuePriority.normal

@@ -9,9 +9,8 @@ import FoundationNetworking
 /// The implementation of `DownloadQueue`. It is a separate object that running operations retain, so that the queue can
 /// be released before they finish.
 ///
-/// All decisions are made under one lock, by the table, and their effects are carried out after the lock has been
-/// released. Changes are submitted to the writer under the lock, so that they are written in the order in which they
-/// were made.
+/// All decisions are made under one lock, by the table, and take effect after the lock has been released. Changes are
+/// submitted to the writer under the lock, so that they are written in the order in which they were made.
 final class QueueCore: Sendable {
     struct State: Sendable {
         var table = QueueTable()
@@ -83,7 +82,7 @@ final class QueueCore: Sendable {
 
     // MARK: Changing
 
-    /// Changes the state, and carries out the effects.
+    /// Changes the state, and applies the effects.
     func update<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
         let (result, starting, waiters) = state.withLock { state in
             let result = body(&state)

@@ -2,7 +2,7 @@ import ConvoyDatabase
 import ConvoySupport
 import Foundation
 
-/// The database of a queue. Only its writer uses it, on one thread at a time.
+/// The database of a queue. Only its writer uses it, never concurrently.
 final class QueueFile {
     private let database: Database
 

@@ -11,7 +11,7 @@ package protocol QueuedOperation: HTTPRequestOperation, Sendable {
     func resumeNow()
     /// The numbers of completed and expected bytes.
     var bytes: (done: Int64, expected: Int64?) { get }
-    /// The URL of its file; nil if it has none.
+    /// The URL of its file, if any.
     var finishedFile: URL? { get }
 }
 
@@ -51,8 +51,8 @@ package final class QueueLink: OperationSupervisor {
     }
 }
 
-/// The overrides of queued operations in other modules. Each calls `own`, which calls the implementation of `super`, if
-/// there is no entry anymore, or when the queue allows it.
+/// The overrides of queued operations in other modules. Each calls `own`, which calls the implementation of `super`,
+/// when the entry has ended, or when the queue allows it.
 extension QueueLink {
     package func start(_ operation: any QueuedOperation, _ own: @escaping @Sendable () -> Void) {
         guard let entry else { return own() }

@@ -140,8 +140,7 @@ extension DownloadPlan {
 
     /// Marks the bytes of a range, or of the complete file, as wrong, so that they are missing again. A source that has
     /// sent all of them is not used again. If several sources, or an earlier download, have contributed, it is unknown
-    /// whose bytes were wrong, and only one part is requested at a time from now on. Call `goOn()` when no part is
-    /// running.
+    /// whose bytes were wrong, and parts are requested one by one from now on. Call `goOn()` when no part is running.
     ///
     /// - Parameter wrong: The range; nil for the complete file, which is then requested without ranges.
     /// - Returns: The parts to stop: those of the source that is not used again.

@@ -100,7 +100,7 @@ package struct DownloadPlan: Sendable {
         return contents.hasEnded
     }
 
-    /// Whether the contents are to be replaced, and no byte of the replacement has arrived yet.
+    /// Whether the contents will be replaced, but no byte of the replacement has arrived yet.
     package var isReplacing: Bool { replaced != nil }
 
     /// Restores the bytes of an earlier download. At least one byte is fetched again, so that the server is contacted.

@@ -15,7 +15,7 @@ struct StorageXML {
     /// Returns the first child with a name.
     func child(_ name: String) -> StorageXML? { children.first { $0.name == name } }
 
-    /// The text of the first child with a name; nil if there is none.
+    /// The text of the first child with a name, if any.
     subscript(_ name: String) -> String? { child(name)?.text }
 
     /// Returns all children with a name.

@@ -29,7 +29,7 @@ extension ObjectStorage {
         return try await stored(try putCall(.file(file, 0..<file.size), key, type, metadata))
     }
 
-    /// Called after each part with the current state of the upload, one call at a time. Store it to resume after a
+    /// Called after each part with the current state of the upload, never concurrently. Store it to resume after a
     /// crash. If it throws, the upload fails, but can be resumed.
     public typealias UploadCheckpoint = @Sendable (_ upload: MultipartUpload) async throws -> Void
 

@@ -25,14 +25,14 @@ final class EventBody: BodySink, @unchecked Sendable {
     func begin(_ response: ResponseHead, discarding count: Int64) throws(URLError) {
         guard count > 0 else { return }
         throw URLError(
-            .cannotWriteToFile, url: nil, "Events that were delivered cannot be taken back.",
+            .cannotWriteToFile, url: nil, "Events that have been delivered cannot be discarded.",
             underlying: EventSourceError.bodyCannotBeSentAgain)
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) {
         guard !failed else { return }
         var events: [ServerSentEvent] = []
-        // Reserves as many as the last piece had.
+        // Reserve space for as many events as the last piece contained.
         events.reserveCapacity(expectedCount)
         defer { expectedCount = events.count }
         parser.keepsComments = feed.delivery.wantsComments.load(ordering: .relaxed)
@@ -47,14 +47,14 @@ final class EventBody: BodySink, @unchecked Sendable {
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { feed.delivery.waitsForRoom(then: then) }
 }
 
-/// Decides what follows from the end of an event source's connection (HTML, section 9.2.3).
+/// Determines what to do after the end of an event source's connection (HTML, section 9.2.3).
 struct ConnectionEnd {
     enum Outcome {
-        /// The operation was paused, or cancelled.
+        /// The operation was paused or cancelled.
         case stop
         /// The user has closed the source.
         case close
-        /// The server has answered 204, which ends the source with success.
+        /// The server responded with 204, which ends the source successfully.
         case succeed
         case fail(any Error)
         /// Connect again. The error is nil if the server has ended its response; `retryAfter` is the server's, in
@@ -66,7 +66,7 @@ struct ConnectionEnd {
 
     /// Whether a response with events has arrived.
     var wasOpen = false
-    /// Whether the connection has ended while it was held, which is handled after the pause.
+    /// Whether the connection ended while the source was paused, which is handled after the pause.
     var cameDuringPause = false
     var hadEvents = false
     /// The parser's error for a line or event that is too long, if the source reconnects after it.
@@ -80,9 +80,9 @@ struct ConnectionEnd {
     private static let temporary = RetryPolicy.temporaryErrorCodes.union([.secureConnectionFailed])
 
     /// - Parameters:
-    ///   - connection: the operation of the connection, which has finished.
-    ///   - mayRepeat: whether the request may be sent again although some of it was sent.
-    ///   - reconnectsAfterServerErrors: see ``EventSource/reconnectsAfterServerErrors``.
+    ///   - connection: The operation of the connection, which has finished.
+    ///   - mayRepeat: Whether the request may be sent again although some of it was sent.
+    ///   - reconnectsAfterServerErrors: See ``EventSource/reconnectsAfterServerErrors``.
     func outcome(
         of connection: HTTPRequestOperation?, mayRepeat: Bool, reconnectsAfterServerErrors: Bool
     ) -> Outcome {
@@ -124,12 +124,12 @@ extension HTTPResponseSerializer {
 }
 
 extension ResponseHead {
-    /// Whether the content type is that of events, with any parameters.
+    /// Whether the content type is `text/event-stream`, with any parameters.
     var isOfEvents: Bool {
         MediaType.of(self["Content-Type"], is: "text/event-stream")
     }
 
-    /// The error for a refused status, also if its body is incomplete.
+    /// The error for an unacceptable status, even if its body is incomplete.
     fileprivate func refusal(_ error: (any Error)?) -> any Error {
         do {
             try HTTPResponseSerializer.ofEvents.validate(urlResponse, data: nil)

@@ -4,9 +4,9 @@ import Synchronization
 
 /// Delivers the events of a source to its handlers and readers.
 ///
-/// Events arrive in groups, one for each piece of the body, and one hop delivers one or several groups. Handlers are
-/// called one at a time, in order, with no lock held. While the handlers or the slowest reader have a backlog of
-/// ``capacity``, the transfer waits.
+/// Events arrive in groups, one for each piece of the body, and are delivered together. Handlers are called serially,
+/// in order, with no lock held. While the handlers or the slowest reader have a backlog of ``capacity``, the transfer
+/// waits.
 final class EventDelivery: Sendable {
     /// The maximum backlog of a reader or of the handlers, in bytes of events plus ``costOfEvent`` for each.
     static let capacity = 128 << 10
@@ -36,7 +36,7 @@ final class EventDelivery: Sendable {
         /// The cost of the handlers' backlog, including the events being delivered.
         var cost = 0
         var isDraining = false
-        /// Whether delivery waits, because the source is paused.
+        /// Whether delivery is held, because the source is paused.
         var isHeld = false
         /// Whether delivery has ended.
         var isOver = false
@@ -71,7 +71,7 @@ final class EventDelivery: Sendable {
 
     // MARK: Adding
 
-    /// Adds an item to deliver. Any thread.
+    /// Adds an item to deliver. Can be called on any thread.
     func add(_ item: Item, of source: EventSource) {
         let (drains, waiting) = state.withLock { state -> (Bool, [CheckedContinuation<Void, Never>]) in
             guard !state.isOver else { return (false, []) }
@@ -99,7 +99,7 @@ final class EventDelivery: Sendable {
         if drains { drainLater(of: source) }
     }
 
-    /// Whether the transfer must wait; if so, `then` is called once, on any thread, when it may continue.
+    /// Returns whether the transfer must wait. If so, `then` is called once, on any thread, when it may continue.
     func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             guard state.isCrowded else { return false }
@@ -143,13 +143,13 @@ final class EventDelivery: Sendable {
             state.isDraining = false
             return (state.beginDraining(), state.takeAfterDrain())
         }
-        // Yields to other work of the queue in between.
+        // Yield to other work on the queue.
         if drains { drainLater(of: source) }
         then?()
     }
 
-    /// Calls the handlers with an item. False if delivery must stop; `position` is then that of the first undelivered
-    /// event.
+    /// Calls the handlers with an item. Returns false if delivery must stop; `position` is then that of the first
+    /// undelivered event.
     private func call(
         _ handlers: inout EventHandlers, _ seen: inout UInt32, with item: Item, from position: inout Int,
         of source: EventSource
@@ -175,7 +175,7 @@ final class EventDelivery: Sendable {
                 if let call = handlers.event { call(source, event) }
                 if !handlers.listeners.isEmpty, let listeners = handlers.listeners[event.type] {
                     for listener in listeners {
-                        // A listener that another one has removed is not called.
+                        // Do not call a listener that another one has removed.
                         if version.load(ordering: .acquiring) != seen, !isListening(listener, event.type) { continue }
                         listener.call(event)
                     }
@@ -192,7 +192,7 @@ final class EventDelivery: Sendable {
         }
     }
 
-    /// Puts undelivered items back, for the end of a pause.
+    /// Puts undelivered items back until the pause ends.
     private func putBack(_ items: ArraySlice<Item>, from position: Int) {
         var items = Array(items)
         var freed = 0
@@ -248,7 +248,7 @@ final class EventDelivery: Sendable {
         then?()
     }
 
-    /// Ends delivery with the source. Readers get their backlog and then the end; handlers are not called any more.
+    /// Ends delivery with the source. Readers get their backlog and then the end; handlers are no longer called.
     func finish(_ end: Result<Void, any Error>) {
         let (handlers, waiting, room, then) = state.withLock { state in
             state.isOver = true
@@ -268,7 +268,7 @@ final class EventDelivery: Sendable {
 
     // MARK: Handlers
 
-    /// Changes the handlers. Releases the old ones outside the lock.
+    /// Changes the handlers, releasing the old ones outside the lock.
     func change<Value>(_ body: (inout State) -> sending Value) -> Value {
         let (value, old) = state.withLock { state -> (Value, EventHandlers) in
             let old = state.handlers

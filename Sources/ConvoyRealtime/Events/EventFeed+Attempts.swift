@@ -3,18 +3,18 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The attempts of the operation. A pause ends one, and the next one connects again. If the request must not be sent again,
-/// its connection is paused instead, and the next attempt continues with it.
+/// The attempts of the operation. A pause ends an attempt, and the next one connects again. If the request must not be
+/// sent again, its connection is paused instead, and the next attempt continues with it.
 extension EventFeed {
-    /// Starts an attempt of the operation: at its start, or after a pause. Any thread.
+    /// Begins an attempt of the operation, at its start or after a pause. Can be called on any thread.
     func begin(_ work: OperationWork) {
         state.withLock { ($0.work, $0.isStopping) = (work, false) }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
-            // Before reporting the end, because the next attempt may start then.
+            // Clear it first: `didStop` may start the next attempt.
             state.withLock { $0.work = nil }
             return work.didStop()
         }
-        // Closed while it was paused.
+        // The source was closed while it was paused.
         let (isClosing, isHeld) = state.withLock { state in
             if state.isClosing { state.work = nil }
             return (state.isClosing, state.phase == .held)
@@ -28,7 +28,7 @@ extension EventFeed {
         }
     }
 
-    /// Stops the attempt, when the operation is paused or cancelled. Any thread.
+    /// Stops the attempt when the operation is paused or cancelled. Can be called on any thread.
     private func stop() {
         let mayRepeat = reconnects
         let (work, stopped) = state.withLock {
@@ -39,7 +39,8 @@ extension EventFeed {
                 return (work, (nil, nil, Wait()))
             }
             state.isStopping = true
-            // A connection that is still held from an earlier pause stays so; the attempt ends where it would continue.
+            // A connection that is still held from an earlier pause stays held; the attempt ends where it would
+            // continue.
             let connection = state.phase == .held ? nil : state.connection
             return (nil, (connection, state.takeWaitingWork(), state.takeWait()))
         }
@@ -53,7 +54,7 @@ extension EventFeed {
         waitingWork?.didStop()
     }
 
-    /// Ends the source with success. Any thread.
+    /// Ends the source successfully. Can be called on any thread.
     ///
     /// - Returns: Whether it had started.
     func close() -> Bool {
@@ -72,7 +73,7 @@ extension EventFeed {
         return true
     }
 
-    /// Continues with the connection that was held.
+    /// Continues with the held connection.
     private func release(_ work: OperationWork) {
         let held = state.withLock { state -> (number: Int, connection: HTTPRequestOperation, hasEnded: Bool)? in
             // Otherwise the source was paused or cancelled in the meantime.
@@ -89,7 +90,8 @@ extension EventFeed {
         if held.hasEnded { conclude(held.number, held.connection) } else { pauseOrResumeConnection(work) }
     }
 
-    /// Pauses the connection while it is held, or else resumes it: on one thread, so that the last change counts.
+    /// Pauses the connection if it is held, otherwise resumes it. Runs on one thread, so that the last change takes
+    /// effect.
     private func pauseOrResumeConnection(_ work: OperationWork) {
         work.perform { [self] in
             let (connection, isHeld) = state.withLock { ($0.connection, $0.phase == .held) }
@@ -97,13 +99,13 @@ extension EventFeed {
         }
     }
 
-    /// Ends a connection that is still held, and releases it. Any thread.
+    /// Ends a connection that is still held, and releases it. Can be called on any thread.
     func dropConnection() { state.withLock { $0.connection.take() }?.cancel() }
 }
 
 extension EventFeed.State {
-    /// Keeps the connection for the next attempt, and returns the current one, which ends. Nil if there is no connection to
-    /// keep, or no other attempt will follow.
+    /// Keeps the connection for the next attempt, and returns the current attempt, which ends. Returns nil without a
+    /// connection, or if no other attempt will follow.
     mutating func hold() -> OperationWork? {
         guard phase == .connected, connection != nil, let work, !work.isEnding else { return nil }
         (phase, self.work) = (.held, nil)

@@ -7,8 +7,8 @@ import FoundationNetworking
 
 /// Runs the connections of an `EventSource`, and the waits between them, across its pauses.
 ///
-/// Decisions are made under one lock, and carried out after it is released. Each connection has a number, by which late
-/// events of an earlier one are recognized.
+/// Decisions are made under one lock, and their effects follow after it is released. Each connection has a number,
+/// which identifies late events of an earlier connection.
 final class EventFeed: @unchecked Sendable {
     /// The phase of a source.
     enum Phase {
@@ -16,7 +16,7 @@ final class EventFeed: @unchecked Sendable {
         case idle
         /// The source has a connection, or is making one.
         case connected
-        /// The source is paused with its connection, as the request must not be sent again.
+        /// The source is paused with its connection, because the request must not be sent again.
         case held
         /// The source is waiting to reconnect.
         case waiting
@@ -37,7 +37,7 @@ final class EventFeed: @unchecked Sendable {
         var end = ConnectionEnd()
         var lastEventID: String?
         var retryInterval: TimeInterval?
-        /// How many consecutive connections have brought no event.
+        /// The number of consecutive connections without an event.
         var failures = 0
         var wait = Wait()
     }
@@ -62,7 +62,7 @@ final class EventFeed: @unchecked Sendable {
 
     // MARK: Connecting
 
-    /// Makes the next connection. Any thread.
+    /// Makes the next connection. Can be called on any thread.
     func connect() {
         guard let source else { return }
         let (number, lastEventID, settings) = (
@@ -116,7 +116,7 @@ final class EventFeed: @unchecked Sendable {
         connection.start()
     }
 
-    /// Whether the response has events. On the network thread; may be called twice.
+    /// Whether the response contains events. Called on the network thread, possibly twice.
     func accepts(_ head: ResponseHead, of number: Int) -> Bool {
         guard head.statusCode == 200 else { return false }
         guard head.isOfEvents else {
@@ -145,7 +145,7 @@ final class EventFeed: @unchecked Sendable {
 
     // MARK: Events
 
-    /// Delivers parsed events. On the network thread.
+    /// Delivers parsed events. Called on the network thread.
     func didReceive(_ events: [ServerSentEvent], _ parser: EventStreamParser, of number: Int) {
         let source = state.withLock { state -> EventSource? in
             guard state.number == number, state.end.fatal == nil else { return nil }
@@ -169,7 +169,7 @@ final class EventFeed: @unchecked Sendable {
         delivery.add(.events(Array(events), cost: events.reduce(0) { $0 + $1.cost }), of: source)
     }
 
-    /// Ends the connection after a parser error. On the network thread.
+    /// Ends the connection after a parser error. Called on the network thread.
     func fail(_ error: EventSourceError, of number: Int) {
         let reconnects = settings.withLock { $0.reconnectsAfterExcess }
         let connection = state.withLock { state -> HTTPRequestOperation? in
@@ -186,7 +186,7 @@ final class EventFeed: @unchecked Sendable {
             ?? source?.request.value(forHTTPHeaderField: "Last-Event-ID") ?? ""
     }
 
-    /// Ends the connection or the wait, and connects again at once.
+    /// Ends the connection or the wait, and reconnects immediately.
     func restart() {
         let (number, connection) = state.withLock { state -> (Int, HTTPRequestOperation?) in
             guard state.phase != .held else { return (state.number, nil) }
@@ -280,7 +280,7 @@ final class EventFeed: @unchecked Sendable {
             }
             withExtendedLifetime(isOver ? wait : nil) {}
         } catch {
-            // Listening failed, for example because there are no descriptors; poll instead.
+            // Listening failed, for example for lack of descriptors: poll instead.
             if isAway { schedule(after: max(delay, 5), number, on: clock) }
         }
     }
@@ -315,14 +315,14 @@ final class EventFeed: @unchecked Sendable {
         return RequestRules.isIdempotent(method) || method == HTTPMethod.subscribe.rawValue
     }
 
-    /// The interval in seconds, set by the server or else by the user.
+    /// The interval in seconds, set by the server or otherwise by the user.
     var retryInterval: TimeInterval {
         state.withLock { $0.retryInterval } ?? ReconnectDelay.bounded(settings.withLock { $0.retryInterval })
     }
 
     // MARK: The end
 
-    /// Called when the operation ends, in any way. Any thread.
+    /// Called when the operation ends in any way, on any thread.
     func operationWillEnd(_ source: EventSource) {
         states.change(to: .closed)
         let error = source.error
@@ -335,7 +335,7 @@ final class EventFeed: @unchecked Sendable {
 }
 
 extension EventFeed.State {
-    /// Whether it is still waiting after this connection.
+    /// Whether the source is still waiting after this connection.
     fileprivate func isWaiting(_ number: Int) -> Bool {
         self.number == number && phase == .waiting && !isStopping && !isClosing
     }
@@ -354,12 +354,12 @@ extension EventFeed.State {
 }
 
 extension EventFeed {
-    /// Ends the source with an error once the handlers have received everything. A paused source stays paused. Any
-    /// thread.
+    /// Ends the source with an error once the handlers have received everything. A paused source stays paused. Can be
+    /// called on any thread.
     func fail(_ error: any Error) {
         let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OperationWork?, Wait) in
             state.end.fatal = error
-            // While it waits to reconnect there is no connection whose end would finish it.
+            // While the source waits to reconnect, no connection can finish it.
             guard state.phase == .waiting else { return (state.connection, nil, Wait()) }
             state.phase = .idle
             return (nil, state.work.take(), state.takeWait())

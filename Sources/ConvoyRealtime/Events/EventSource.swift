@@ -14,45 +14,45 @@ import FoundationNetworking
 /// for try await event in source.events { print(event) }
 /// ```
 ///
-/// **Connections.** Each is a request with the operation's settings: its trust, cookies, credentials, redirects,
-/// proxies and monitors. It accepts `text/event-stream`, unless the request has its own `Accept`, uses no cache, and
-/// sends the last identifier in `Last-Event-ID`, so that the server can continue after that event. (An identifier with
-/// control characters, or of more than 4 KiB, is not sent.) As in browsers, an identifier stays valid until an event
-/// has another one, even if the next connection brings events without any. As in the standard, a permanent redirect is
-/// followed again for each connection.
+/// **Connections.** Each connection is a request with the operation's settings: its trust, cookies, credentials,
+/// redirects, proxies and monitors. It accepts `text/event-stream`, unless the request has its own `Accept`, uses no
+/// cache, and sends the last identifier in `Last-Event-ID`, so that the server can continue after that event. (An
+/// identifier with control characters, or of more than 4 KiB, is not sent.) As in browsers, an identifier stays valid
+/// until an event has another one, even if the next connection brings events without any. As in the standard, a
+/// permanent redirect is followed again for each connection.
 ///
-/// **Reconnecting.** If ``reconnects`` is set, which it is by default for a GET but not for a POST, the source reconnects
-/// after the end of a connection: after ``retryInterval``, and, while
-/// connections bring no events, after growing delays of up to ``maximumRetryInterval``. Without a network it waits, and
-/// reconnects as soon as the network returns. The source ends for good with a status other than 200 or another content
-/// type (the server ends it with success by 204), with an error that another connection cannot fix, and, unless
-/// ``reconnectsAfterExcess``, with a line or an event that is too long. It does not use `retryPolicy`.
+/// **Reconnecting.** If ``reconnects`` is set, which it is by default for a GET but not for a POST, the source
+/// reconnects after the end of a connection: after ``retryInterval``, and, while connections bring no events, after
+/// growing delays of up to ``maximumRetryInterval``. Without a network it waits, and reconnects as soon as the network
+/// returns. The source ends permanently with a status other than 200 or another content type (the server ends it
+/// successfully with 204), with an error that another connection cannot fix, and, unless ``reconnectsAfterExcess``,
+/// with a line or an event that is too long. It does not use `retryPolicy`.
 ///
 /// **As an operation** it executes from its start until it is closed, and its dependents wait for that; to wait until
 /// it is open, depend on ``opening``. It takes no slot of a `RequestOperationQueue` or of a host, and ignores the rate
-/// of starts; an `OperationQueue` counts it like any other. ``close()`` ends it with success, `cancel()` with
+/// of starts; an `OperationQueue` counts it like any other. ``close()`` ends it successfully, `cancel()` with
 /// `URLError.cancelled`. A started source is retained until its end.
 ///
 /// **A pause** closes the connection and holds back undelivered events; `resume()` continues with both. Unless
 /// ``reconnects`` is set, the connection stays open, but nothing is received until `resume()`.
 ///
-/// **Handlers** run one at a time, in the order of the events, on `completionQueue`, or on the main queue if that is
-/// nil (when the first handler is called); none starts after `cancel()` or `close()`. While they have a backlog of 128
-/// KiB, the transfer waits, and with it the server.
+/// **Handlers** run serially, in the order of the events, on `completionQueue`, or on the main queue if that is nil
+/// (when the first handler is called); none starts after `cancel()` or `close()`. While they have a backlog of 128 KiB,
+/// the transfer waits, and with it the server.
 ///
 /// A `NetworkActivityMonitor` does not count it, because it would show activity as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()
     let milestone = SignalOperation()
 
-    /// Makes a source with a request of any method, with its fields and body.
+    /// Creates a source with a request of any method, with its fields and body.
     public required init(request: URLRequest) {
         super.init(request: request)
         feed.source = self
         worker = Worker()
     }
 
-    /// Makes a source that requests a URL with GET.
+    /// Creates a source that requests a URL with GET.
     public convenience init(url: URL) { self.init(request: URLRequest(url: url)) }
 
     deinit {
@@ -65,8 +65,8 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     /// The state of the connection.
     public final var readyState: EventSourceState { feed.states.value }
 
-    /// Observes ``readyState``: the handler is called for each change from now on, in order, one call at a time, on the
-    /// given queue or on a serial queue of the library. The observation ends when the returned object is released.
+    /// Observes ``readyState``: the handler is called serially for each change from now on, in order, on the given
+    /// queue or on a serial queue of the library. The observation ends when the returned object is released.
     public final func observeReadyState(
         on queue: DispatchQueue? = nil, _ handler: @escaping @Sendable (OperationChange<EventSourceState>) -> Void
     ) -> OperationObservation { feed.states.observe(on: queue, handler) }
@@ -110,21 +110,22 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.maximumRetryInterval = newValue } }
     }
 
-    /// The seconds without a byte after which a connection counts as lost; nil, the default, for never. Useful with
-    /// servers that send comments regularly, as most do. (Until the head of the response, the request's
-    /// `timeoutInterval` applies.)
+    /// The number of seconds without a byte after which a connection is considered lost; nil, the default, for no
+    /// limit. Useful with servers that send comments regularly, as most do. (Until the head of the response, the
+    /// request's `timeoutInterval` applies.)
     public final var readTimeout: TimeInterval? {
         get { feed.settings.withLock { $0.readTimeout } }
         set { feed.settings.withLock { $0.readTimeout = newValue } }
     }
 
-    /// Whether it sends its request again: to reconnect after the end of a connection, and to continue after a pause.
+    /// Whether the source sends its request again, to reconnect after the end of a connection and to continue after a
+    /// pause.
     ///
-    /// True by default for a request that can be repeated: with an idempotent method (RFC 9110, section 9.2.2) or
-    /// SUBSCRIBE. For another one, such as a POST, it is false: each connection could have an effect. Then the source
-    /// finishes with its stream: successfully if the server ends its response, otherwise with the error of the
-    /// connection. Only while nothing of the request was sent, for example because no connection could be made, it
-    /// tries again.
+    /// The default is true for a request that can be repeated: with an idempotent method (RFC 9110, section 9.2.2) or
+    /// SUBSCRIBE. For other requests, such as a POST, it is false, because each connection could have an effect. The
+    /// source then finishes with its stream: successfully if the server ends its response, otherwise with the error of
+    /// the connection. It retries only if none of the request was sent, for example because the connection could not be
+    /// made.
     public final var reconnects: Bool {
         get { feed.reconnects }
         set { feed.settings.withLock { $0.reconnects = newValue } }
@@ -164,13 +165,14 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.network = newValue } }
     }
 
-    // MARK: Controls
+    // MARK: Control
 
-    /// Ends the connection, or the wait for the next one, and reconnects at once. Received events are delivered as
-    /// usual; ``reconnectHandler`` is not called. No effect on a source that has not started, is paused or has ended.
+    /// Ends the connection, or the wait for the next one, and reconnects immediately. Received events are delivered as
+    /// usual; ``reconnectHandler`` is not called. Has no effect on a source that has not started, is paused or has
+    /// ended.
     public final func restart() { feed.restart() }
 
-    /// Ends the source with success. Undelivered events are dropped. A source that has not started is cancelled.
+    /// Ends the source successfully. Undelivered events are dropped. A source that has not started is cancelled.
     public final func close() {
         guard feed.close() else { return cancel() }
         // A paused operation would not report its outcome.
@@ -181,7 +183,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         super.pause()
         guard isPaused else { return }
         feed.delivery.hold()
-        // Another thread may have resumed it meanwhile.
+        // Another thread may have resumed it in the meantime.
         if !isPaused { feed.delivery.release(of: self) }
     }
 
@@ -221,7 +223,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
 
 /// Handlers and listeners.
 extension EventSource {
-    /// Called when a connection is open, the first one and each later one, on `completionQueue`, or the main queue.
+    /// Called when a connection is open, the first one and each later one, on `completionQueue` or the main queue.
     public final var openHandler: (@Sendable (_ source: EventSource) -> Void)? {
         get { feed.delivery.state.withLock { $0.handlers.open } }
         set { feed.delivery.change { $0.handlers.open = newValue } }
@@ -271,7 +273,8 @@ extension EventSource {
         }
     }
 
-    /// Calls a block with each later event of any type, after the listeners of its type. The rest is as for a listener.
+    /// Calls a block with each later event of any type, after the listeners of its type. Otherwise the same as a
+    /// listener.
     package final func addObserver(using observer: @escaping @Sendable (_ event: ServerSentEvent) -> Void) -> Int {
         feed.delivery.change { state in
             state.lastNumber += 1
@@ -344,7 +347,7 @@ public enum EventSourceState: Int, Sendable, Hashable, CaseIterable {
     case connecting = 0
     /// A response has arrived, and events may follow.
     case open = 1
-    /// The source has ended for good.
+    /// The source has ended permanently.
     case closed = 2
 }
 
@@ -352,7 +355,7 @@ public enum EventSourceState: Int, Sendable, Hashable, CaseIterable {
 public struct EventSourceInterruption: Sendable {
     /// The error; nil if the server has ended its response.
     public let error: (any Error)?
-    /// How many consecutive connections have brought no event; 0 if the last one has.
+    /// The number of consecutive connections without an event; 0 if the last one has had one.
     public let failureCount: Int
     /// The seconds until it reconnects; nil without a network, when it waits for its return.
     public let delay: TimeInterval?
@@ -360,10 +363,10 @@ public struct EventSourceInterruption: Sendable {
 
 /// The errors of an event source and of reading it.
 ///
-/// Other failures have the library's usual errors: an `HTTPError` with the body for a status that is not acceptable,
-/// and a `URLError` for a failure after which reconnecting would not help.
+/// Other failures have the library's usual errors: an `HTTPError` with the body for an unacceptable status, and a
+/// `URLError` for a failure that reconnecting would not fix.
 public enum EventSourceError: Error, Sendable, Hashable {
-    /// The response has this content type, which is not that of events; nil if it has none.
+    /// The content type of the response is not `text/event-stream`; nil if the response has no content type.
     case unacceptableContentType(String?)
     /// The body is a stream, which cannot be sent again for another connection.
     case bodyCannotBeSentAgain

@@ -24,7 +24,7 @@ package struct NetworkSense: Sendable {
     /// Whether there is currently no route to a target.
     package var isAway: @Sendable (NetworkTarget) -> Bool = { $0.isOutOfReach }
     /// Calls the block once there is a route, unless the returned object is released before. If the flag is set, an
-    /// existing route counts only after it was lost and has come back.
+    /// existing route counts only after it was lost and has returned.
     package var awaitReturn:
         @Sendable (NetworkTarget, _ afterLoss: Bool, @escaping @Sendable () -> Void) throws -> any AnyObject & Sendable = {
             try NetworkReturn.shared.wait(for: $0, afterLoss: $1, $2)
@@ -52,10 +52,10 @@ struct ReconnectDelay: Sendable {
     /// The seconds, clamped to valid values.
     static func bounded(_ seconds: TimeInterval) -> TimeInterval { seconds > 0 ? min(seconds, longest) : 0 }
 
-    /// The delay in seconds.
+    /// Returns the delay in seconds.
     ///
     /// - Parameters:
-    ///   - failures: How many consecutive connections have brought no event.
+    ///   - failures: The number of consecutive connections without an event.
     ///   - random: A random number from 0 to 1.
     ///   - retryAfter: The `Retry-After` of the response, in seconds.
     func seconds(after failures: Int, random: Double, retryAfter: TimeInterval? = nil) -> TimeInterval {

@@ -23,8 +23,7 @@ public struct EventStreamParser: Sendable {
     /// The last event ID, for `Last-Event-ID` on reconnecting: that of the last `id` before the last blank line, or the
     /// one from the initializer.
     public private(set) var lastEventID: String
-    /// The seconds in the last `retry`, which clients wait before reconnecting; nil without one. Any number of digits
-    /// is valid.
+    /// The reconnection delay in the last `retry` field, in seconds; nil without one. Any number of digits is valid.
     public private(set) var retryInterval: TimeInterval?
 
     /// The identifier of the current event.
@@ -46,24 +45,24 @@ public struct EventStreamParser: Sendable {
     /// The comments of the last piece, each with the number of events before it.
     private(set) var comments: [(text: String, position: Int)] = []
 
-    /// Makes a parser at the start of a stream.
+    /// Creates a parser at the start of a stream.
     ///
     /// - Parameters:
     ///   - lastEventID: The last event ID of the stream that this one continues.
-    ///   - maximumLineLength: In bytes, at least 1; nil for that of an event.
-    ///   - maximumEventLength: In bytes, at least 1.
+    ///   - maximumLineLength: The maximum length of a line in bytes, at least 1; nil for that of an event.
+    ///   - maximumEventLength: The maximum length of an event in bytes, at least 1.
     public init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
         (self.lastEventID, identifier) = (lastEventID, lastEventID)
         self.maximumLineLength = maximumLineLength.map { max(1, $0) }
         self.maximumEventLength = max(1, maximumEventLength)
-        // Leaves room for a field's name and a byte order mark; no sum overflows.
+        // Leave room for a field's name and a byte order mark, without overflow.
         lineLimit = min(self.maximumLineLength ?? self.maximumEventLength, .max - 64) + (maximumLineLength == nil ? 16 : 0)
     }
 
-    /// The events that end in the next piece of the stream, in order.
+    /// Returns the events that end in the next piece of the stream, in order.
     ///
-    /// - Throws: ``EventSourceError``, then also for each later piece. Events before it are lost; the form with `inout`
-    ///   keeps them.
+    /// - Throws: ``EventSourceError``, also for all later pieces. Events before the error are lost; the version with
+    ///   `inout` keeps them.
     public mutating func parse(_ piece: some ContiguousBytes) throws(EventSourceError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         let failure = piece.withUnsafeBytes { bytes -> EventSourceError? in
@@ -78,9 +77,9 @@ public struct EventStreamParser: Sendable {
         return events
     }
 
-    /// Adds the events that end in the next piece of the stream to an array.
+    /// Appends the events that end in the next piece of the stream to an array.
     ///
-    /// - Throws: ``EventSourceError``, then also for each later piece. The events before it have been added.
+    /// - Throws: ``EventSourceError``, also for all later pieces. Events before the error have been appended.
     public mutating func parse(
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
     ) throws(EventSourceError) {
@@ -89,7 +88,7 @@ public struct EventStreamParser: Sendable {
         do throws(EventSourceError) {
             try read(piece, &events)
         } catch {
-            // Releases the buffers of what was too long.
+            // Release the buffers of an excessive line or event.
             (failure, data, partialLine) = (error, [], [])
             throw error
         }
@@ -108,7 +107,7 @@ public struct EventStreamParser: Sendable {
         }
         var borrowed = Borrowed()
         defer { keep(&borrowed) }
-        // The positions of the next of each; the end if there is none. Searched again only once passed.
+        // The next position of each, or the end. They are searched again only once passed.
         var (lineFeed, carriageReturn) = (-1, -1)
         while start < piece.count {
             if lineFeed < start { lineFeed = Self.position(of: .lineFeed, in: base, start, piece.count) }
@@ -242,7 +241,7 @@ public struct EventStreamParser: Sendable {
 
     private mutating func setRetryInterval(_ digits: UnsafeRawBufferPointer) {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
-        // Clamped, because more is practically for ever.
+        // Clamp it, because a larger value is practically infinite.
         let milliseconds = digits.reduce(0.0) { min($0 * 10 + Double($1 - 0x30), 1e18) }
         retryInterval = milliseconds / 1000
     }

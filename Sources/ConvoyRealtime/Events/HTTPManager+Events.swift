@@ -5,8 +5,8 @@ import FoundationNetworking
 
 /// Server-sent events with a manager's settings.
 extension HTTPManager {
-    /// Makes a source of server-sent events with the manager's settings and a request from its request serializer,
-    /// without enqueueing it. It has no total time limit, even if the manager has one.
+    /// Creates a source of server-sent events with the manager's settings and a request from its request serializer.
+    /// The source is not enqueued, and has no total time limit, even if the manager has one.
     ///
     /// ```swift
     /// let source = try manager.makeEventSource("prices", parameters: ["symbol": "ACME"])
@@ -15,12 +15,12 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - url: Absolute, or relative to `baseURL`.
-    ///   - method: By default GET.
+    ///   - url: The URL, absolute or relative to `baseURL`.
+    ///   - method: The method; GET by default.
     ///   - parameters: The query of a GET, or the body of other methods.
     ///   - body: The body, encoded as JSON by `encoder`; `Data` is sent unchanged. The parameters then become the
     ///     query.
-    ///   - headers: Fields that override the serializer's; nil removes one.
+    ///   - headers: Fields that override the serializer's; nil removes a field.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeEventSource(
         _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
@@ -79,7 +79,7 @@ extension HTTPManager {
         return events
     }
 
-    /// Makes a source that fails, for a request that could not be made.
+    /// Creates a source that fails, for a request that could not be created.
     func makeEventSource(failing error: any Error) -> EventSource {
         let source = EventSource(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
         operationManager.adopt(source)

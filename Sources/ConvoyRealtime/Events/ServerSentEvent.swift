@@ -13,7 +13,7 @@ public struct ServerSentEvent: Sendable, Hashable {
     /// The last identifier that the server had sent when the event was dispatched; empty if none.
     public var lastEventID: String
 
-    /// Makes an event.
+    /// Creates an event.
     public init(type: String = "message", data: String, lastEventID: String = "") {
         self.type = type
         self.data = data
@@ -40,9 +40,9 @@ public struct ServerSentEvent: Sendable, Hashable {
 /// for try await event in source.events where event.type == "price" { show(event.data) }
 /// ```
 ///
-/// A sequence has the events that arrive after it was made, for one loop; each reader needs its own. It continues over
-/// all connections of the source, and ends after the last event when the source is closed; it throws the error of a
-/// failed source, and `URLError.cancelled` for a cancelled one. Cancelling the task ends the loop.
+/// A sequence contains the events that arrive after its creation, for one loop; each reader needs its own. It continues
+/// over all connections of the source, and ends after the last event when the source is closed. It throws the error of
+/// a failed source, and `URLError.cancelled` for a cancelled one. Cancelling the task ends the loop.
 ///
 /// The transfer, and with it all other readers, waits for a slow reader with a backlog of 128 KiB of events, so release
 /// a sequence that is not read. The loop starts a source that is neither enqueued nor started.
@@ -64,7 +64,7 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
             deinit { reading.leave() }
         }
 
-        /// nil if another loop is reading.
+        /// Nil if another loop is reading.
         private let reader: Reader?
         private var events: [ServerSentEvent] = []
         private var position = 0
@@ -73,10 +73,10 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
             reader = reading.claim() ? Reader(reading) : nil
         }
 
-        /// The next event; nil at the end.
+        /// Returns the next event; nil at the end.
         public mutating func next() async throws -> ServerSentEvent? { try await next(isolation: nil) }
 
-        /// The next event; nil at the end. It suspends only if no event is waiting.
+        /// Returns the next event; nil at the end. It suspends only if no event is waiting.
         ///
         /// - Throws: The source's error, or ``EventSourceError/isIterated``.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> ServerSentEvent? {
@@ -91,7 +91,7 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
         }
     }
 
-    /// Makes the only iterator that receives events.
+    /// Creates the only iterator that receives events.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }
 
@@ -137,7 +137,7 @@ final class EventReading: Sendable {
 
     deinit { leave() }
 
-    /// Claims the reader for a loop. False if another loop has claimed it.
+    /// Claims the reader for a loop. Returns false if another loop has claimed it.
     func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
 
     /// Removes the reader, so that the transfer does not wait for it.

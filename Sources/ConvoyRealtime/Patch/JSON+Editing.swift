@@ -119,8 +119,8 @@ extension JSON {
         return old
     }
 
-    /// Moves the elements out of an array; nil for other values. A separate function, so that the pattern of a `switch`
-    /// holds no copy.
+    /// Moves the elements out of an array; nil for other values. This is a separate function, because the pattern of a
+    /// `switch` would hold a copy.
     private mutating func takeElements() -> [JSON]? {
         guard case .array(let elements) = self else { return nil }
         self = .null

@@ -71,7 +71,7 @@ struct JSONDifference {
     /// The positions of elements that both have, in order.
     private func matches(_ old: ArraySlice<JSON>, _ new: ArraySlice<JSON>) -> [(Int, Int)] {
         if old.count <= 1 && new.count <= 1 || old.isEmpty || new.isEmpty { return [] }
-        // Compares numbers in place of values, because each is compared often.
+        // Compare numbers instead of values, because each is compared often.
         var numbers: [JSON: Int32] = [:]
         func number(_ value: JSON) -> Int32 {
             let next = Int32(truncatingIfNeeded: numbers.count)
@@ -124,17 +124,17 @@ extension JSON {
 }
 
 extension JSONPatch {
-    /// Makes the patch that transforms one document into another. Its text is never longer than that of replacing the
+    /// Creates the patch that transforms one document into another. Its text is never longer than that of replacing the
     /// whole document.
     ///
     /// Members are compared by key, and elements of arrays by a longest common subsequence. Arrays with more than a
-    /// thousand differences are compared by position. Values that are equal by RFC 6902 are not changed, such as a
-    /// `1.0` that is now `1`, or members in another order.
+    /// thousand differences are compared by position. Values that are equal according to RFC 6902 are not changed, such
+    /// as a `1.0` that is now `1`, or members in another order.
     public init(from old: JSON, to new: JSON) {
         operations = JSONDifference.operations(from: old, to: new)
     }
 
-    /// Makes the patch that transforms the JSON of one value into that of another.
+    /// Creates the patch that transforms the JSON of one value into that of another.
     ///
     /// - Throws: The encoder's error.
     public init<Value: Encodable>(from old: Value, to new: Value, encoder: JSONEncoder = JSONEncoder()) throws {
@@ -145,7 +145,7 @@ extension JSONPatch {
 /// Finds a longest common subsequence, by the algorithm of E. W. Myers, "An O(ND) Difference Algorithm and Its
 /// Variations" (1986).
 enum SequenceMatches {
-    /// The positions of a longest common subsequence in both; nil if it needs more removals and insertions than
+    /// Returns the positions of a longest common subsequence in both; nil if it needs more removals and insertions than
     /// `maximumEdits`. Takes O(elements × edits) time at worst, and O(edits²) memory.
     static func places(_ old: [Int32], _ new: [Int32], maximumEdits: Int) -> [(Int, Int)]? {
         // The furthest position on each diagonal `old - new`, indexed by the diagonal plus `offset`.

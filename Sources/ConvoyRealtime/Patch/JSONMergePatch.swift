@@ -13,7 +13,7 @@ public struct JSONMergePatch: Sendable, Hashable {
     /// The new values. A value that is not an object replaces the whole document.
     public var json: JSON
 
-    /// Makes a patch with new values.
+    /// Creates a patch with new values.
     public init(_ json: JSON) { self.json = json }
 
     /// Parses a patch from UTF-8 text.
@@ -27,7 +27,7 @@ public struct JSONMergePatch: Sendable, Hashable {
 
     // MARK: Applying
 
-    /// Applies the patch to a document. Cannot fail.
+    /// Applies the patch to a document. This cannot fail.
     public func apply(to document: inout JSON) { document.merge(json) }
 
     /// Applies the patch to a value through its JSON.
@@ -47,8 +47,8 @@ public struct JSONMergePatch: Sendable, Hashable {
 
     // MARK: Creating
 
-    /// Makes the patch that transforms one document into another; nil if there is none, because it would have to set a
-    /// member to `null`.
+    /// Creates the patch that transforms one document into another; nil if that is impossible, because it would have to
+    /// set a member to `null`.
     public init?(from old: JSON, to new: JSON) {
         guard let json = JSON.mergePatch(from: old, to: new) else { return nil }
         self.json = json
@@ -61,7 +61,7 @@ extension JSONMergePatch: CustomStringConvertible {
 }
 
 extension JSONMergePatch: ExpressibleByDictionaryLiteral {
-    /// Makes a patch of members; nil removes one.
+    /// Creates a patch from members; nil removes one.
     public init(dictionaryLiteral elements: (String, JSON)...) {
         var object = JSONObject()
         for (key, value) in elements { object[key] = value }
@@ -92,7 +92,7 @@ extension JSON {
     /// Applies a merge patch. See ``JSONMergePatch``.
     public mutating func apply(_ patch: JSONMergePatch) { merge(patch.json) }
 
-    /// The tree with a merge patch applied to it.
+    /// Returns the tree with a merge patch applied to it.
     public func applying(_ patch: JSONMergePatch) -> JSON {
         var document = self
         document.merge(patch.json)

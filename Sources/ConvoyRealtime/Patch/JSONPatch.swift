@@ -17,10 +17,10 @@ public struct JSONPatch: Sendable, Hashable {
     /// The operations, in order.
     public var operations: [Operation]
 
-    /// Makes a patch of these operations.
+    /// Creates a patch from operations.
     public init(operations: [Operation] = []) { self.operations = operations }
 
-    /// Makes a patch from its JSON: an array of objects. Unknown members are ignored (RFC 6902, section 4).
+    /// Creates a patch from its JSON: an array of objects. Unknown members are ignored (RFC 6902, section 4).
     public init(_ json: JSON) throws(JSONPatchError) {
         guard case .array(let elements) = json else { throw JSONPatchError(.notAnArray) }
         operations = []
@@ -55,7 +55,7 @@ public struct JSONPatch: Sendable, Hashable {
     /// - Parameters:
     ///   - document: The document. After an error it is unchanged.
     ///   - limits: The limits on the growth of the document.
-    /// - Throws: An error that names the first operation that cannot be applied.
+    /// - Throws: An error that identifies the first operation that cannot be applied.
     public func apply(to document: inout JSON, limits: Limits = .standard) throws(JSONPatchError) {
         var work = PatchTransaction(limits: limits)
         for (index, operation) in operations.enumerated() {
@@ -87,7 +87,7 @@ public struct JSONPatch: Sendable, Hashable {
 }
 
 extension JSONPatch: ExpressibleByArrayLiteral {
-    /// Makes a patch of these operations.
+    /// Creates a patch from operations.
     public init(arrayLiteral operations: Operation...) { self.init(operations: operations) }
 }
 
@@ -127,7 +127,7 @@ extension JSON {
     /// Applies all operations of a patch, or none. See ``JSONPatch/apply(to:limits:)-(JSON,_)``.
     public mutating func apply(_ patch: JSONPatch) throws(JSONPatchError) { try patch.apply(to: &self) }
 
-    /// The tree with a patch applied to it.
+    /// Returns the tree with a patch applied to it.
     public func applying(_ patch: JSONPatch) throws(JSONPatchError) -> JSON {
         var document = self
         try patch.apply(to: &document)
@@ -237,7 +237,7 @@ extension JSONPatch {
         /// The maximum nesting of arrays and objects where the patch adds a value. 512 by default, as in the parser.
         public var maximumDepth: Int
 
-        /// Limits; each has a default.
+        /// Creates limits; each has a default.
         public init(maximumCopiedLength: Int = 64 << 20, maximumDepth: Int = 512) {
             self.maximumCopiedLength = maximumCopiedLength
             self.maximumDepth = maximumDepth
@@ -263,15 +263,15 @@ public struct JSONPatchError: Error, Sendable, Hashable {
         case notAnArray
         /// The operation is not an object.
         case notAnObject
-        /// The operation lacks a member that it needs.
+        /// The operation lacks a required member.
         case missingMember(String)
         /// The member is not a string.
         case notAString(String)
-        /// There is no such operation.
+        /// The operation is unknown.
         case unknownOperation
         /// The text is not a JSON Pointer: it does not begin with `/`, or has a `~` without a `0` or `1` after it.
         case invalidPointer
-        /// The document has nothing there.
+        /// The document has no value at this location.
         case notFound
         /// The value that should contain it is neither an array nor an object.
         case notAContainer
@@ -293,14 +293,14 @@ public struct JSONPatchError: Error, Sendable, Hashable {
 
     /// The reason of the error.
     public let reason: Reason
-    /// The number of the operation, counted from 0; nil if the error is about the patch as a whole.
+    /// The index of the operation, from 0; nil if the error concerns the whole patch.
     public let operationIndex: Int?
-    /// The name of the operation, as it is in the patch; nil if it has none.
+    /// The name of the operation in the patch, if any.
     public let operation: String?
-    /// The text of the pointer in question: the operation's `path` or `from`; nil if it has none.
+    /// The text of the invalid pointer, the operation's `path` or `from`, if any.
     public let pointer: String?
 
-    /// An error for a reason.
+    /// Creates an error.
     public init(_ reason: Reason, operationIndex: Int? = nil, operation: String? = nil, pointer: String? = nil) {
         self.reason = reason
         self.operationIndex = operationIndex

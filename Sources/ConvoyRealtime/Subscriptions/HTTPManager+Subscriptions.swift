@@ -10,21 +10,21 @@ extension HTTPMethod {
 
 /// Values that follow those of a server.
 extension HTTPManager {
-    /// Makes a subscription to a JSON document, with the manager's settings, without enqueueing it.
+    /// Creates a subscription to a JSON document, with the manager's settings, without enqueuing it.
     /// ``ValueSubscription/source`` is the operation to enqueue.
     ///
     /// - Parameters:
     ///   - url: The URL of the events, and of the value; absolute, or relative to `baseURL`.
     ///   - method: The method of the request for events; by default SUBSCRIBE, as in AFNetworking's Rocket. Many
-    ///     servers know only `.get`, and distinguish the two requests by their `Accept`.
+    ///     servers support only `.get`, and distinguish the two requests by their `Accept`.
     ///   - parameters: The query of the request for the value, and of the request for events if that is a GET;
     ///     otherwise the body of the latter.
-    ///   - headers: The fields of both requests, which override the serializer's; nil removes one.
+    ///   - headers: The fields of both requests, which override the serializer's; nil removes a field.
     ///   - valueURL: The URL of the value, if it differs from that of the events.
     ///   - type: The type that `decoder` decodes from the JSON.
-    ///   - handler: Called with each change after it was applied, one call at a time, in order, on `completionQueue`,
-    ///     or the main queue if that is nil. The value may be ahead of the change by then. If the handler is more than
-    ///     10,000 changes or 8 MiB behind, it gets the newest value in their place.
+    ///   - handler: Called serially with each change after it was applied, in order, on `completionQueue`, or the main
+    ///     queue if that is nil. The value may be ahead of the change by then. If the handler is more than 10,000
+    ///     changes or 8 MiB behind, it gets the newest value instead.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
     public func makeSubscription<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
@@ -63,7 +63,7 @@ extension HTTPManager {
         return subscription
     }
 
-    /// Makes a subscription to a JSON document as a tree, without enqueueing it. For the parameters see
+    /// Creates a subscription to a JSON document as a tree, without enqueuing it. For the parameters see
     /// ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
     public func makeSubscription(
         _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
@@ -118,7 +118,7 @@ extension HTTPManager {
         return ValueSubscription(source: source, core: core, decoder: decoder)
     }
 
-    /// Makes the request for the value, which bypasses caches.
+    /// Creates the request for the value, which bypasses caches.
     private func makeFetch(
         _ url: String, _ parameters: [String: Any?]?, _ headers: [String: String?]
     ) throws -> HTTPRequestOperation {

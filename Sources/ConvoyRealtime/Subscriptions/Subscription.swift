@@ -61,7 +61,7 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
     }
 
     /// The changes, for one loop: first the current value, then each patch. A loop that is more than 10,000 changes or
-    /// 8 MiB behind gets the newest value in their place. It ends like ``values``.
+    /// 8 MiB behind gets the newest value instead. It ends like ``values``.
     public var changes: SubscriptionChanges { SubscriptionChanges(reading: SubscriptionReading(of: core, by: source)) }
 
     // MARK: Settings, before the start
@@ -80,9 +80,9 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
         nonmutating set { core.inner.withLock { $0.state.resumesByEventID = newValue } }
     }
 
-    // MARK: Controls
+    // MARK: Control
 
-    /// Ends the subscription with success.
+    /// Ends the subscription successfully.
     public func close() { source.close() }
 
     /// Ends the subscription with `URLError.cancelled`.
@@ -97,7 +97,7 @@ public struct ValueSubscription<Value: Decodable & Sendable>: Sendable {
 
 /// A change of a subscribed value.
 public enum SubscriptionChange: Sendable, Hashable {
-    /// The whole value: the first one, one that was fetched again, one from a `put` event, or the newest in place of
+    /// The whole value: the first one, one that was fetched again, one from a `put` event, or the newest instead of
     /// changes that a slow reader has missed.
     case value(JSON)
     /// Operations that were applied to the value.
@@ -118,7 +118,7 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
         let reading: SubscriptionReading
         let isFirst: Bool
 
-        /// The newest value, once it has changed; nil at the end.
+        /// Returns the newest value, once it has changed; nil at the end.
         ///
         /// - Throws: The error of the subscription, or the decoder's.
         public mutating func next() async throws -> Value? {
@@ -130,7 +130,7 @@ public struct SubscriptionValues<Value: Decodable & Sendable>: AsyncSequence, Se
         }
     }
 
-    /// Makes the only iterator that receives values.
+    /// Creates the only iterator that receives values.
     public func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(subscription: subscription, reading: reading, isFirst: reading.claim())
     }
@@ -154,7 +154,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
             isFirst = reading.claim()
         }
 
-        /// The next change; nil at the end.
+        /// Returns the next change; nil at the end.
         ///
         /// - Throws: The error of the subscription.
         public mutating func next() async throws -> SubscriptionChange? {
@@ -167,7 +167,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
         }
     }
 
-    /// Makes the only iterator that receives changes.
+    /// Creates the only iterator that receives changes.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
 }
 
@@ -175,7 +175,7 @@ public struct SubscriptionChanges: AsyncSequence, Sendable {
 public enum SubscriptionError: Error, Sendable {
     /// The patches are invalid, or do not apply to the value even after fetching it again.
     case unusableEvents(any Error)
-    /// The response with the value had no JSON.
+    /// The response with the value contained no JSON.
     case missingValue
 }
 
@@ -183,7 +183,7 @@ extension SubscriptionError: SelfDescribingError {
     /// The failure in a sentence.
     public var description: String {
         switch self {
-        case .unusableEvents(let error): "The events cannot be applied to the value, again and again: \(error)"
+        case .unusableEvents(let error): "The events repeatedly failed to apply to the value: \(error)"
         case .missingValue: "The response with the value has no body."
         }
     }

@@ -48,7 +48,7 @@ final class SubscriptionCore: Sendable {
     }
 
     private func opened(_ source: EventSource) {
-        // It was paused when it failed.
+        // The subscription failed while it was paused.
         let failure = inner.withLock { inner in
             if inner.end == nil { inner.source = source }
             return inner.failure
@@ -241,7 +241,7 @@ final class SubscriptionReading: Sendable {
 
     deinit { leave() }
 
-    /// Claims the reader for a loop. False if another loop has claimed it.
+    /// Claims the reader for a loop. Returns false if another loop has claimed it.
     func claim() -> Bool { !isClaimed.exchange(true, ordering: .acquiringAndReleasing) }
 
     func leave() {

@@ -19,7 +19,7 @@ struct SubscriptionState {
     }
 
     private enum Phase {
-        /// There is no value, and none is being fetched.
+        /// No value is available or being fetched.
         case waiting
         case fetching
         /// The value has a version whose position in the stream is not known yet.
@@ -181,7 +181,7 @@ struct SubscriptionState {
         actions.append(.fetch(number: fetchNumber, delay: delay))
     }
 
-    /// Notes that a fetch is about to be sent. False if it is obsolete.
+    /// Records that a fetch is about to be sent. Returns false if it is obsolete.
     mutating func willFetch(_ number: Int) -> Bool {
         guard number == fetchNumber, phase == .fetching else { return false }
         settled = kept.count
@@ -213,7 +213,8 @@ struct SubscriptionState {
             return adopt(value, version, then: kept, .uncertain)
         }
         if kept.isEmpty, base.isEmpty { return adopt(value, version, then: [], .uncertain) }
-        // The same version twice, although events have arrived before the second request: those are older.
+        // The same version was received twice, although events arrived before the second request, so those events are
+        // older.
         if version == candidate?.version, settled > 0 { return adopt(value, version, then: unsettled, .uncertain) }
         candidate = (value, version)
         if tryAgain() { return }
@@ -246,7 +247,7 @@ struct SubscriptionState {
         set(value, version: version)
         (kept, keptLength, candidate, phase) = ([], 0, nil, next)
         if next == .following { attempts = 0 }
-        // If one cannot be applied, the later ones are kept.
+        // If an event cannot be applied, the later ones are kept.
         for event in events { handle(event) }
     }
 

@@ -237,8 +237,8 @@ package struct WorkReport: Sendable, Equatable {
     package var size: Int64?
     /// Why it has failed, without secrets.
     package var error: String?
-    /// How long no request is to be sent to the host, in microseconds, because it responded with 429 or 503 or refused
-    /// the connection.
+    /// How long workers must not send requests to the host, in microseconds, because it responded with 429 or 503 or
+    /// refused the connection.
     package var gate: Int64?
     /// The stored part of the response, in addition to the status; nil if nothing is stored.
     package var result: WorkResult?

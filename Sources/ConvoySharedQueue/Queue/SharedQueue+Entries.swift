@@ -47,11 +47,11 @@ extension SharedQueue {
         public let url: String
         /// The host and port to which limits apply.
         public let host: String
-        /// The tag of the request; nil if there is none.
+        /// The tag of the request, if any.
         public let tag: String?
-        /// The group of the entry; nil if there is none.
+        /// The group of the entry, if any.
         public let group: String?
-        /// The key that prevents duplicates; nil if there is none.
+        /// The key that prevents duplicates, if any.
         public let uniqueKey: String?
         /// The current state.
         public let state: WorkState
@@ -67,7 +67,7 @@ extension SharedQueue {
         public let deadline: Date?
         /// The worker that has leased it; nil if none has.
         public let worker: UUID?
-        /// The status of the last response; nil if there was none.
+        /// The status of the last response, if any.
         public let statusCode: Int?
         /// The length of the result of the last attempt, in bytes; nil if unknown.
         public let size: Int64?

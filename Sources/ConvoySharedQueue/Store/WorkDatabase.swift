@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A connection to the database of a shared queue, SQLite or PostgreSQL. Used by one thread at a time. All calls block.
+/// A connection to the database of a shared queue, SQLite or PostgreSQL. Not thread-safe. All calls block.
 package protocol WorkDatabase: AnyObject {
     /// The SQL dialect.
     var dialect: WorkDialect { get }

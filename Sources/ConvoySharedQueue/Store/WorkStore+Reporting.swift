@@ -120,8 +120,8 @@ extension WorkStore {
         }
     }
 
-    /// Renews all leases of a worker in one statement, and returns them; nil if it is considered dead and thus has
-    /// none.
+    /// Renews all leases of a worker in one statement, and returns them; nil if it is considered dead, and thus without
+    /// leases.
     package func renew(_ worker: UUID, lasting: Int64) throws(SharedQueueError) -> [UUID: Int64]? {
         try transaction { () throws(SharedQueueError) in
             let known = try database.query("SELECT e.id FROM worker AS e WHERE e.id = $1\(dialect.forUpdate)", [.id(worker)])
@@ -164,8 +164,8 @@ extension WorkStore {
 
     // MARK: Maintenance
 
-    /// Makes entries ready whose time has come, takes back those of dead workers, and removes those that have been kept
-    /// long enough. Processes at most some thousands of each.
+    /// Makes entries ready that are due, takes back those of dead workers, and removes those that have been kept long
+    /// enough. Processes at most some thousands of each.
     ///
     /// - Returns: The number of microseconds until there is more to do; nil if unknown.
     @discardableResult

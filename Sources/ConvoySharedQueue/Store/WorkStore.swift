@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 
 /// The entries of a shared queue in a database. Each method is one transaction, in which ``WorkStanding`` determines
-/// the changes to the entries. Used by one thread at a time. All methods block.
+/// the changes to the entries. Not thread-safe. All methods block.
 package final class WorkStore {
     package let database: any WorkDatabase
     var dialect: WorkDialect { database.dialect }

@@ -29,7 +29,7 @@ public final class SharedQueueWorker: Sendable {
     public struct ClaimedEntry: Sendable, Identifiable, Hashable {
         /// The identifier of the entry.
         public let id: UUID
-        /// The tag of the request; nil if there is none.
+        /// The tag of the request, if any.
         public let tag: String?
         /// The number of the attempt, from 1.
         public let attempt: Int

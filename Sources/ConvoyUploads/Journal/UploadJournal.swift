@@ -58,7 +58,7 @@ final class UploadJournal: @unchecked Sendable {
         throw UploadError(.inUse)
     }
 
-    /// Returns the latest complete entry; nil if there is none.
+    /// Returns the latest complete entry, if any.
     func read() -> UploadRecord? {
         let descriptor = state.withLock { $0.descriptor }
         guard descriptor >= 0 else { return nil }

@@ -43,7 +43,7 @@ struct UploadAnswer: @unchecked Sendable {
             "upload-complete", "upload-incomplete", "upload-offset", "upload-limit", "upload-draft-interop-version")
     }
 
-    /// Returns the URL of the upload in the response; nil if there is none.
+    /// Returns the URL of the upload in the response, if any.
     ///
     /// - Throws: ``UploadError/Reason/invalidAnswer(_:)`` if the URL is invalid.
     func location() throws(UploadError) -> URL? { try Self.location(head) }

@@ -201,8 +201,8 @@ extension UploadOperation {
         set { set(\.window, max(1, newValue)) }
     }
 
-    /// The file of the journal. If nil, the default, a file's journal is stored beside it, and other sources have none.
-    /// The journal contains no secrets, and is accessible only to the user. Each upload needs its own.
+    /// The file of the journal. If nil, the default, a file's journal is stored beside it, and other sources do not
+    /// have one. The journal contains no secrets, and is accessible only to the user. Each upload needs its own.
     public final var journal: URL? {
         get { setting(\.journal) }
         set { set(\.journal, newValue) }

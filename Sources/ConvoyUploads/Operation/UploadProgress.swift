@@ -15,7 +15,7 @@ public struct UploadProgress: Sendable, Hashable {
         return bytesExpected > 0 ? min(1, Double(bytesConfirmed) / Double(bytesExpected)) : 1
     }
 
-    /// The estimated remaining time, in seconds, at the current rate; nil if it is unknown or there is no progress.
+    /// The estimated remaining time, in seconds, at the current rate; nil if unknown, or without progress.
     public var timeRemaining: TimeInterval? {
         guard let bytesExpected, let bytesPerSecond else { return nil }
         if bytesConfirmed >= bytesExpected { return 0 }

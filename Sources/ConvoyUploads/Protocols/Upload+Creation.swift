@@ -199,7 +199,7 @@ extension Upload {
         let answer = try await send(sent, chunk.body) { [self] head in noteInterim(head, chunk, creating: true) }
         let known = state.withLock { !$0.parts.isEmpty }
         guard answer.isSuccess else {
-            // If the server has sent the URL of the upload, it can be asked for the offset.
+            // If the server has sent the URL of the upload, it can report the offset.
             if known { state.withLock { $0.isResumable = true } }
             throw answer.status == 413 ? creationFailure(answer) : refusal(answer)
         }

@@ -262,7 +262,7 @@ extension Upload {
         let wanted: Int64 =
             switch settings.chunkSize {
             case .fixed(let size): max(1, size)
-            // The draft's interim responses confirm received bytes, so there is no need for separate requests.
+            // The draft's interim responses confirm received bytes, so separate requests are unnecessary.
             case .adaptive: dialect.isTus ? chunk : .max
             }
         let kept: Int64 = settings.source?.isSequence == true ? Int64(settings.window) : .max
