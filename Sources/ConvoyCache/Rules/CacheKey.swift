@@ -17,7 +17,7 @@ enum CacheAddress {
         return escaped(parsed.target.description + (rest.isEmpty ? "/" : String(Substring(rest))))
     }
 
-    /// Fast path: whether an address, like most, needs no change; in one pass.
+    /// Fast path: detects in one pass that an address needs no change, as is usual.
     private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let plain = PlainAuthority(bytes), plain.end < bytes.count, !plain.namesPort || !plain.usesDefaultPort else {
             return false

@@ -45,8 +45,8 @@ enum StorageRules {
         return length == record.head.fields.first("content-length") ?? String(record.length)
     }
 
-    /// The addresses whose stored responses a response invalidates (section 4.4): after an unsafe request that has not
-    /// failed its own, and those of the same origin in `Location` and `Content-Location`.
+    /// Returns the addresses whose stored responses are invalidated by a response (section 4.4): after a successful
+    /// unsafe request, its own address, and those of the same origin in `Location` and `Content-Location`.
     static func invalidated(by head: CachedHead, to request: RequestFacts) -> [String] {
         guard request.method == .unsafe, (200...399).contains(head.statusCode) else { return [] }
         let own = request.address

@@ -48,8 +48,8 @@ extension QueueCore {
         }
     }
 
-    /// Handles another start of an operation, after a pause or a delay. Returns false if it was stored as not sent;
-    /// then `begin` is called once it is stored that it may have been.
+    /// Handles another start of an operation, after a pause or a delay. Unless the database already records that the
+    /// request may have been sent, returns false, and calls `begin` when it does.
     private func beginAgain(
         _ operation: any QueuedOperation, _ id: UUID, counting retries: Int, _ state: inout State,
         _ begin: @escaping @Sendable () -> Void

@@ -145,7 +145,7 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.maximumLineLength = newValue } }
     }
 
-    /// The maximum length of an event's data in bytes; 8 MiB by default. More ends the source with
+    /// The maximum length of an event's data in bytes; 8 MiB by default. A longer one ends the source with
     /// ``EventSourceError``.
     public final var maximumEventLength: Int {
         get { feed.settings.withLock { $0.maximumEventLength } }
