@@ -53,7 +53,7 @@ struct ChecksumTests {
             ),
             ("crc32=00000000", .unknownAlgorithm("crc32")), ("=\(sha256)", .unknownAlgorithm("")),
             ("sha\u{301}-256=\(sha256)", .unknownAlgorithm("sha\u{301}-256")),
-            // Digits of other scripts are none.
+            // Digits of other scripts are not accepted.
             (String(repeating: "٣", count: 64), .notHexadecimal(String(repeating: "٣", count: 64))),
         ]
         for (text, error) in refused {

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// A fetch from a server of the table with everything that is done to it, determined by the seed and the number.
+/// A fetch from a server in the table with everything that happens to it, determined by the seed and the number.
 struct ContradictionCase: Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable { case memory, file, download }
 
@@ -12,11 +12,11 @@ struct ContradictionCase: Sendable, CustomStringConvertible {
     let usesHTTP2: Bool
     let size: Int
     let pace: ScriptedAnswer.Pace
-    /// After how many bytes it is paused, and how many microseconds later it goes on.
+    /// The byte counts at which it is paused, and the pauses in microseconds.
     let pauses: [(offset: Int64, gap: Int)]
-    /// After how many bytes the first answer is cut.
+    /// The byte count at which the first response is cut.
     let cut: Int?
-    /// Whether a cut over HTTP/2 resets the stream, or else closes the connection.
+    /// Whether a cut over HTTP/2 resets the stream rather than closing the connection.
     let cutsStream: Bool
     let retries: Bool
     let segments: Int
@@ -25,7 +25,7 @@ struct ContradictionCase: Sendable, CustomStringConvertible {
         var random = SplitMix64(seed: seed &+ UInt64(truncatingIfNeeded: number) &* 0xA24B_AED4_963E_E407)
         _ = random.next()
         (self.seed, self.number) = (seed, number)
-        // Each server in each way in turn, and what is drawn is the same on every machine.
+        // Use each server in each way in turn. The random choices are the same on every machine.
         let server = servers[number % max(1, servers.count)]
         let turn = number / max(1, servers.count)
         self.server = server

@@ -8,15 +8,15 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What the cases of a run share.
+/// The state shared by the cases of a run.
 struct ContradictionGround: Sendable {
     let server: TestServer
-    /// nil where h2 is not installed.
+    /// Nil if h2 is not installed.
     let frames: FrameServer?
     let directory: TemporaryDirectory
 }
 
-/// One case, run and checked. Blocks its thread.
+/// Runs and checks one case. Blocks its thread.
 final class ContradictionRun: Sendable {
     enum Fault: String, Sendable {
         case wrongBytes = "WRONG BYTES"
@@ -35,7 +35,7 @@ final class ContradictionRun: Sendable {
 
     private let test: ContradictionCase
     private let ground: ContradictionGround
-    /// Those who run cases at the same time have connections of their own.
+    /// The lane, which gives concurrent cases separate connections.
     private let lane: Int
     private let path: String
     private let seed: UInt64
@@ -57,7 +57,7 @@ final class ContradictionRun: Sendable {
         try? FileManager.default.removeItem(at: directory)
     }
 
-    /// Runs it to its end.
+    /// Runs the case to its end.
     func run() -> Verdict {
         ground.server.route(path) { [weak self] request in try self?.response(to: request) ?? .status(500) }
         let operation = makeOperation()
@@ -71,7 +71,7 @@ final class ContradictionRun: Sendable {
         pause(operation)
         let queue = RequestOperationQueue()
         queue.addOperation(operation)
-        // As long as it asks for more it may wait for its turn, but not for ever.
+        // While it sends requests, it may have to wait, but not forever.
         var (asked, patience) = (-1, 5)
         while done.wait(timeout: .now() + 40) == .timedOut {
             let number = answers.withLock { $0.count }
@@ -85,7 +85,7 @@ final class ContradictionRun: Sendable {
     }
 
     private func response(to request: RecordedRequest) throws -> TestServer.Response {
-        // The number is taken now, as two requests may be answered at the same time.
+        // Take the number now, because two requests may be answered concurrently.
         let number = answers.withLock { answers in
             answers.append("")
             return answers.count - 1

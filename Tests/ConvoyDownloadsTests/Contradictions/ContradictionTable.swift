@@ -1,19 +1,19 @@
 import ConvoySupport
 import Foundation
 
-/// A server that says one thing and then another, or an honest one that looks like it.
+/// A server that contradicts itself, or an honest one that resembles such a server.
 struct ScriptedServer: Sendable, CustomStringConvertible {
     typealias Answer = @Sendable (ScriptedExchange) -> ScriptedAnswer
 
     let name: String
     var isHonest = false
-    /// Whether the first answer may be cut, so that there is something to go on with also without a pause.
+    /// Whether the first response may be cut, so that a download can resume even without a pause.
     var mayBeCut = true
     var isOverHTTP1 = true
     var isOverHTTP2 = true
-    /// Which versions a client may end with.
+    /// The versions that a client may end with.
     var versions: Set<Int> = [0]
-    /// Whether no client can tell that something lacks.
+    /// Whether no client can detect that bytes are missing.
     var isUndetectable = false
     let answer: Answer
 
@@ -33,17 +33,17 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
     private var uncut: Self { with { $0.mayBeCut = false } }
     private func versions(_ versions: Int...) -> Self { with { $0.versions = Set(versions) } }
 
-    /// Answers ranges in this way, and is honest where the whole is asked for.
+    /// Responds to ranges in this way, and honestly to requests for the complete resource.
     private static func ranges(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.asked == nil ? $0.whole() : answer($0) }
     }
 
-    /// The first answer is honest, and all others are these, whatever is asked for.
+    /// Responds honestly to the first request, and in this way to all others.
     private static func always(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.number == 0 ? $0.whole() : answer($0) }
     }
 
-    /// The whole comes without a length.
+    /// Sends the complete resource without a length.
     private static func lengthless(_ name: String, _ answer: @escaping Answer) -> Self {
         Self(name) { $0.asked == nil ? $0.whole().lengthless : answer($0) }
     }
@@ -54,7 +54,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
 
     // MARK: Contradictions
 
-    /// A part that calls itself something else.
+    /// Partial responses with a different status.
     private static let disguises: [Self] = [
         ranges("200 with the rest and its Content-Range") { $0.answer(200, $0.rest).adding("Content-Range", $0.range) },
         ranges("203 with the rest and its Content-Range") { $0.answer(203, $0.rest).adding("Content-Range", $0.range) },
@@ -99,7 +99,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         },
     ]
 
-    /// The same strong tag, and another length.
+    /// The same strong tag with another length.
     private static let lengths: [Self] = [
         ranges("200 with the first half, and the tag") { $0.answer(200, $0.entity().prefix($0.size / 2)) },
         ranges("200 with more bytes, and the tag") { $0.answer(200, $0.entity() + Data("more".utf8)) },
@@ -127,7 +127,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         lengthless("no length first, then 416 that ends where the client is") { $0.unsatisfiable($0.offset) },
     ]
 
-    /// A part that is none of what was asked for.
+    /// Ranges that do not match the request.
     private static let parts: [Self] = [
         ranges("206 of several parts with a Content-Range that fits") {
             Self.several($0, "multipart/byteranges; boundary=b")
@@ -163,7 +163,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         },
     ]
 
-    /// A status that is no file.
+    /// Statuses that do not represent the file.
     private static let statuses: [Self] =
         [201, 202, 205, 207, 208, 299].map { status in
             ranges("\(status) to a range") { $0.answer(status, Data("status \(status)".utf8)) }
@@ -174,7 +174,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
             ranges("202 without a length to a range") { $0.answer(202, Data("later".utf8)).without("ETag").lengthless },
         ]
 
-    /// What only frames can say.
+    /// Contradictions that only frames can express.
     private static let frames: [Self] = [
         Self("a stream that is reset without an error, and a length") { exchange in
             let answer = exchange.honest
@@ -217,7 +217,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
 
     static let contradictions = disguises + lengths + parts + statuses + frames
 
-    // MARK: Honest ones
+    // MARK: Honest servers
 
     static let honest: [Self] = [
         honest("ranges with a tag") { $0.honest },
@@ -296,12 +296,12 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         }.overHTTP2,
     ]
 
-    // MARK: Parts of answers
+    // MARK: Parts of responses
 
     private static let date = "Wed, 21 Oct 2015 07:28:00 GMT"
     private static let laterDate = "Wed, 21 Oct 2015 09:28:00 GMT"
 
-    /// The first version at first, then another, with honest parts of it.
+    /// Sends the first version, then another one, with honest ranges of it.
     private static func changing(_ exchange: ScriptedExchange, to version: Int) -> ScriptedAnswer {
         if exchange.number == 0 { return exchange.whole() }
         let entity = exchange.entity(version)
@@ -315,11 +315,11 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
 
     private static func several(_ exchange: ScriptedExchange, _ type: String) -> ScriptedAnswer {
         let body = Data("--b\r\nContent-Range: \(exchange.range)\r\n\r\n".utf8) + exchange.rest + Data("\r\n--b--\r\n".utf8)
-        // As many bytes as the range has, so that nothing but the type tells.
+        // The number of bytes in the range, so that only the type differs.
         return exchange.part(nil, body.prefix(exchange.rest.count)).adding("Content-Type", type)
     }
 
-    /// A part of another version, where the range of the first one is.
+    /// Sends bytes of another version for the range of the first one.
     private static func other(_ exchange: ScriptedExchange, _ tag: String?, of total: Int? = nil) -> ScriptedAnswer {
         let body = exchange.offset <= exchange.last ? exchange.entity(1)[exchange.offset...exchange.last] : Data()
         let answer = exchange.part("bytes \(exchange.offset)-\(exchange.last)/\(total ?? exchange.size)", body)

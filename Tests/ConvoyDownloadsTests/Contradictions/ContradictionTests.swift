@@ -4,20 +4,20 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A server that denies what it has said before gives the right bytes or an error, never wrong bytes and never nothing at
-/// all; and an honest one that looks like it ends well.
+/// A server that contradicts itself causes correct bytes or an error, but never wrong bytes or a hang. An honest server
+/// that resembles one causes a success.
 ///
-/// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_CONTRADICTION` one case of it.
-/// `CONVOY_CONTRADICTIONS` says how many cases there are (each server three times).
+/// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_CONTRADICTION` one of its cases.
+/// `CONVOY_CONTRADICTIONS` sets the number of cases (three per server by default).
 struct ContradictionTests {
     private static let environment = ProcessInfo.processInfo.environment
-    /// Cases at once, each with a port of its own: most of them wait for a slice or a pause.
+    /// The number of concurrent cases, each with its own port: most of them wait for a slice or a pause.
     private static let width = FrameServer.maximumPortCount
 
     private final class Results: Sendable {
         let next = Locked(0)
         let faults = Locked<[String]>([])
-        /// Successes and failures by server.
+        /// The numbers of successes and failures by server.
         let ends = Locked<[String: (successes: Int, failures: Int)]>([:])
     }
 
@@ -82,7 +82,7 @@ struct ContradictionTests {
             }
         }
         #expect(faults.isEmpty, "CONVOY_SEED=\(seed)")
-        // Most servers can be come to terms with.
+        // Most servers permit a success.
         #expect(numbers.count < 100 || successes > numbers.count / 2)
     }
 }

@@ -3,20 +3,20 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// An answer of a server in a table, to be sent over HTTP/1.1 or HTTP/2.
+/// A scripted response, to be sent over HTTP/1.1 or HTTP/2.
 struct ScriptedAnswer: Sendable {
-    /// What the connection, or the stream, does to the answer.
+    /// What happens to the connection or the stream.
     enum End: Sendable {
         case whole
-        /// The connection is closed after so many bytes of the body.
+        /// The connection is closed after this many bytes of the body.
         case closed(after: Int)
-        /// The connection, or the stream with this code, is reset after so many bytes.
+        /// The connection, or the stream with this code, is reset after this many bytes.
         case reset(after: Int, code: Int)
-        /// Neither a head nor anything else: the connection is reset, or the stream refused.
+        /// The connection is reset, or the stream refused, before a response.
         case refused
         /// The connection is closed before the head.
         case dropped
-        /// HTTP/2 alone; see ``FrameServer/Plan``.
+        /// HTTP/2 only; see ``FrameServer/Plan``.
         case goAway(after: Int, code: Int)
         case dataAfterEnd, resetAfterEnd, goAwayAfterEnd
     }
@@ -24,14 +24,14 @@ struct ScriptedAnswer: Sendable {
     var status: Int
     var fields: [(String, String)]
     var body: Data
-    /// The length that is announced; nil for none: chunks in HTTP/1.1.
+    /// The announced length; nil for none, which uses chunks in HTTP/1.1.
     var length: Int?
     var end = End.whole
-    /// Over HTTP/1.1 no chunks, where no length is announced: the body ends with the connection.
+    /// Whether an HTTP/1.1 body without a length ends with the connection, instead of using chunks.
     var isEndedByConnection = false
     var hasInterim = false
     var trailers: [(String, String)] = []
-    /// HTTP/2 alone.
+    /// HTTP/2 only.
     var padding = 0
 
     init(_ status: Int, _ fields: [(String, String)], _ body: Data) {
@@ -44,7 +44,7 @@ struct ScriptedAnswer: Sendable {
         return copy
     }
 
-    /// Without a length.
+    /// The same response without a length.
     var lengthless: Self { with { $0.length = nil } }
     func adding(_ name: String, _ value: String) -> Self { with { $0.fields.append((name, value)) } }
     func without(_ name: String) -> Self { with { $0.fields.removeAll { $0.0 == name } } }
@@ -53,7 +53,7 @@ struct ScriptedAnswer: Sendable {
 
     // MARK: Sending
 
-    /// How fast a body is sent.
+    /// The rate at which a body is sent.
     struct Pace: Sendable {
         let slice: Int
         let pause: TimeInterval
@@ -61,7 +61,7 @@ struct ScriptedAnswer: Sendable {
 
     private var hasNoBody: Bool { status == 204 || status == 304 }
 
-    /// The answer over HTTP/1.1.
+    /// Creates the response for HTTP/1.1.
     func response(_ pace: Pace) -> TestServer.Response {
         var response = TestServer.Response(status: status, body: hasNoBody ? .none : .data(body))
         for (name, value) in fields { response.headers.add(name, value) }
@@ -81,7 +81,7 @@ struct ScriptedAnswer: Sendable {
         }
     }
 
-    /// The script of the ``FrameServer``.
+    /// Creates the script for the ``FrameServer``.
     func plan(_ pace: Pace) throws -> TestServer.Response {
         var fields = fields.map { [$0.0.lowercased(), $0.1] }
         if let length, !hasNoBody { fields.append(["content-length", "\(length)"]) }
@@ -104,22 +104,22 @@ struct ScriptedAnswer: Sendable {
     }
 }
 
-/// One request to a resource of a table, and what can be said in answer to it.
+/// A request for a scripted resource, and the possible responses.
 struct ScriptedExchange: Sendable {
-    /// How many requests there were before.
+    /// The number of earlier requests.
     let number: Int
-    /// The first byte that is asked for; nil without a range.
+    /// The first requested byte; nil without a range.
     let asked: Int?
-    /// The last byte that is asked for, where the request says so.
+    /// The last requested byte, if specified.
     let askedLast: Int?
     /// `If-Range`.
     let condition: String?
-    /// Whether it was redirected here.
+    /// Whether the request was redirected here.
     let isElsewhere: Bool
     let path: String
     let size: Int
     let seed: UInt64
-    /// From 0 to 1, the same for the same seed and number.
+    /// A number from 0 to 1 that depends only on the seed and the number.
     let chance: Double
 
     init(_ request: RecordedRequest, number: Int, path: String, size: Int, seed: UInt64) {
@@ -136,7 +136,7 @@ struct ScriptedExchange: Sendable {
 
     // MARK: The representations
 
-    /// The bytes of a version. The second one is longer, the third one empty.
+    /// Returns the bytes of a version. The second version is longer, the third one empty.
     static func entity(_ version: Int, seed: UInt64, size: Int) -> Data {
         var random = SplitMix64(seed: seed &+ UInt64(version) &* 0xA24B_AED4_963E_E407)
         let count = version == 2 ? 0 : version == 1 ? size + 321 : size
@@ -148,21 +148,21 @@ struct ScriptedExchange: Sendable {
 
     var offset: Int { min(asked ?? 0, size) }
     var last: Int { min(askedLast ?? .max, size - 1) }
-    /// The bytes that are asked for.
+    /// The requested bytes.
     var rest: Data { offset <= last ? entity()[offset...last] : Data() }
     var range: String { "bytes \(offset)-\(last)/\(size)" }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    /// A status with a body, and with the validators of a version.
+    /// Returns a status with a body, and the validators of a version.
     func answer(_ status: Int, _ body: Data, of version: Int = 0) -> ScriptedAnswer {
         ScriptedAnswer(status, [("ETag", tag(version)), ("Accept-Ranges", "bytes")], Data(body))
     }
 
-    /// 200 with all of a version.
+    /// Returns a 200 with all of a version.
     func whole(_ version: Int = 0) -> ScriptedAnswer { answer(200, entity(version), of: version) }
 
-    /// 206 with what was asked for, or 416.
+    /// Returns a 206 with the requested range, or a 416.
     func part(_ range: String? = nil, _ body: Data? = nil) -> ScriptedAnswer {
         guard offset < size else { return unsatisfiable(size) }
         return answer(206, body ?? rest).adding("Content-Range", range ?? self.range)
@@ -173,6 +173,6 @@ struct ScriptedExchange: Sendable {
         return length.map { answer.adding("Content-Range", "bytes */\($0)") } ?? answer
     }
 
-    /// What an honest server with the first version answers.
+    /// The response of an honest server with the first version.
     var honest: ScriptedAnswer { asked != nil && (condition == nil || condition == tag()) ? part() : whole() }
 }

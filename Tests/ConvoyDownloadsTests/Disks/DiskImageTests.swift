@@ -5,17 +5,16 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// An ext4 file system in an image, which is copied at moments after a process has ended with success: what a power cut
-/// would leave.
+/// An ext4 file system in an image, copied at various times after a process has succeeded, to simulate a power failure.
 ///
-/// `CONVOY_IMAGE_COPIES` says how many copies there are for each test.
+/// `CONVOY_IMAGE_COPIES` sets the number of copies for each test.
 @Suite(
     .serialized, .enabled(if: DiskImage.copies > 0, "takes minutes: Tests/long downloads"),
     .enabled(if: DiskImage.canBeMounted, "this user cannot mount an ext4 image (mkfs.ext4, mount -o loop)"))
 struct DiskImageTests {
     private let server: TestServer
     private let size = 8_000_000
-    /// How many copies are made after one process, over the time in which the system writes back by itself.
+    /// The number of copies after one process, spread over the time in which the system writes back automatically.
     private let copiesOfProcess = 20
     private let seconds = 8.0
 
@@ -26,7 +25,7 @@ struct DiskImageTests {
         server.route("POST", "/post") { _ in .text("thanks") }
     }
 
-    /// Calls a function with the root of each copy.
+    /// Calls a closure with the root of each copy.
     private func copies(
         _ run: (_ image: DiskImage) throws -> Void, _ check: (_ copy: URL, _ note: String) throws -> Void
     ) async throws {
@@ -87,20 +86,20 @@ struct DiskImageTests {
     }
 }
 
-/// An ext4 file system in a file, mounted.
+/// A mounted ext4 file system in a file.
 private final class DiskImage {
     let url: URL
     private let image: URL
 
-    /// How many are made for each test.
+    /// The number of copies for each test.
     static let copies = ProcessInfo.processInfo.environment["CONVOY_IMAGE_COPIES"].flatMap { Int($0) } ?? 0
-    /// Whether the system permits it. Not tried where no copies are made.
+    /// Whether the system can mount an image. Not tried if no copies are made.
     static let canBeMounted =
         copies == 0 || (try? TemporaryDirectory(prefix: "convoy-image")).flatMap { try? DiskImage(in: $0, "trial") } != nil
 
-    /// nil where the system does not permit that.
+    /// Nil if the system does not permit it.
     ///
-    /// - Parameter other: what is copied as its disk has it now; nil for an empty one.
+    /// - Parameter other: The image to copy in its current state on the disk; nil for an empty one.
     init?(in directory: TemporaryDirectory, _ name: String, of other: DiskImage? = nil) throws {
         (image, url) = (directory.file(name + ".img"), directory.file(name))
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)

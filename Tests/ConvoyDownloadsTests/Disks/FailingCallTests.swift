@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Every system call of a download fails in turn, in every way that it can.
+/// Each system call of a download fails in turn, in every possible way.
 @Suite struct FailingCallTests {
     @Test(arguments: FailingCallRun.Scene.allCases)
     func aFailingCallIsOneErrorAndLosesNothing(_ scene: FailingCallRun.Scene) async throws {
@@ -17,9 +17,9 @@ import Testing
         var (runs, errors) = (0, 0)
         for name in FailingCalls.Name.allCases {
             for manner in FailingCallRun.manners[name] ?? [] {
-                // Of the many calls of one kind, the first ones, and then some.
+                // If there are many calls of one kind, try the first ones and a sample of the others.
                 for number in Array(0..<12) + Array(stride(from: 12, to: 1000, by: 9)) {
-                    // With the budget of every day, a sixth of those after the first.
+                    // With the default budget, only a sixth of the later ones is tried.
                     if number > 2, Int.random(in: 0..<6, using: &random) >= PropertyBudget.factor { continue }
                     let failing = FailingCalls(name, number: number, manner)
                     if try await test.check(failing) { errors += 1 }
@@ -29,24 +29,24 @@ import Testing
             }
         }
         print("failing calls: \(scene): \(runs) runs, \(errors) errors")
-        // Few calls of a short file that fail have no other way.
+        // A short file makes few calls whose failure has no fallback.
         #expect(errors > (scene == .short ? 5 : 20))
         test.server.stop()
     }
 }
 
-/// Downloads with a failing call, and one after it.
+/// Downloads with a failing call, followed by one without.
 struct FailingCallRun {
     enum Scene: String, CaseIterable, Sendable {
-        /// Nothing is there.
+        /// No files exist.
         case new
-        /// An earlier download has left something.
+        /// An earlier download has left a partial file.
         case continued
-        /// An earlier download has left something of another file, and there is an old file, which is replaced.
+        /// An earlier download has left a partial file of another version, and an old file will be replaced.
         case replaced
-        /// Longer than what is reserved.
+        /// The file is long enough to reserve space.
         case large
-        /// Kept in memory until it is whole.
+        /// The file is kept in memory until complete.
         case short
     }
 
@@ -83,7 +83,7 @@ struct FailingCallRun {
         return operation
     }
 
-    /// Runs a download, and returns how often its completion handler was called.
+    /// Runs a download. Returns the number of calls of its completion handler.
     private func run(_ operation: DownloadOperation) async throws -> Int {
         let count = Locked(0)
         operation.setCompletionHandler(
@@ -94,13 +94,13 @@ struct FailingCallRun {
         return count.withLock { $0 }
     }
 
-    /// What is there before, made by downloads whose calls do not fail.
+    /// Creates the initial files, with downloads whose calls do not fail.
     private func prepare(_ folder: URL) async throws {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         switch scene {
         case .new, .large, .short: return
         case .continued, .replaced:
-            // The same resource for both, as it is known by its place.
+            // Use the same URL for both, which identifies the resource.
             server.serve(
                 scene == .continued ? right : other, at: "/file", etag: scene == .continued ? "\"1\"" : "\"2\""
             ) { [size = right.count] _, response in response.truncated(afterBytes: size / 2) }
@@ -132,7 +132,7 @@ struct FailingCallRun {
         .name: [.once(EIO), .once(ENOSPC), .always(EPERM), .once(EEXIST)],
     ]
 
-    /// Returns whether the download has failed.
+    /// Returns whether the download failed.
     func check(_ failing: FailingCalls) async throws -> Bool {
         let directory = try TemporaryDirectory(prefix: "convoy-failing")
         let folder = directory.file("folder")
@@ -146,13 +146,13 @@ struct FailingCallRun {
         let hasFailed = operation.error != nil
         if let error = operation.error {
             #expect(error is URLError || error is DownloadError, what)
-            // It is right where only what comes after its renaming has failed.
+            // The file can be correct only if a call after its renaming failed.
             #expect(contents == right || contents == (scene == .replaced ? old : nil), what)
             if contents == right { #expect([.synchronize, .open].contains(failing.name), what) }
         } else {
             #expect(contents == right, what)
         }
-        // A synchronization may still be under way.
+        // A synchronization may still be running.
         try await waitUntil("its descriptors: \(what)") {
             !ProcessMeters.descriptorTargets.contains { $0.contains(folder.path) }
         }

@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Disks without room.
+/// Downloads to full disks.
 @Suite struct FullDiskTests {
     private let fixture: DownloadFixture
 
@@ -56,7 +56,7 @@ import Testing
         #expect(Self.cause(of: first) == .ENOSPC, "\(String(describing: first.error))")
         #expect(!FileManager.default.fileExists(atPath: file.path))
 
-        // Still no room: the same again, and nothing is lost.
+        // The disk is still full: the result is the same, and nothing is lost.
         let second = DownloadOperation(request: URLRequest(url: fixture.server.url("/file")), destination: file)
         second.completionQueue = .global()
         second.segmentCount = segments
@@ -95,7 +95,7 @@ import Testing
         #expect(fixture.names == ["file.bin"])
         let ranges = fixture.server.requests.map { $0.headers["Range"] }
         #expect(ranges.first == .some(nil))
-        // A journal needs room, too.
+        // The journal needs space too.
         if limit > 64 << 10 { #expect(ranges.last == "bytes=\(limit)-", "\(ranges)") }
     }
 }

@@ -7,17 +7,17 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A download whose system calls are written down, so that the power can be cut between any two of them.
+/// A download whose system calls are recorded, to simulate a power failure between any two of them.
 final class PowerCutScene: Sendable {
     enum Kind: String, CaseIterable, Sendable {
         case plain
         case paused
-        /// There is an old file.
+        /// An old file exists.
         case replaced
-        /// A first download breaks off, and then the resource is another one.
+        /// The first download is interrupted, and the resource changes.
         case startedOver
         case segments
-        /// Space for it is reserved, and its journal is written beforehand.
+        /// Space is reserved, and the journal is written in advance.
         case large
     }
 
@@ -26,7 +26,7 @@ final class PowerCutScene: Sendable {
         let calls: [DiskCall]
     }
 
-    /// What a download that is less careful would not wait for.
+    /// A synchronization that a less careful download would omit.
     enum Omission: String, CaseIterable, Sendable {
         case beforeRenaming, behindRenaming, ofClaimedBytes
 
@@ -52,10 +52,10 @@ final class PowerCutScene: Sendable {
 
     let kind: Kind
     let server: TestServer
-    /// A URL at which no server answers.
+    /// A URL without a server.
     let deadURL: URL
     let old: [UInt8]?
-    /// What the server has, by entity tags; the last one is what is right in the end.
+    /// The server's files by entity tag; the last one is the final one.
     let first: [UInt8]
     let right: [UInt8]
 
@@ -70,10 +70,10 @@ final class PowerCutScene: Sendable {
         deadURL = try #require(URL(string: "http://127.0.0.1:\(try LoopbackPort.free())/file"))
     }
 
-    /// The bytes of what an entity tag stands for.
+    /// Returns the bytes identified by an entity tag.
     func representation(_ tag: String?) -> [UInt8]? { tag == "\"1\"" ? first : tag == "\"2\"" ? right : nil }
 
-    /// Serves what is right in the end.
+    /// Serves the final file.
     func serveRight() {
         let bytes = kind == .large ? 65_536 : 4096
         server.serve(Data(right), at: "/file", etag: kind == .startedOver ? "\"2\"" : "\"1\"") { _, response in
@@ -93,13 +93,13 @@ final class PowerCutScene: Sendable {
         operation.segmentCount = kind == .segments ? 4 : 1
         operation.minimumSegmentLength = 10_000
         operation.fileCalls = calls
-        // An entry after each write, and a synchronization after every few.
+        // Each write is followed by an entry, and every few writes by a synchronization.
         let clock = JumpingClock(step: kind == .large ? 300_000_000 : 1_700_000_000)
         operation.fileClock = { clock.now }
         return operation
     }
 
-    /// Runs a download to its end. Returns what it does to its directory.
+    /// Runs a download to its end. Returns the recorded changes to its directory.
     func record(in folder: URL, like contents: DiskContents = DiskContents()) async throws -> Recording {
         try await record(in: folder, like: contents) { recorder in
             serveRight()
@@ -108,7 +108,7 @@ final class PowerCutScene: Sendable {
         }
     }
 
-    /// Runs what the scene is about. Returns what it does to its directory.
+    /// Runs the whole scene. Returns the recorded changes to its directory.
     func recordAll(in folder: URL) async throws -> Recording {
         if let old { try Data(old).write(to: folder.appendingPathComponent("file")) }
         switch kind {
@@ -152,7 +152,7 @@ final class PowerCutScene: Sendable {
         let recorder = try DiskRecorder(folder, like: contents)
         try await body(recorder)
         let calls = recorder.recorded
-        // What the model says is what the system has.
+        // The model must match the file system.
         var model = DiskModel(recorder.before)
         for call in calls { model.apply(call) }
         #expect(model.visible.isSame(as: try DiskContents(of: folder)))

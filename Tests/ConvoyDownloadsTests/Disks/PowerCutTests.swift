@@ -7,12 +7,12 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The power is cut, or the process is killed, after each system call of a download.
+/// The power fails, or the process is killed, after each system call of a download.
 ///
-/// With `CONVOY_POWER_CUTS` all downloads that go on after a cut have theirs, in place of some.
+/// With `CONVOY_POWER_CUTS`, this is repeated for all downloads that resume after a power failure, instead of some.
 @Suite struct PowerCutTests {
-    /// Synchronizations run beside the download. On a busy machine they come late, and are too few or at another place in
-    /// some recordings.
+    /// Synchronizations run concurrently with the download. On a busy machine they are late, so some recordings have
+    /// too few of them, or in other places.
     private static let attempts = 10
 
     private func record(_ scene: PowerCutScene, in folder: URL) async throws -> PowerCutScene.Recording {
@@ -28,7 +28,7 @@ import Testing
         for attempt in 0..<Self.attempts where found == nil {
             let recording = try await record(scene, in: directory.file("recorded-\(attempt)"))
             let file = recording.calls.filter { if case .synchronize = $0 { true } else { false } }
-            // Otherwise next to nothing would be tested.
+            // Otherwise hardly anything would be tested.
             if file.count >= 3, recording.calls.count > 15 { found = recording }
         }
         let recording = try #require(found)
@@ -39,7 +39,7 @@ import Testing
         scene.server.stop()
     }
 
-    /// It is kept in memory until it is whole.
+    /// The file is kept in memory until complete.
     @Test(arguments: [true, false]) func `after a power cut a short file is whole, or not there`(
         isSynchronized: Bool
     ) async throws {
@@ -57,7 +57,7 @@ import Testing
         RequestOperationQueue().addOperation(operation)
         try await operation.finished()
         let calls = recorder.recorded
-        // One for the bytes, and one each for the disk and the name.
+        // One synchronization for the bytes, and one each for the disk and the name.
         #expect(calls.count == (isSynchronized ? 4 : 3), "\(calls)")
         func faults(of calls: [DiskCall]) -> Int {
             var model = DiskModel(recorder.before)
@@ -77,7 +77,7 @@ import Testing
         #expect(faults(of: calls.filter { if case .synchronize = $0 { false } else { true } }) > 0)
     }
 
-    /// Otherwise the test above could not fail.
+    /// Verifies that the test above can fail.
     @Test(arguments: PowerCutScene.Omission.allCases)
     func aSynchronizationThatIsForgottenIsFound(_ omission: PowerCutScene.Omission) async throws {
         let scene = try PowerCutScene(.plain)
@@ -96,7 +96,7 @@ import Testing
     }
 }
 
-/// What is found after the cuts of a recording.
+/// Simulates power failures in a recording, and checks the results.
 private final class PowerCuts {
     private let scene: PowerCutScene
     private let directory: TemporaryDirectory
@@ -106,7 +106,7 @@ private final class PowerCuts {
     private var runs = 0
     private var seen: Set<Int> = []
     private var continued: Set<Found> = []
-    /// After how many of the downloads that follow their own power is cut.
+    /// The number of resumed downloads that get a power failure of their own.
     private let examined: Int
 
     /// What a later download finds.
@@ -135,14 +135,14 @@ private final class PowerCuts {
         return directory.file("\(number)")
     }
 
-    /// - Parameter isFirst: whether downloads follow, whose own power is cut in turn.
+    /// - Parameter isFirst: Whether downloads follow that get power failures of their own.
     func examine(_ recording: PowerCutScene.Recording, isFirst: Bool) async throws {
         var model = DiskModel(recording.before)
         for count in 0...recording.calls.count where faults.count < 20 {
             if count > 0 { model.apply(recording.calls[count - 1]) }
             let isOver = count == recording.calls.count
             let secured = try find(model.secured)
-            // What is given up may be there or not.
+            // Discarded files may still exist.
             let givesUp = model.pending.contains {
                 switch $0 {
                 case .truncate, .unlink, .rename: true
@@ -155,7 +155,7 @@ private final class PowerCuts {
                     expect(found.count >= secured.count, "less than was secured, after \(count) calls: \(found)")
                 }
             }
-            // A killed process: all of it is there.
+            // After a kill, all changes are visible.
             _ = try await examine(model.visible, isOver: isOver, isFirst: isFirst)
         }
     }
@@ -174,7 +174,7 @@ private final class PowerCuts {
         return found
     }
 
-    /// What a later download finds. All that it would rely on must be there.
+    /// Returns what a later download finds. All bytes that it relies on must exist.
     private func find(_ contents: DiskContents) throws -> Found {
         let folder = makeFolder()
         try contents.write(to: folder)
@@ -199,7 +199,7 @@ private final class PowerCuts {
         return found
     }
 
-    /// Downloads go on after the cut, with the server and without.
+    /// Resumes downloads after the power failure, with and without the server.
     private func goOn(_ contents: DiskContents, _ found: Found) async throws {
         runs += 1
         let folder = makeFolder()
@@ -210,7 +210,7 @@ private final class PowerCuts {
         let left = try DiskContents(of: folder, like: contents)
         expect(isSame(left.contents("file"), contents.contents("file")), "another file without a server: \(found)")
         let stillThere = try find(left)
-        // The last byte of a whole file is fetched again, so that the server is asked.
+        // The last byte of a complete file is fetched again, so that the server is contacted.
         let isWhole = found.count == scene.representation(found.tag).map { Int64($0.count) }
         let kept = isWhole ? found.count - 1 : found.count
         expect(
@@ -220,7 +220,7 @@ private final class PowerCuts {
         let end = try DiskContents(of: folder)
         expect(
             Array(end.names.keys) == ["file"] && isSame(end.contents("file"), scene.right), "not finished: \(found)")
-        // No byte that could be relied on is fetched again, but one.
+        // No reliable byte is fetched again, except one.
         let isCurrent = isSame(scene.representation(found.tag), scene.right)
         let fetched = recording.calls.reduce(0) { sum, call in
             guard case .write(let file, _, let bytes) = call, file != recording.before.names["file.convoyjournal"] else {
@@ -230,7 +230,7 @@ private final class PowerCuts {
         }
         expect(
             Int64(fetched) == Int64(scene.right.count) - (isCurrent ? kept : 0), "fetched \(fetched) bytes: \(found)")
-        // The first ones find different things.
+        // The first results differ from each other.
         if runs <= examined { try await examine(recording, isFirst: false) }
     }
 

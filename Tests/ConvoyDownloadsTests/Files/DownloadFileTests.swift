@@ -5,7 +5,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The partial file and its journal, with system calls that fail or take their time.
+/// The partial file and its journal, with failing or slow system calls.
 @Suite struct DownloadFileTests {
     private let directory: TemporaryDirectory
     private let bytes = [UInt8](repeating: 7, count: 1000)
@@ -30,7 +30,7 @@ import Testing
         try bytes.withUnsafeBytes { try file.write($0, at: offset) }
     }
 
-    /// A file with a thousand bytes.
+    /// Creates a file with a thousand bytes.
     private func begun(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
         let file = file(calls)
         #expect(try file.open() == nil)
@@ -49,7 +49,7 @@ import Testing
         ProcessMeters.descriptorTargets.filter { $0.contains(directory.url.path) }
     }
 
-    /// A file with a thousand bytes, which its journal claims.
+    /// Creates a file with a thousand bytes claimed by its journal.
     private func claimed(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
         let file = try begun(calls)
         file.synchronize()
@@ -192,7 +192,7 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    /// It could be taken for that of the partial file that is made now.
+    /// Otherwise it could be mistaken for the journal of the new partial file.
     @Test func aJournalOfNoPartialFileThatCannotBeRemovedIsAnError() throws {
         try Data("left".utf8).write(to: URL(fileURLWithPath: paths.journal))
         var calls = FileCalls()
@@ -236,7 +236,7 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
-    /// It is not known who uses it, so it stays as it is, without its name.
+    /// Its user is unknown, so it stays unchanged, without its name.
     @Test func aPartialFileThatCannotBeLockedMakesRoomForAnother() throws {
         try claimed().close()
         let user = try FileHandle(forReadingFrom: URL(fileURLWithPath: paths.partial))
@@ -265,7 +265,7 @@ import Testing
                 return count
             }
             let result = number == 1 ? -1 : real.readAt(descriptor, bytes, offset)
-            // A call that succeeds leaves the error of the one before.
+            // A successful call leaves the previous error in errno.
             errno = number < 10 ? EINTR : 0
             return result
         }
@@ -363,11 +363,11 @@ import Testing
         var calls = FileCalls()
         let real = calls
         calls.renameWithoutReplacing = { from, to in
-            // As a worker does that comes late.
+            // Simulates a late worker.
             synchronized.withLock { $0.take() }?.synchronize()
             return real.renameWithoutReplacing(from, to)
         }
-        // It is never time for a synchronization.
+        // No synchronization is ever due.
         let file = DownloadFile(paths, calls: calls, clock: { 1 })
         #expect(try file.open()?.written.ranges == [0..<1000])
         try other(file, bytes: 3000)
@@ -401,7 +401,7 @@ import Testing
         let (representation, bytes, paths) = (try representation(), bytes, paths)
         calls.renameWithoutReplacing = { from, to in
             let result = real.renameWithoutReplacing(from, to)
-            // The name is free, and another download takes it at once.
+            // The name is free, and another download takes it immediately.
             let other = DownloadFile(paths)
             #expect(throws: Never.self) {
                 _ = try other.open()
@@ -440,7 +440,7 @@ import Testing
         calls.writeAt = { descriptor, bytes, offset in
             if isSynchronizing.withLock({ $0 }), journal.withLock({ $0 }) == descriptor {
                 writes.signal()
-                // Long enough for one that does not wait.
+                // This is long enough for a call that does not wait.
                 if closed.wait(timeout: .now() + 0.2) == .success { isClosed.withLock { $0 = true } }
             }
             return real.writeAt(descriptor, bytes, offset)

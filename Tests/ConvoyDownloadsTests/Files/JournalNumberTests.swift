@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// A journal beside a partial file whose numbers damage, or another program, has made impossible.
+/// A journal with impossible numbers, from damage or another program.
 @Suite struct JournalNumberTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 300_000)
@@ -20,7 +20,7 @@ import Testing
         [0..<(.max)],
     ].map { ByteRanges($0) }
 
-    /// What contradicts the server may be an error, once.
+    /// A contradiction of the server may cause one error.
     @Test(arguments: Self.totals) func `a journal with any numbers leads to the file`(_ total: Int64) async throws {
         for claim in Self.claims where claim.ranges.last.map({ $0.upperBound <= total }) ?? true {
             fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
@@ -32,7 +32,7 @@ import Testing
             fixture.server.forgetRequests()
             var download = await fixture.run(fixture.download { $0.segmentCount = Int.random(in: 1...4) })
             if download.error != nil { download = await fixture.run(fixture.download()) }
-            // It is read: the numbers that are right are believed.
+            // The journal is read: correct numbers are accepted.
             if total == 300_000, claim == ByteRanges([0..<200_000]) {
                 #expect(fixture.server.requests("/file").first?.headers["Range"] != nil)
             }
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    /// Leaves one entry in the journal, with the largest number that it can have.
+    /// Writes a single entry to the journal, with the largest possible number.
     private func writeJournal(of path: String, _ total: Int64, _ claim: ByteRanges) throws {
         let journal = URL(fileURLWithPath: PartialPaths(destination: path).journal)
         let old = Array(try Data(contentsOf: journal))
@@ -51,7 +51,7 @@ import Testing
         var entry = try #require(JournalLayout.latest(in: old, of: String(mark)))
         (entry.number, entry.representation.total, entry.bytes) = (.max, total, claim)
         let place = [UInt8](repeating: 0, count: Int(JournalLayout.offset(of: .max)))
-        // In the same file, whose owner and mode are right.
+        // Write to the same file, which has the correct owner and mode.
         let handle = try FileHandle(forUpdating: journal)
         try handle.truncate(atOffset: 0)
         try handle.write(contentsOf: Data(place + (try #require(entry.text))))

@@ -5,11 +5,11 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Partial files, journals and directories of queues that another user has prepared or can change.
+/// Partial files, journals and queue directories that another user has prepared or can change.
 @Suite struct PreparedFileTests {
     private static let other: uid_t = 65534
 
-    /// Leaves half of a file, as a process that was stopped would.
+    /// Leaves half of a file, like a stopped process.
     private func begin(_ fixture: DownloadFixture) async throws {
         fixture.server.servePattern(count: 400_000, at: "/file", etag: "\"1\"") { request, response in
             request.headers["Range"] == nil ? response.truncated(afterBytes: 200_000) : response

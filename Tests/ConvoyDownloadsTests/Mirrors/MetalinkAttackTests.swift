@@ -156,7 +156,7 @@ struct MetalinkAttackTests {
                 == .invalidValue(element: "text", value: String(digits.prefix(100)), line: 3))
     }
 
-    /// libxml2 compares each attribute of an element with each other one. 300,000 of them would take minutes.
+    /// libxml2 compares each attribute of an element with every other one. 300,000 of them would take minutes.
     @Test(arguments: ["a", "xmlns:a"]) func anElementWithManyAttributesIsRefused(_ name: String) throws {
         func elements(_ count: Int) -> String {
             MetalinkText.file("<x\((0..<count).map { " \(name)\($0)='u'" }.joined())/>")

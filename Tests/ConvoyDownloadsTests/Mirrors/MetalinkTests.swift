@@ -8,19 +8,19 @@ enum MetalinkText {
     static let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     static let md5 = "900150983cd24fb0d6963f7d28e17f72"
 
-    /// A document with these files.
+    /// Returns a document with these files.
     static func document(_ files: String) -> String {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n\(files)\n</metalink>\n"
     }
 
-    /// A document with a file of these elements.
+    /// Returns a document with one file that contains these elements.
     static func file(_ elements: String, name: String = "a.iso") -> String {
         document("<file name=\"\(name)\">\(elements)</file>")
     }
 
     static func parse(_ text: String) throws(MetalinkError) -> Metalink { try Metalink(parsing: Data(text.utf8)) }
 
-    /// Everything that a Metalink can have, after the example of RFC 5854, section 1.1.
+    /// A Metalink with all elements, based on the example in RFC 5854, section 1.1.
     static let whole = """
         <?xml version="1.0" encoding="UTF-8"?>
         <!-- a comment -->
@@ -107,7 +107,7 @@ struct MetalinkTests {
     }
 
     @Test func aNameHas4096BytesAtMost() throws {
-        // 16 components, each as long as a file system allows.
+        // 16 components of the maximum length on common file systems.
         let longest = Array(repeating: String(repeating: "a", count: 255), count: 16).joined(separator: "/") + "a"
         let found = try MetalinkText.parse(MetalinkText.file("", name: longest)).files[0].pathComponents
         #expect(longest.utf8.count == 4096 && found.count == 16)

@@ -9,7 +9,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What documents and servers say of where a file is: the same for all spellings of it.
+/// All spellings of a mirror's URL in documents and responses are equivalent.
 struct MirrorSpellingTests {
     private let fixture: DownloadFixture
 

@@ -37,7 +37,7 @@ struct ContentDispositionTests {
         #expect(ContentDisposition(field).fileName == nil)
     }
 
-    // MARK: The suite
+    // MARK: Test suite
 
     private struct Case: Decodable {
         struct Expected: Decodable {
@@ -53,19 +53,19 @@ struct ContentDispositionTests {
         init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: Key.self)
             group = try container.decode(String.self, forKey: .group)
-            // Those with options are about multipart bodies, or about decoding less than RFC 6266 says.
+            // Cases with options concern multipart bodies, or less decoding than RFC 6266 requires.
             let options = try container.decodeIfPresent([String: Bool].self, forKey: .options) ?? [:]
             header = options.isEmpty ? try container.decode(String.self, forKey: .header) : ""
             expected = try container.decode(Expected.self, forKey: .expected)
         }
     }
 
-    /// Where bytes on the wire are taken for something else than the suite takes them for: they are valid UTF-8, which
-    /// servers send, and RFC 9110, section 5.5, gives bytes above ASCII no meaning of its own.
+    /// The cases for which bytes are interpreted differently from the suite: they are valid UTF-8, which servers send,
+    /// and RFC 9110, section 5.5, does not define the meaning of non-ASCII bytes.
     private static let utf8Names = [
         "attachment; filename=\"foo-Ã¤.html\"": "foo-ä.html", "attachment; filename=foo-Ã¤.html": "foo-ä.html",
     ]
-    /// An empty name is none: a recipient need not use what it cannot (RFC 6266, section 4.3).
+    /// An empty name is ignored: a recipient need not use an unusable name (RFC 6266, section 4.3).
     private static let emptyNames = ["attachment; filename="]
 
     @Test(
@@ -85,7 +85,7 @@ struct ContentDispositionTests {
             #expect(parsed.type == given.expected.type, "\(given.header)")
             #expect(parsed.fileName == expected, "\(given.header)")
 
-            // As it arrives: the suite's text is Latin-1, one character for each byte, where it can be.
+            // The bytes as received: the suite's text is Latin-1, one character per byte, if possible.
             let bytes = given.header.data(using: .isoLatin1).map(Array.init) ?? Array(given.header.utf8)
             let received = ContentDisposition(ASCII.text(bytes[...]))
             #expect(received.fileName == Self.utf8Names[given.header] ?? expected, "\(given.header)")

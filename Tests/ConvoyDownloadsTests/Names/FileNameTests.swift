@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 struct FileNameTests {
-    /// What holds for every name.
+    /// Checks the requirements for every name.
     static func expectSafe(_ name: String, maximumLength: Int = FileName.maximumLength) {
         let scalars = Array(name.unicodeScalars)
         #expect(!scalars.isEmpty && name.utf8.count <= maximumLength, "\(name.debugDescription)")
@@ -29,7 +29,7 @@ struct FileNameTests {
         ("\u{301}", "_\u{301}"), (".\u{301}a", "_\u{301}a"), (" \u{301}", "_\u{301}"), ("\u{200D}", "_\u{200D}"),
         ("_", "_"), ("___", "___"), ("100%", "100%"), ("%2e%2e%2fa", "%2e%2e%2fa"), ("日本.txt", "日本.txt"),
         ("👩‍👩‍👧.png", "👩‍👩‍👧.png"), ("می‌خواهم", "می‌خواهم"),
-        // Those of files beside a download.
+        // The suffixes of files beside a download.
         ("iso.convoypart", "iso_convoypart"), ("iso.ConvoyJournal. ", "iso_ConvoyJournal"), (".convoypart", "_convoypart"),
         ("iso.convoy\u{200D}part", "iso_convoy\u{200D}part"), ("iso.convoypart.zip", "iso.convoypart.zip"),
     ])

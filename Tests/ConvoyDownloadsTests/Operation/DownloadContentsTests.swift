@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What gets into the file, and what into its journal.
+/// The contents of the file and of its journal.
 struct DownloadContentsTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -96,7 +96,7 @@ struct DownloadContentsTests {
         let second = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
         #expect(second.outcome == .notModified)
         #expect(fixture.server.requests("/file").last?.headers["If-None-Match"] == "\"1\"")
-        // Of a file that was changed, nothing is known, though that was in the same second.
+        // Nothing is known about a changed file, even if it was changed within the same second.
         for changed in [Data("changed".utf8), Data(repeating: 7, count: bytes.count)] {
             try changed.write(to: fixture.file())
             let third = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })

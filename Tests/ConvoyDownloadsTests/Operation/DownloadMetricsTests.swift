@@ -6,7 +6,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// What a download took: the requests of all its parts.
+/// The metrics of a download: the requests of all its parts.
 @Suite struct DownloadMetricsTests {
     let fixture: DownloadFixture
     let bytes = Data((0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
@@ -14,7 +14,7 @@ import Testing
     init() throws { fixture = try DownloadFixture() }
 
     @Test(arguments: [1, 4]) func `a download has the requests of its parts`(count: Int) async throws {
-        // Slowly enough for all parts to be answered before the first has brought what they were asked for.
+        // Slow enough for all parts to get a response before the first one has fetched its range.
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
             var response = response
             response.effects.pace = .drip(bytes: 50_000, interval: 0.01)
@@ -74,7 +74,7 @@ import Testing
         try await fixture.server.waitForRequests(count: 2, timeout: 100)
         download.pause()
         gate.open()
-        // The pause that is measured.
+        // The measured pause.
         try await Task.sleep(for: .seconds(0.3))
         download.resume()
         try await download.finished()

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// One source begins to send another file, and another source goes on with what is there.
+/// One source starts to send another file, and another source continues with the existing bytes.
 struct DownloadMirrorTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -16,7 +16,7 @@ struct DownloadMirrorTests {
     init() throws { fixture = try DownloadFixture() }
 
     @Test func whatHasNotBegunToReplaceTheFileLeavesItForAMirror() async {
-        // Twice: the server fails, then it begins to send another file, and sends nothing of it.
+        // The server first fails, then starts to send another file but sends none of its bytes. This happens twice.
         let answers = Locked(0)
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
             let isFirst = answers.withLock { count in
@@ -61,7 +61,7 @@ struct DownloadMirrorTests {
         #expect(fixture.server.requests("/mirror").map { $0.headers["Range"] } == ["bytes=2000000-"])
     }
 
-    /// The server is away for a moment, the mirror lies, and the next try begins without a file.
+    /// The server is briefly unavailable, the mirror sends wrong bytes, and the next attempt begins without a file.
     @Test(.timeLimit(.minutes(1))) func afterAMirrorHasSentAllOfItWrongTheNextTryBeginsAnew() async throws {
         let answers = Locked(0)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
@@ -90,7 +90,7 @@ struct DownloadMirrorTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    /// In a piece of which two have sent some, it is unknown which of them lies.
+    /// If two sources have sent parts of a piece, it is unknown which of them is wrong.
     @Test func anHonestServerIsNotGivenUpWithAMirrorThatLiesInTheSamePiece() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
         fixture.server.serve(Data(bytes.reversed()), at: "/liar", etag: "\"1\"")
@@ -108,7 +108,7 @@ struct DownloadMirrorTests {
         #expect(fixture.server.requests("/liar").first?.headers["Range"] == "bytes=1507328-")
     }
 
-    /// A process that ended has left some of a piece, and it was wrong.
+    /// A process that has ended has left part of a piece, and it was wrong.
     @Test func anHonestServerIsNotGivenUpForWhatAnEarlierDownloadHasLeft() async throws {
         fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"1\"") { _, response in
             response.truncated(afterBytes: 1_500_000)

@@ -41,7 +41,7 @@ struct DownloadOperationTests {
     }
 
     @Test(arguments: [1, 2, 4, 7]) func segmentsMakeTheSameFile(count: Int) async {
-        // Otherwise the first connection may bring all of it before the others are open.
+        // Otherwise the first connection may fetch everything before the others are open.
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.bandwidth(bytesPerSecond: 6 << 20)
         }
         let download = await fixture.run(
@@ -75,7 +75,7 @@ struct DownloadOperationTests {
             request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
         }
         await fixture.run(fixture.download(to: name))
-        // Names that a later version finds.
+        // The names that a later version looks for.
         let digest = try #require(MessageDigest.sha256(Data(name.utf8))).hexadecimalString
         let stem = "\(name.prefix(224))-\(digest.prefix(16))"
         #expect(fixture.names == ["\(stem).convoyjournal", "\(stem).convoypart"])
@@ -125,7 +125,7 @@ struct DownloadOperationTests {
         gate.open()
         #expect(fixture.contents() == bytes)
         #expect(fixture.names == ["file.bin"])
-        // As with other operations, the response is that of the whole.
+        // As with other operations, the response is that of the complete file.
         #expect(download.statusCode == 200)
     }
 
@@ -166,7 +166,7 @@ struct DownloadOperationTests {
         #expect(reads.withLock { $0 } == 1)
     }
 
-    /// Cancels a download that goes on with what is there, before it has asked for the rest.
+    /// Cancels a resumed download before it has requested the remaining bytes.
     private final class CancellingDelegate: OperationDelegate {
         func interests(in operation: URLConnectionOperation) -> OperationInterests { .progress }
 

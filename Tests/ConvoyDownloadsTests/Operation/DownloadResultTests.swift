@@ -7,16 +7,16 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// What a download tells: the checksums of its file, and what it would send.
+/// The results of a download: the checksums of its file, and its first request.
 @Suite struct DownloadResultTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 5 << 20)
 
     init() throws { fixture = try DownloadFixture() }
 
-    // MARK: The place
+    // MARK: The destination
 
-    /// Holds its file back where that is about to get its name.
+    /// Delays a file that is about to get its name.
     private final class HeldDownload: DownloadOperation, @unchecked Sendable {
         let commits = DispatchSemaphore(value: 0)
         let goesOn = DispatchSemaphore(value: 0)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// Writes that take their time.
+/// Slow writes.
 struct DownloadWriteTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 300_000)
@@ -18,7 +18,7 @@ struct DownloadWriteTests {
     @Test func nothingFollowsTheEndOfAPartBeforeItsWriteIsOver() async throws {
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 200_000) }
         await fixture.run(fixture.download())
-        // What takes the place of an older version is written on a worker.
+        // The replacement of an older version is written on a worker.
         fixture.server.serve(bytes, at: "/file", etag: "\"2\"")
         let (begun, isAllowed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         defer { isAllowed.signal() }

@@ -8,7 +8,8 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// Downloads of files whose tags have any bytes go on with these bytes, or start over, also in another process.
+/// Downloads of files whose tags contain arbitrary bytes resume with these bytes or start over, also in another
+/// process.
 @Suite struct EchoedDownloadTests {
     let server: ValidatorServer
     let directory: TemporaryDirectory
@@ -52,13 +53,13 @@ import Testing
             let second = await download("\(byte)") { $0.existingFilePolicy = .revalidate }
             #expect(second.error == nil, "\(byte): \(second)")
             #expect(try Data(contentsOf: directory.file("\(byte)")) == ValidatorServer.body, "\(byte)")
-            // Where the file system keeps no attributes there is only the time.
+            // If the file system does not support attributes, only the time is available.
             guard let condition = server.takeRequests().first?.field("If-None-Match") else { continue }
             #expect(isSendable && condition == tag, "\(byte)")
         }
     }
 
-    /// A journal in which a tag is as it came.
+    /// Returns a journal with an unmodified tag.
     private func journal(tag: String, of url: URL, length: Int, mark: String) throws -> [UInt8] {
         let (validators, ranges) = (
             KnownRepresentation.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])

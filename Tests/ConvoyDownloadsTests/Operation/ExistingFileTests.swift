@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A file that has the name already, and what a checksum says of it.
+/// An existing destination, and its verification with checksums.
 struct ExistingFileTests {
     private let fixture: DownloadFixture
     private let whole = PatternBytes.data(count: 100_000)
@@ -93,7 +93,7 @@ struct ExistingFileTests {
         let operation = try await run(.resume, Data(repeating: 9, count: whole.count))
         #expect(operation.error == nil && operation.outcome == .skipped)
         #expect(fixture.server.requests.map(\.method) == ["HEAD"])
-        // But for a checksum that it has not: the user's, or the server's.
+        // Unless it does not match a checksum: the user's, or the server's.
         let checked = try await run(.resume, Data(repeating: 9, count: whole.count), checksum: try checksum(whole))
         #expect(checked.error == nil && checked.outcome == .downloaded)
         #expect(fixture.contents() == whole)

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Servers that do not give as many connections, or as many ranges, as segments are asked for.
+/// Servers that accept fewer connections or ranges than requested.
 struct FewConnectionTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -22,7 +22,7 @@ struct FewConnectionTests {
             })
     }
 
-    /// The refusal comes when the first connection has brought its share, and was given up.
+    /// The server refuses when the first connection has fetched its share and was closed.
     @Test(arguments: 3...8) func refusedRangesAreAskedForAgain(segments: Int) async {
         let refusals = Locked(0)
         fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
@@ -50,9 +50,9 @@ struct FewConnectionTests {
         #expect(fixture.contents() == bytes)
     }
 
-    /// nginx counts the connections of each download, and refuses those beyond a limit.
+    /// nginx counts the connections of each download, and refuses those above a limit.
     ///
-    /// `CONVOY_FEW_CONNECTIONS` says how many downloads there are (24), `CONVOY_SEED` repeats a run.
+    /// `CONVOY_FEW_CONNECTIONS` sets the number of downloads (24), `CONVOY_SEED` repeats a run.
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
     func aServerOfFewConnectionsSendsAllOfThem() async throws {
         let count = ProcessInfo.processInfo.environment["CONVOY_FEW_CONNECTIONS"].flatMap { Int($0) } ?? 24

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What is there stays until something better is whole.
+/// Existing bytes are kept until a better file is complete.
 struct KeptBytesTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 3_000_000)
@@ -30,7 +30,7 @@ struct KeptBytesTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    // MARK: What replaces
+    // MARK: Replacing
 
     /// A response that cannot be the resource that was begun, in the ways in which a network that asks for a login differs.
     enum Unrelated: CaseIterable {
@@ -140,7 +140,7 @@ struct KeptBytesTests {
         #expect(download.error == nil && download.earlierLength == nil)
     }
 
-    // MARK: What is claimed
+    // MARK: Claiming
 
     @Test func aDownloadThatStallsIsClaimedWithoutAnotherWrite() async throws {
         let gate = TestServer.Gate()
@@ -190,7 +190,7 @@ struct KeptBytesTests {
         #expect(fixture.names == ["file.bin"])
     }
 
-    // MARK: What is no file
+    // MARK: Special files
 
     @Test(.timeLimit(.minutes(1))) func aPipeIsNotReplaced() async throws {
         try #require(mkfifo(fixture.file().path, 0o600) == 0)
@@ -238,7 +238,7 @@ struct KeptBytesTests {
                 == ["target", "target.convoyjournal", "target.convoypart"])
     }
 
-    // MARK: What a kill leaves
+    // MARK: After a kill
 
     @Test func aFileThatGotItsNameBeforeTheProcessWasKilledIsThere() async throws {
         var calls = FileCalls()

@@ -31,18 +31,18 @@ struct RateMeterTests {
         let later = try #require(meter.rate(at: second * 13))
         #expect((5_000...7_000).contains(later))
         #expect(meter.rate(at: second * 30) == 0)
-        // After a pause, the time before it does not count.
+        // After a pause, the earlier time does not count.
         meter.begin(at: second * 40)
         meter.note(500, at: second * 40)
         #expect(meter.rate(at: second * 41) == 500)
     }
 
-    /// The first time that old bytes are forgotten is with the eighty-first block.
+    /// Old bytes are dropped for the first time with the eighty-first block.
     @Test func whatHasComeFiveSecondsAgoCountsHoweverMuchIsForgotten() {
         var meter = RateMeter()
         meter.begin(at: second)
         for step in 0...80 { meter.note(1_000, at: second + UInt64(step) * 100_000_000) }
-        // The blocks of the tenths from 4 to 9 seconds.
+        // The blocks from 4.0 to 9.0 seconds.
         #expect(meter.rate(at: second * 9) == 10_200)
     }
 }

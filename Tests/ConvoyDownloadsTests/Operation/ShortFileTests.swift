@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Short files that are new: they are kept in memory until they are whole.
+/// New short files are kept in memory until complete.
 @Suite struct ShortFileTests {
     private let fixture: DownloadFixture
     private let bytes = PatternBytes.data(count: 8192)
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// The real calls, which write down their names.
+    /// Records the names of the calls, and makes them.
     private final class Log: Sendable {
         private let names = Locked<[String]>([])
         var called: [String] { names.withLock { $0 } }
@@ -127,7 +127,7 @@ import Testing
         #expect(fixture.names == [])
     }
 
-    /// What is not whole is not there, and what is there is a success unless it was cancelled.
+    /// An incomplete file does not exist, and an existing one is a success unless the download was cancelled.
     @Test(arguments: ["open unnamed", "write", "time", "synchronize", "name", "close"], [true, false])
     func `a cancel or a pause at each call leaves the file whole, or nothing`(_ call: String, isCancelled: Bool) async throws
     {
@@ -154,7 +154,7 @@ import Testing
             try await waitUntil("its descriptor") {
                 !ProcessMeters.descriptorTargets.contains { $0.contains(fixture.directory.url.path) }
             }
-            // What has come is kept.
+            // The received bytes are kept.
             let isNamed = fixture.contents() != nil
             #expect(isNamed ? fixture.contents() == bytes : fixture.names.allSatisfy { $0.hasPrefix("file.bin.convoy") })
             let next = await fixture.run(fixture.download { $0.existingFilePolicy = .skip })
@@ -231,7 +231,7 @@ import Testing
                 guard name.hasPrefix("open") else { return nil }
                 return count.withLock { count in
                     count += 1
-                    // Each attempt to open it is two calls.
+                    // Each attempt to open it makes two calls.
                     return count <= failures.multipliedReportingOverflow(by: 2).partialValue || failures == .max
                         ? EMFILE : nil
                 }

@@ -7,13 +7,13 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// What a file system may take long for runs on worker threads, while the network thread serves other transfers.
+/// Slow file system calls run on worker threads, while the network thread serves other transfers.
 @Suite struct SlowDiskTests {
     @Test func `space is reserved, and a slow disk is written, on worker threads`() async throws {
         let size = 4 << 20
         let fixture = try DownloadFixture()
         fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
-        // Whether each call was on the network thread.
+        // Whether each call was made on the network thread.
         let allocations = Locked<[Bool]>([])
         let writes = Locked<[Bool]>([])
         let download = fixture.download { download in
@@ -28,7 +28,7 @@ import Testing
                     writes.append(NetworkThread.isCurrent)
                     return writes.count
                 }
-                // As long as a slow disk takes once it has enough to do.
+                // As slow as a busy disk.
                 if count == 3 { usleep(useconds_t(FileSink.longestWrite / 1_000) + 1_000) }
                 return write(descriptor, bytes, offset)
             }

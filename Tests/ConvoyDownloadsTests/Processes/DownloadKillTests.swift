@@ -3,15 +3,15 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A process that is killed while it downloads.
+/// A process that is killed during a download.
 ///
-/// `CONVOY_DOWNLOAD_KILLS` says how often (3); with it the file is larger, and takes longer.
+/// `CONVOY_DOWNLOAD_KILLS` sets the number of kills (3); if it is set, the file is larger and slower.
 @Suite struct DownloadKillTests {
     private static let rounds = ProcessInfo.processInfo.environment["CONVOY_DOWNLOAD_KILLS"].flatMap { Int($0) }
     private let count = rounds ?? 3
     private let size = (rounds == nil ? 24 : 64) << 20
     private let rate = 64 << 20
-    /// What one part writes at once, at most: it may have been written when a synchronization began that did not know of it.
+    /// The maximum size of one write of a part. It may have happened before a synchronization that did not include it.
     private let largestWrite = 1 << 20
 
     struct Case: Sendable, CustomTestStringConvertible {
@@ -35,9 +35,9 @@ import Testing
             let options = ["--segments", "\(test.segments)", "--counter", counts.path]
             server.forgetRequests()
             let process = try DownloadProgram.start(server.url("/file"), file, options, log: counter.file("log"))
-            // How long a program takes to begin depends on what else the machine does.
+            // The start time of a program depends on the load of the machine.
             try await waitUntil("its first request") { !server.requests.isEmpty || !process.isRunning }
-            // From before the first byte to about the last, evenly.
+            // Spread evenly from before the first byte to about the last.
             let duration = Double(size) / Double(rate)
             let share = (Double(round) + Double.random(in: 0..<1, using: &random)) / Double(count)
             let moment = share * (duration * 1.05 + 0.05)
@@ -58,7 +58,7 @@ import Testing
             #expect(try DownloadProgram.isPattern(file, count: size), "round \(round)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["file"], "round \(round)")
             let bytes = try Self.numbers(in: counts).written
-            // How long a synchronization takes, and with it how much comes between two, depends on the disk.
+            // The duration of a synchronization, and thus the number of bytes in between, depends on the disk.
             let allowed = size + lacks.written - lacks.claimed + test.segments * largestWrite
             #expect(bytes >= size && bytes <= allowed, "round \(round), killed after \(moment) s, \(lacks)")
             let ratio = Double(bytes) / Double(size)
@@ -73,9 +73,9 @@ import Testing
         server.stop()
     }
 
-    /// The bytes that were written to the partial file, and those of them that its journal claims.
+    /// Returns the number of bytes written to the partial file, and the number claimed by its journal.
     private static func numbers(in counter: URL) throws -> (written: Int, claimed: Int) {
-        // A process that was killed before it began has made none.
+        // A process that was killed before it began has not created them.
         guard let bytes = try? Data(contentsOf: counter) else { return (0, 0) }
         try #require(bytes.count == 16)
         return bytes.withUnsafeBytes { bytes in

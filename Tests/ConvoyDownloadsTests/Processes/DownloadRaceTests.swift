@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Two downloads of one file at the same moment. `CONVOY_DOWNLOAD_RACES` says how often (12).
+/// Two simultaneous downloads of one file. `CONVOY_DOWNLOAD_RACES` sets the number of races (12).
 @Suite struct DownloadRaceTests {
     private let count = ProcessInfo.processInfo.environment["CONVOY_DOWNLOAD_RACES"].flatMap { Int($0) } ?? 12
     private let size = 700_000
@@ -57,7 +57,7 @@ import Testing
         print("races: \(losers)")
     }
 
-    /// Between the look for the file and the lock of the partial one another download ends.
+    /// Another download ends between the check for the file and the locking of the partial file.
     @Test(arguments: [ExistingFilePolicy.fail, .skip])
     func aFileThatComesBeforeThePartialOneIsLockedIsFound(policy: ExistingFilePolicy) async throws {
         let fixture = try DownloadFixture()
@@ -65,7 +65,7 @@ import Testing
         let theirs = Data("theirs".utf8)
         let operation = fixture.download { download in
             download.existingFilePolicy = policy
-            // Otherwise it is opened only when there are bytes for it.
+            // Otherwise it is opened only when its first bytes arrive.
             download.segmentCount = 2
             let (open, file) = (download.fileCalls.open, fixture.file())
             download.fileCalls.open = { path, flags, mode in
@@ -79,10 +79,10 @@ import Testing
         #expect(fixture.server.requests.isEmpty)
     }
 
-    /// One gives up its partial file, and others open it meanwhile.
+    /// One download discards its partial file while others open it.
     @Test func aPartialFileThatVanishesIsNoReasonToFail() async throws {
         let fixture = try DownloadFixture()
-        // Without a validator nothing is kept, so that the partial file is removed at the end of each.
+        // Without a validator nothing is kept, so each download removes its partial file at the end.
         fixture.server.serve(Data(repeating: 7, count: 50_000), at: "/file") { _, response in
             response.truncated(afterBytes: 20_000)
         }

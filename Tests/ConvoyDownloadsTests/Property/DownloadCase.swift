@@ -2,14 +2,14 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// A download with everything that is done to it, determined by the seed and the number.
+/// A download with everything that happens to it, determined by the seed and the number.
 struct DownloadCase: Sendable, CustomStringConvertible {
     enum Sameness: String, CaseIterable, Sendable {
         /// The mirror has the same file.
         case same
-        /// It has another one of the same length.
+        /// It has another file of the same length.
         case other
-        /// It has another one of another length.
+        /// It has another file of another length.
         case otherLength
     }
 
@@ -18,7 +18,7 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         var sameness: Sameness
     }
 
-    /// What is done to an operation after some bytes.
+    /// What happens to an operation after some bytes.
     enum Event: Sendable {
         case pause(gap: Int)
         case cancel
@@ -27,19 +27,19 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     /// What happens between the operations.
     enum World: String, CaseIterable, Sendable {
         case calm
-        /// The disk goes away in the middle of each of them, while the system runs on: what was not synchronized may be there
-        /// or not.
+        /// The disk disappears during each operation while the system keeps running: unsynchronized changes may be
+        /// lost.
         case pulled
-        /// The server knows how files beside a download are called, and offers some of those names.
+        /// The server knows the names of files beside a download, and suggests some of them.
         case planted
-        /// Checksums and mirrors are known to some of them, and not to others.
+        /// Some operations know checksums and mirrors, and others do not.
         case changing
     }
 
     let seed: UInt64
     let number: Int
     let world: World
-    /// What each of the operations knows.
+    /// What each operation knows.
     let knowledge: [(checksum: Bool, pieces: Bool, mirrors: Bool)]
     let behaviour: ServerBehaviour
     let mirrors: [Mirror]
@@ -50,7 +50,7 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     let minimumSegment: Int64
     let retries: Bool
     let replaces: Bool
-    /// For each of the operations that follow each other at one destination, byte counts and what is done then.
+    /// The byte counts and events of the operations that follow each other at one destination.
     let operations: [[(offset: Int64, event: Event)]]
 
     init(seed: UInt64, number: Int, behaviours: [ServerBehaviour]) {
@@ -111,15 +111,15 @@ struct DownloadCase: Sendable, CustomStringConvertible {
 
     private var all: [ServerBehaviour] { [behaviour] + mirrors.map(\.behaviour) }
 
-    /// Seconds without a byte until a request gives up; short only where a server stalls.
+    /// The idle timeout of a request, in seconds; short only for a server that stalls.
     var timeout: TimeInterval { all.contains { $0 == .stalls || $0 == .answersLikeHEAD } ? 0.3 : 60 }
 
-    /// Whether no client that knows what an operation does can tell that the bytes are wrong.
+    /// Whether no client with the knowledge of this operation can detect that the bytes are wrong.
     func isUndetectable(by index: Int) -> Bool {
         !knowledge[index].checksum && all.contains(where: \.isUndetectable)
     }
 
-    /// Whether an error of the last operation is a mistake of the client's.
+    /// Whether an error of the last operation is the client's fault.
     var mustSucceed: Bool {
         guard behaviour == .honest || behaviour == .honestByDate || behaviour == .ignoresRange else { return false }
         return operations.last?.contains { if case .cancel = $0.event { true } else { false } } == false

@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import ConvoySupport
 
-/// One case, run and checked. Blocks its thread.
+/// Runs and checks one case. Blocks its thread.
 final class DownloadCaseRun {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"
@@ -29,7 +29,7 @@ final class DownloadCaseRun {
     private let test: DownloadCase
     private let server: TestServer
     private let resources: [BehavingResource]
-    /// The directory of the case, and the one in it that the disk has.
+    /// The directory of the case, and the subdirectory on the simulated disk.
     private let root: URL
     private var directory: URL
     private var destination: URL { directory.appendingPathComponent("file") }
@@ -85,7 +85,7 @@ final class DownloadCaseRun {
         return verdict
     }
 
-    /// The disk goes away at some moment of the last operation, and comes back with what it has.
+    /// Removes the disk at some time during the last operation, and restores its contents.
     private func pullDisk() throws {
         guard let recorder else { return }
         let calls = recorder.recorded
@@ -96,7 +96,7 @@ final class DownloadCaseRun {
         try contents.write(to: directory)
     }
 
-    /// The names that the server offers, and what has become of them.
+    /// The names that the server suggests, and the resulting files.
     private static let offered = [
         ".convoypart", ".convoyjournal", ".convoynew", ".CONVOYPART", ".convoy\u{AD}journal", ".convoypart.",
     ]
@@ -174,7 +174,7 @@ final class DownloadCaseRun {
         }
         if let recorder {
             operation.fileCalls = recorder.calls
-            // A synchronization after every few writes.
+            // Every few writes are followed by a synchronization.
             let clock = JumpingClock(step: 1_700_000_000)
             operation.fileClock = { clock.now }
         }
@@ -216,7 +216,7 @@ final class DownloadCaseRun {
         if let error = operation.error {
             let isCancelled = (error as? URLError)?.code == .cancelled
             guard contents == (test.replaces ? old : nil) else {
-                // A cancel that comes when the file has just got its name cancels the operation, and takes nothing back.
+                // A cancel just after the file got its name cancels the operation, but does not remove the file.
                 if isCancelled, isRight(contents, operation, index) { return Verdict(isSuccess: true) }
                 return verdict(.oldFileLost, "\(error)")
             }
@@ -232,7 +232,7 @@ final class DownloadCaseRun {
         return Verdict(isSuccess: true)
     }
 
-    /// Whether these are the bytes of a file that one of the servers has.
+    /// Whether these are the bytes of a file on one of the servers.
     private func isRight(_ contents: Data?, _ operation: DownloadOperation, _ index: Int) -> Bool {
         guard !test.isUndetectable(by: index), let contents else { return contents != nil }
         if test.knowledge[index].checksum { return contents == right }
@@ -249,7 +249,7 @@ final class DownloadCaseRun {
     }
 }
 
-/// A number that several threads change.
+/// A thread-safe counter.
 private final class Counter: Sendable {
     private let number = Locked(0)
 
@@ -257,7 +257,7 @@ private final class Counter: Sendable {
 
     func add() { number.withLock { $0 += 1 } }
 
-    /// The next of these offsets, if so many bytes are there.
+    /// Returns the index of the next offset, if this many bytes have arrived.
     func next(in offsets: [Int64], upTo total: Int64) -> Int? {
         number.withLock { number in
             guard number < offsets.count, total >= offsets[number] else { return nil }

@@ -4,14 +4,14 @@ import Foundation
 import ConvoySupport
 import Testing
 
-/// Whatever servers and mirrors do, and whatever happens to a download meanwhile, it ends once, with a right file or an
-/// error and the old file.
+/// Whatever servers and mirrors do, and whatever happens during a download, it completes once, with a correct file, or
+/// with an error and the old file.
 ///
-/// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_DOWNLOAD` one case of it.
-/// `CONVOY_DOWNLOADS` says how many cases there are, `CONVOY_BEHAVIOURS` takes only those behaviours.
+/// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_DOWNLOAD` one of its cases.
+/// `CONVOY_DOWNLOADS` sets the number of cases, `CONVOY_BEHAVIOURS` limits them to these behaviours.
 struct DownloadPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
-    /// Cases at once: most of them wait for a slice, a pause or a timeout.
+    /// The number of concurrent cases: most of them wait for a slice, a pause or a timeout.
     private static let width = 16
 
     private final class Results: Sendable {

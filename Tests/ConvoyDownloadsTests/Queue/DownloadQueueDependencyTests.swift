@@ -32,7 +32,7 @@ struct DownloadQueueDependencyTests {
             request.dependencies = Set(requests.suffix(2).map(\.id))
             requests.append(request)
         }
-        // Those that come first in the list may depend on later ones.
+        // The first entries in the list may depend on later ones.
         try await queue.enqueue(requests.reversed())
         try await queue.waitUntilAllFinished()
         #expect(fixture.server.requests("/post").map(\.text) == (0..<30).map { "\($0)" })
@@ -89,7 +89,7 @@ struct DownloadQueueDependencyTests {
             #expect(operation.cancellationReason as? DownloadQueueError == .dependencyFailed(id))
         }
         #expect(fixture.server.requests.map(\.text) == ["first"])
-        // That is stored: it does not follow from what becomes of the first.
+        // This is stored: it does not depend on the result of the first.
         queue.pause()
         try queue.retry(first.id)
         await queue.close()
@@ -156,7 +156,7 @@ struct DownloadQueueDependencyTests {
         try await queue.enqueue(a)
         await #expect(throws: DownloadQueueError.duplicate(a.id)) { try await queue.enqueue(a) }
         #expect(queue.entries.count == 1)
-        // Those that were refused have left no bodies.
+        // Rejected requests leave no bodies.
         #expect(fixture.bodies.count == 1)
     }
 }

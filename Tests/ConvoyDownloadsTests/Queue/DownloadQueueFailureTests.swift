@@ -18,7 +18,7 @@ struct DownloadQueueFailureTests {
 
     private var database: URL { fixture.home.appendingPathComponent("queue.sqlite") }
 
-    /// Neither of a body, nor of the name that it has in its folder.
+    /// This applies to the body and to its name in the folder.
     @Test(arguments: [true, false]) func aBodyThatIsNotBroughtToTheDiskIsNotTaken(isFile: Bool) throws {
         let path = fixture.home.path + "-bodies"
         defer { try? FileManager.default.removeItem(atPath: path) }
@@ -35,7 +35,7 @@ struct DownloadQueueFailureTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: path).count == 1)
     }
 
-    /// A program may keep it for as long as it likes.
+    /// A program may keep it as long as it likes.
     @Test func anOperationThatHasEndedKeepsNothingOfItsQueue() async throws {
         let queue = try fixture.open()
         let request = fixture.post()
@@ -86,7 +86,7 @@ struct DownloadQueueFailureTests {
             if case .damaged? = error as? DownloadQueueError { true } else { false }
         }
         #expect(try Data(contentsOf: database) == garbage)
-        // Nor is anything else lost.
+        // Nothing else is lost.
         #expect(fixture.bodies.count == 1)
     }
 
@@ -111,7 +111,7 @@ struct DownloadQueueFailureTests {
             let next = try fixture.open(copy)
             #expect(next.unreadableEntries.count == 1, "\(change)")
             #expect(next.entries.count == 1, "\(change)")
-            // It gets a place of its own.
+            // It gets its own position.
             try await next.enqueue(fixture.post())
             next.start()
             try await next.waitUntilAllFinished()
@@ -151,7 +151,7 @@ struct DownloadQueueFailureTests {
         #expect(result.text == "1\n")
     }
 
-    /// By which other versions know it.
+    /// The identifier by which other versions recognize it.
     @Test func aDatabaseSaysThatItIsThatOfAQueue() async throws {
         await (try fixture.open()).close()
         let result = try ProcessRunner.run("sqlite3", [database.path, "PRAGMA application_id"])

@@ -47,13 +47,13 @@ import Testing
         #expect(fixture.bodies.count == queue.entries.count)
     }
 
-    /// What the processes have said, one after the other.
+    /// The combined output of the processes.
     private struct Story {
         var enqueued = -1
         var finished: Set<Int> = []
         var begun: Set<Int> = []
 
-        /// Follows a process, whose requests have numbers.
+        /// Follows the output of a process, whose requests have numbers.
         mutating func follow(_ output: String) {
             for line in output.split(separator: "\n") {
                 let words = line.split(separator: " ")
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("Whenever a process is killed, the next one does what is left, in order, and nothing again that has finished")
+    @Test("After a kill at any time, the next process sends the remaining requests in order, and no finished one again")
     func kills() async throws {
         let rounds = ProcessInfo.processInfo.environment["CONVOY_STORE_KILLS"].flatMap { Int($0) } ?? 25
         let bytes = PatternBytes.data(count: 300_000)
@@ -124,7 +124,8 @@ import Testing
         #expect(fixture.bodies.isEmpty)
     }
 
-    /// Each arrives, in order; those that come again come with the same key, and before the next one.
+    /// Checks that all requests arrive in order, and that repeated ones have the same key and arrive before the next
+    /// one.
     private func expectInOrder(_ posts: [(number: Int, key: String?)], _ count: Int) throws {
         var keys: [Int: String?] = [:], last = -1
         for (number, key) in posts {

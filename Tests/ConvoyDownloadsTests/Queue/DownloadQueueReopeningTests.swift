@@ -109,7 +109,7 @@ struct DownloadQueueReopeningTests {
     }
 
     @Test func aFinishedFileIsRecognizedThoughItsEndWasNotStored() async throws {
-        // The state just before the end: the file is whole, and about to get its name.
+        // The state just before the end: the file is complete and about to get its name.
         let queue = try fixture.open()
         queue.start()
         let request = fixture.download()
@@ -123,12 +123,12 @@ struct DownloadQueueReopeningTests {
         #expect(next.states == [.finished])
         copy.withLock { $0 = next }
         await next.close()
-        // Another file with that name is not it.
+        // Another file with that name is not recognized.
         try Self.sql(database, "UPDATE entry SET phase = 2")
         try FileManager.default.removeItem(at: fixture.file("file.bin"))
         try bytes.write(to: fixture.file("other"))
         try FileManager.default.moveItem(at: fixture.file("other"), to: fixture.file("file.bin"))
-        // The number of the old inode may be in use again.
+        // The old inode number may be in use again.
         try Self.sql(database, "UPDATE entry SET file_number = file_number + 1000000")
         #expect(try fixture.open().states == [.waiting])
     }
@@ -194,7 +194,7 @@ struct DownloadQueueReopeningTests {
         try await queue.enqueue([lost, again, refused])
         try await queue.waitUntilAllFinished()
         #expect(queue.states == [.outcomeUnknown, .failed, .failed])
-        // And an operation that must pause goes on.
+        // An operation that must pause continues.
         #expect(queue.entries.allSatisfy { $0.errorDescription != nil })
     }
 
@@ -216,7 +216,7 @@ struct DownloadQueueReopeningTests {
         }
         gate.open()
         try await queue.waitFor(.finished, of: request.id)
-        // The pause has held it on its connection.
+        // The pause holds it on its connection.
         #expect(fixture.server.requests("/hold").count == 1)
     }
 

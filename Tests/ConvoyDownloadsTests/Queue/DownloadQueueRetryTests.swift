@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The queue tries again what is likely to be temporary, in this process and in the next one.
+/// The queue retries temporary failures, in this process and in the next one.
 struct DownloadQueueRetryTests {
     private let fixture: QueueFixture
 
@@ -17,16 +17,16 @@ struct DownloadQueueRetryTests {
         fixture.server.serve(Data("file".utf8), at: "/file", etag: "\"1\"")
     }
 
-    /// A policy of so many retries that wait so long, and no longer.
+    /// Returns a policy with this many retries and this constant delay.
     private func policy(_ count: Int, delay: TimeInterval) -> RetryPolicy {
         var policy = RetryPolicy(maximumRetryCount: count)
-        // Half of it at least, after a 503.
+        // After a 503, the delay is at least half of this.
         (policy.initialDelay, policy.maximumDelay, policy.multiplier) = (delay, delay, 1)
         policy.maximumGateDuration = 0
         return policy
     }
 
-    /// Lets the path answer with a 503 as long as the switch is off.
+    /// Makes the path respond with a 503 while the switch is off.
     private func breakServer() -> Switch {
         let isWhole = Switch()
         fixture.server.route("GET", "/file") { _ in isWhole.isOn.withLock { $0 } ? .text("file") : .status(503) }
@@ -76,7 +76,7 @@ struct DownloadQueueRetryTests {
             let entry = try #require(restored.entry(download.id))
             #expect(entry.nextAttemptAt == next)
             #expect((entry.state, entry.attempts) == (.waiting, 1))
-            // It can be tried before its time. The policy has one retry left for it.
+            // It can be retried before its time. The policy has one retry left for it.
             try restored.retry(download.id)
             attempts += 1
             try await waitUntil("another attempt") { [attempts] in fixture.server.requests.count >= attempts }
@@ -141,7 +141,7 @@ struct DownloadQueueRetryTests {
         try await queue.waitFor(.failed, of: answered.id)
         try await waitUntil("a wait") { queue.entry(refused.id)?.nextAttemptAt != nil }
         try await queue.flush()
-        // Nothing was sent, and the next process knows it.
+        // Nothing was sent, and the next process knows that.
         let next = try fixture.openAsAfterKill(retryPolicy: policy(1000, delay: 3000))
         #expect(next.states == [.waiting, .failed])
     }

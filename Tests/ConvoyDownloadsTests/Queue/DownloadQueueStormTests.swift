@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Many threads with one queue.
+/// Many threads that use one queue.
 struct DownloadQueueStormTests {
     private let fixture: QueueFixture
     private let bytes = PatternBytes.data(count: 100_000)
@@ -84,7 +84,7 @@ struct DownloadQueueStormTests {
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
-            // The rest in another queue, as after a restart.
+            // Run the rest in another queue, as after a restart.
             await queue.close()
             for operation in all.flatMap(\.operations) {
                 try? await operation.finished()

@@ -90,7 +90,7 @@ struct DownloadQueueTests {
     @Test func nothingRunsBeforeTheStart() async throws {
         let queue = try fixture.open()
         let operation = try await queue.enqueue(fixture.download())
-        // Awaiting an operation starts it elsewhere, as a rule; not this one.
+        // Awaiting an operation usually starts it, but not in a queue.
         let waiting = Task { try await operation.finished() }
         try await queue.flush()
         #expect(queue.states == [.waiting])
@@ -341,11 +341,11 @@ struct DownloadQueueTests {
         try? await running.finished()
         #expect(running.isFinished)
         #expect(running.cancellationReason as? DownloadQueueError == .closed)
-        // It was not cancelled by anyone, which many programs ignore.
+        // The error is not a cancellation, which many programs ignore.
         try? await waiting.finished()
         #expect(waiting.isFinished)
         #expect(waiting.error as? DownloadQueueError == .closed)
-        // It may have come too late to wait.
+        // The call may have been too late to wait.
         await #expect(throws: DownloadQueueError.closed) { try await all.value }
         await #expect(throws: DownloadQueueError.closed) { try await queue.enqueue(fixture.post()) }
         let next = try fixture.open()

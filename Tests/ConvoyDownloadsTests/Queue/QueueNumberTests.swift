@@ -5,7 +5,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A queue's database with numbers at the edge of their type, as damage or another program has left them.
+/// A queue's database with extreme numbers, from damage or another program.
 @Suite struct QueueNumberTests {
     private let fixture: QueueFixture
 
@@ -17,7 +17,7 @@ import Testing
     ]
     private static let numbers = ["\(Int64.min)", "\(Int64.max)", "-1", "9e999", "'x'"]
 
-    /// Whatever a column says, the queue opens, and each entry is set aside or ends.
+    /// Whatever a column contains, the queue opens, and each entry ends or is unreadable.
     @Test func `numbers at the edge of their type are read and the queue goes on`() async throws {
         let queue = try fixture.open()
         try await queue.enqueue([fixture.post(), fixture.download()])
@@ -25,7 +25,7 @@ import Testing
         var policy = RetryPolicy(maximumRetryCount: 3)
         (policy.initialDelay, policy.maximumDelay, policy.maximumRetryAfter) = (0.001, 0.001, 0)
         for column in Self.columns {
-            // SQLite takes only whole numbers as the key of a row.
+            // SQLite accepts only integers as the key of a row.
             for number in column == "sequence" ? Array(Self.numbers.prefix(3)) : Self.numbers {
                 let change = "\(column) = \(number)"
                 let copy = fixture.directory.url.appendingPathComponent("changed")
@@ -34,7 +34,7 @@ import Testing
                 let result = try ProcessRunner.run(
                     "sqlite3", [path, "UPDATE entry SET \(change) WHERE sequence = (SELECT max(sequence) FROM entry)"])
                 #expect(result.status == 0, "\(change): \(result.errorText)")
-                // Each first attempt fails, so that what is counted and awaited is used.
+                // Each first attempt fails, so that counts and delays are used.
                 fixture.server.route("POST", "/post", inTurn: [.status(503), .text("thanks")])
                 fixture.server.route("GET", "/file", inTurn: [.status(503), .text("file")])
                 let next = try fixture.open(copy, retryPolicy: policy)

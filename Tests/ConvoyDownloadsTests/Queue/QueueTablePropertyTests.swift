@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyDownloads
 
-/// The table, which counts, against a model that looks at everything each time.
+/// Compares the table, which keeps counts, with a model that evaluates everything each time.
 struct QueueTablePropertyTests {
     private struct Model {
         struct Entry {
@@ -77,7 +77,7 @@ struct QueueTablePropertyTests {
             let oldPhase = model.entries[id]?.phase
             switch Int.random(in: 0..<9, using: &random) {
             case 0...1 where model.entries[id] == nil:
-                // One or two at a time, which may depend on each other.
+                // Insert one or two entries, which may depend on each other.
                 let other = ids.first { $0 != id && model.entries[$0] == nil }
                 var new = [id]
                 if let other, Bool.random(using: &random) { new.append(other) }
@@ -136,7 +136,7 @@ struct QueueTablePropertyTests {
                 #expect(table[id]?.state == model.state(entry))
                 #expect(shown[id] == model.state(entry))
                 #expect(table.fate(of: id) == model.fate(entry))
-                // Every entry that can do something now that could not before is named.
+                // Every entry that can make progress now, but could not before, is returned.
                 if model.fate(entry) != .waits, old[id] == .waits { #expect(waiting.contains(id)) }
             }
             #expect(table.pendingCount == model.pending)

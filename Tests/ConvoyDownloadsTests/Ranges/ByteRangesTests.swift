@@ -2,7 +2,7 @@ import ConvoyDownloads
 import Testing
 
 struct ByteRangesTests {
-    /// The same as a set of numbers, for comparison.
+    /// Compares them with sets of numbers.
     @Test func setsOfRangesBehaveLikeSetsOfNumbers() {
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<300 {

@@ -2,10 +2,10 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Whatever servers answer, in whatever order, and however parts end: bytes of two versions are never combined without a
-/// checksum that tells, everything ends, and each byte that is claimed was written.
+/// Whatever servers send, in any order, and however parts end: bytes of two versions are never combined without a
+/// checksum, everything ends, and each claimed byte was written.
 ///
-/// `CONVOY_SEED` repeats a run, `CONVOY_PLAN` one case of it. `CONVOY_PLANS` says how many there are.
+/// `CONVOY_SEED` repeats a run, and `CONVOY_PLAN` one of its cases. `CONVOY_PLANS` sets the number of cases.
 @Suite struct DownloadPlanPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
 

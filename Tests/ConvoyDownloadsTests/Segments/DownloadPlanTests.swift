@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 import Testing
 
-/// Single answers, and what a plan makes of them.
+/// Single responses, and how a plan handles them.
 @Suite struct DownloadPlanTests {
     private let url: URL
 
@@ -22,7 +22,7 @@ import Testing
         return plan
     }
 
-    /// The first request of a plan, whose answer is the whole.
+    /// Returns the first request of a plan, whose response is the complete file.
     @discardableResult
     private func begin(_ plan: inout DownloadPlan, length: Int64 = 100) throws -> PartRequest {
         let begun = plan.begin()
@@ -31,13 +31,13 @@ import Testing
         return first
     }
 
-    /// The request of another part, which is under way at the same time.
+    /// Returns the request of another concurrent part.
     private func another(_ plan: inout DownloadPlan) throws -> PartRequest {
         let more = plan.more(at: 1)
         return try #require(more).request
     }
 
-    /// A part brings bytes, and they are written.
+    /// Delivers bytes of a part, and writes them.
     @discardableResult
     private func bring(_ count: Int64, _ id: Int, _ plan: inout DownloadPlan, at now: UInt64) -> DownloadPlan.Flow? {
         guard case .write = plan.claim(count, for: id) else { return nil }
@@ -45,7 +45,7 @@ import Testing
         return plan.didWrite(for: id, at: now)
     }
 
-    /// The whole begins to replace what is there, and before its first byte another part of it fails.
+    /// The complete file begins to replace the existing bytes, and another part fails before its first byte.
     @Test func whatIsBeingReplacedDoesNotComeBackWhileOthersReplaceIt() throws {
         var plan = continued(parts: 2)
         let begun = plan.begin()
@@ -59,7 +59,7 @@ import Testing
         #expect(plan.representation?.validators.entityTag == "\"2\"")
     }
 
-    /// What the first answer of a try makes of 50 bytes of 100 that are there.
+    /// Returns the verdict on the first response of an attempt, with 50 of 100 bytes stored.
     private func verdict(_ status: Int, _ fields: [(String, String)]) throws -> DownloadPlan.Verdict {
         var plan = continued(parts: 1)
         let begun = plan.begin()
@@ -124,7 +124,7 @@ import Testing
         #expect(try #require(next).range == nil)
     }
 
-    /// What was left out for the sake of others, which have ended before it, is asked again.
+    /// A part that was stopped for others, which ended before it, is requested again.
     @Test func aServerThatSendsNoPartsIsAskedForTheRestWhenTheOthersHaveEnded() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
         let first = try begin(&plan)
@@ -139,7 +139,7 @@ import Testing
         #expect(plan.evaluate(whole("\"2\"", length: 70), for: third.id) == .startsOver)
     }
 
-    /// The honest one must not be given up with the one that lies.
+    /// The honest source must not be dropped with the lying one.
     @Test func afterAWrongPieceOfSeveralSendersOneSourceIsAskedAtATime() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         let other = try #require(URL(string: "http://other/file"))
@@ -147,7 +147,7 @@ import Testing
         let old = Representation(url: url, validators: .init(entityTag: "\"1\"", lastModified: nil), total: 100)
         plan.resume(old, ByteRanges([0..<100]))
         #expect(plan.takeBack(40..<60).isEmpty)
-        // Of a whole that was there the last byte is asked for again.
+        // The last byte of a complete file is requested again.
         #expect(plan.done == ByteRanges([0..<40, 60..<99]))
         #expect(plan.sources.allSatisfy { $0.isUsable })
         guard case .ask(let request) = plan.goOn() else { return #expect(Bool(false), "no source is asked") }
@@ -158,7 +158,7 @@ import Testing
         #expect(plan.evaluate(answer, for: request.id) == .goesOn)
         let more = plan.more(at: 1)
         #expect(more == nil)
-        // Wrong once more, and no other source has sent anything of it.
+        // It is wrong again, and no other source has sent any of it.
         #expect(bring(20, request.id, &plan, at: 1) == .ends)
         #expect(plan.takeBack(40..<60) == [request.id])
         guard case .ask(let next) = plan.didEnd(request.id, .disagrees, at: 2) else {
@@ -167,7 +167,7 @@ import Testing
         #expect(next.url == mirror)
     }
 
-    /// It is not a server that sends no parts, which the others could go on without.
+    /// Unlike with a server that does not support ranges, the other parts cannot continue.
     @Test func aPartOfAFileOfAnotherLengthMeansThatTheFileHasChanged() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
         try begin(&plan)
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test func aPartThatBringsNothingForFiveSecondsLosesAllThatItHasNotBrought() throws {
-        // Of less than two of the smallest parts, nothing is taken from one that goes on.
+        // A remainder shorter than two minimum parts is not divided.
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 80)
         let first = try begin(&plan)
         let second: UInt64 = 1_000_000_000
@@ -234,7 +234,7 @@ import Testing
         let more = plan.more(at: 1)
         #expect(more?.request.range?.first == 810)
         #expect(plan.parts[first.id]?.end == 810)
-        // What it has besides is less than two of the shortest parts.
+        // The remainder is shorter than two minimum parts.
         let other = plan.more(at: 1)
         #expect(other == nil)
         #expect(plan.didWrite(for: first.id, at: 2) == .goesOn)
@@ -262,7 +262,7 @@ import Testing
         #expect(bring(100, first.id, &plan, at: 2) == .ends)
     }
 
-    /// A server may refuse the other, and has sent these bytes meanwhile.
+    /// A server may refuse the other request, and has sent these bytes in the meantime.
     @Test func whatNoAnswerHasComeForIsBroughtByThePartBeforeIt() throws {
         var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
         let first = try begin(&plan)
@@ -293,7 +293,7 @@ import Testing
         #expect(third.range?.first == 40)
     }
 
-    /// It is being stopped, and is complete, though its end has not come yet.
+    /// The part is being stopped and is complete, although it has not ended yet.
     @Test func aPartThatIsBeingStoppedGetsNothingBack() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 10, isVerified: true)
@@ -321,7 +321,7 @@ import Testing
         #expect((more != nil) == (units == "bytes"))
     }
 
-    /// With a checksum a source may have another file under the same tag: the checksum tells.
+    /// With a checksum, a source may have another file under the same tag, which the checksum detects.
     @Test(arguments: [false, true])
     func theLengthOfATagIsThatOfAnAnswerWithoutOneUnlessAChecksumTells(isVerified: Bool) throws {
         var plan = continued(parts: 1)

@@ -5,9 +5,9 @@ import Foundation
 
 @testable import ConvoyDownloads
 
-/// A plan carried out with simulated servers, as `Download` carries it out, and checked after each step.
+/// Executes a plan with simulated servers, like `Download`, and checks it after each step.
 struct PlanRun {
-    /// A byte of the simulated file: of which version, and from which position.
+    /// A byte of the simulated file: its version and its position.
     private struct Byte: Equatable {
         var version: Int
         var position: Int
@@ -61,7 +61,7 @@ struct PlanRun {
             lengths: expectedLength.map { $0...$0 })
     }
 
-    // MARK: Tries
+    // MARK: Attempts
 
     mutating func run() {
         for _ in 0..<Int.random(in: 1...5, using: &random) {
@@ -72,7 +72,7 @@ struct PlanRun {
         }
     }
 
-    /// Another process goes on with what the journal says.
+    /// Another process resumes according to the journal.
     private mutating func startAnew() {
         log.append("new process")
         plan = makePlan()
@@ -126,7 +126,7 @@ struct PlanRun {
         end(id, isError: answer.isCut || isBad, status: isBad ? status : nil)
     }
 
-    // MARK: As `Download` does it
+    // MARK: The role of Download
 
     private mutating func start(_ request: PartRequest) {
         requests += 1
@@ -244,7 +244,7 @@ struct PlanRun {
         written.insert(Int64(position)..<Int64(position) + 1)
     }
 
-    /// Each byte that lacks is one part's at most.
+    /// Each missing byte belongs to at most one part.
     private mutating func checkOwners() {
         var owned = plan.done
         for (id, part) in plan.parts {
@@ -256,7 +256,7 @@ struct PlanRun {
         }
     }
 
-    /// What is claimed was written, to its place, and is of one version.
+    /// Claimed bytes have been written at their positions, and belong to one version.
     private mutating func check() {
         for claims in [plan.done, written] {
             if !isPrepared, claims == plan.done, !claims.isEmpty, written.isEmpty { continue }

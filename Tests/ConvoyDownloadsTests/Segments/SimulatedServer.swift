@@ -3,9 +3,9 @@ import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 
-/// Servers as values, which do everything that servers do, but never lie about which bytes they send.
+/// Servers as values, which do everything that servers do, but never send bytes other than those they announce.
 struct SimulatedServers {
-    /// What a place has at a time. Its bytes are known by its number and their positions.
+    /// The version of a place at some time. Its bytes are identified by its number and their positions.
     struct Version: Equatable {
         let number: Int
         let length: Int
@@ -17,16 +17,16 @@ struct SimulatedServers {
     struct Answer {
         let head: ResponseHead?
         var version = 0
-        /// The position of the next byte, and that behind the last one.
+        /// The position of the next byte, and the end.
         var position = 0
         var end = 0
-        /// Whether the connection fails when all that has come.
+        /// Whether the connection fails at the end.
         var isCut = false
     }
 
     private static let dates = (1...9).map { "Mon, 0\($0) Jan 2024 10:00:00 GMT" }
     let places: [URL]
-    /// The version of each place.
+    /// The current version of each place.
     private(set) var versions: [Version]
     private var nextVersion = 0
     private let hasTags: Bool
@@ -37,7 +37,7 @@ struct SimulatedServers {
     private let honesty: Int
 
     init(_ urls: [URL], _ random: inout SplitMix64) {
-        // Some lead to the same place.
+        // Some URLs lead to the same place.
         places = urls.map { url in Int.random(in: 0..<4, using: &random) == 0 ? urls[0] : url }
         hasTags = Int.random(in: 0..<5, using: &random) > 0
         hasDates = Bool.random(using: &random)
@@ -61,13 +61,13 @@ struct SimulatedServers {
             modified: hasDates && number < Self.dates.count ? Self.dates[number] : nil)
     }
 
-    /// The index of the place of a URL.
+    /// Returns the index of the place of a URL.
     private func place(of url: URL, in urls: [URL]) -> Int {
         let index = urls.firstIndex(of: url) ?? 0
         return urls.firstIndex(of: places[index]) ?? index
     }
 
-    /// The file changes at a place.
+    /// Changes the file at a place.
     mutating func change(_ random: inout SplitMix64) {
         let index = Int.random(in: 0..<versions.count, using: &random)
         versions[index] = makeVersion(&random)
@@ -135,7 +135,7 @@ struct SimulatedServers {
         if Int.random(in: 0..<4, using: &random) > 0 {
             fields.append(("Content-Length", "\(end - start)"))
         } else if Int.random(in: 0..<4, using: &random) == 0 {
-            // More or fewer bytes than it says.
+            // It sends more or fewer bytes than announced.
             answer.end = Int.random(in: start...end + 3, using: &random)
         }
         if Int.random(in: 0..<6, using: &random) == 0 {

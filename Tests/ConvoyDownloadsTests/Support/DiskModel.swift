@@ -1,18 +1,18 @@
 import ConvoyTestSupport
 
-/// A disk that keeps what was synchronized, and of the rest what it likes.
+/// A disk that keeps everything synchronized, and an arbitrary part of the rest.
 ///
-/// Of the calls that nothing has secured yet, it may have all, none, a single one, or all but one; names without
-/// contents, and contents without names; lengths without bytes, which are zeros then; and half of the last write. A
-/// synchronization secures the writes and truncations of its file, that of the directory the names in it. A renaming is
-/// there or not, and never half.
+/// Of the unsynchronized calls, it may keep all, none, one, or all but one; names without contents, and contents
+/// without names; lengths without bytes, which are then zeros; and half of the last write. Synchronizing a file secures
+/// its writes and truncations; synchronizing the directory secures the names in it. A renaming is kept or lost, but
+/// never half of it.
 struct DiskModel {
     private(set) var secured: DiskContents
     private(set) var pending: [DiskCall] = []
 
     init(_ contents: DiskContents) { secured = contents }
 
-    /// What a running system sees.
+    /// The contents as seen by a running system.
     var visible: DiskContents { applying(pending) }
 
     mutating func apply(_ call: DiskCall) {
@@ -42,13 +42,14 @@ struct DiskModel {
         return contents
     }
 
-    /// One of the things that may be there after a power cut.
+    /// Returns one of the possible contents after a power failure.
     func afterPowerCut(_ random: inout SplitMix64) -> DiskContents {
         let kept = Int.random(in: 0...4, using: &random)
         return applying(pending.filter { _ in Int.random(in: 0..<4, using: &random) < kept })
     }
 
-    /// What may be there after a power cut. The journal's entries are shorter than a sector, or are torn at one.
+    /// Returns possible contents after a power failure. The entries of the journal are shorter than a sector, or torn
+    /// at a sector boundary.
     func afterPowerCut() -> [DiskContents] {
         var outcomes = [applying([]), applying(pending)]
         for index in pending.indices {
@@ -59,7 +60,7 @@ struct DiskModel {
         let names = pending.filter { Self.file(of: $0) == nil }
         let contents = pending.filter { Self.file(of: $0) != nil }
         outcomes += [applying(names), applying(contents)]
-        // Bytes that were never written behind lengths that were.
+        // Lengths that were written without their bytes.
         let holes = pending.map { call -> DiskCall in
             guard case .write(let file, let offset, let bytes) = call,
                 offset + bytes.count > secured.files[file]?.count ?? 0
@@ -68,7 +69,7 @@ struct DiskModel {
             return .write(file: file, offset: offset, bytes: old + [UInt8](repeating: 0, count: bytes.count - old.count))
         }
         outcomes.append(applying(holes))
-        // Half of the last write, before and behind a boundary of sectors.
+        // Half of the last write, before or after a sector boundary.
         if let last = pending.lastIndex(where: { Self.file(of: $0) != nil }),
             case .write(let file, let offset, let bytes) = pending[last], bytes.count > 1
         {

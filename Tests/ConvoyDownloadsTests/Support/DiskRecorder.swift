@@ -13,7 +13,7 @@ enum DiskCall: Sendable, Equatable {
     case synchronizeDirectory
 }
 
-/// Files, by numbers, and their names in one directory.
+/// Files, by number, and their names in one directory.
 struct DiskContents: Sendable {
     var files: [Int: [UInt8]] = [:]
     var names: [String: Int] = [:]
@@ -22,9 +22,9 @@ struct DiskContents: Sendable {
 
     init() {}
 
-    /// What is in a directory.
+    /// Reads the contents of a directory.
     ///
-    /// - Parameter other: what the directory was made of, whose files keep their numbers.
+    /// - Parameter other: The contents from which the directory was created, whose files keep their numbers.
     init(of folder: URL, like other: DiskContents = DiskContents()) throws {
         var next = other.nextFile
         for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
@@ -35,16 +35,16 @@ struct DiskContents: Sendable {
         }
     }
 
-    /// A number that no file has.
+    /// An unused number.
     var nextFile: Int { (files.keys.max() ?? -1) + 1 }
 
-    /// Makes a directory of it.
+    /// Creates a directory with these contents.
     func write(to folder: URL) throws {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         for (name, file) in names { try Data(files[file] ?? []).write(to: folder.appendingPathComponent(name)) }
     }
 
-    /// Whether there are the same files under the same names. Files without names do not matter.
+    /// Whether the same files exist under the same names. Unnamed files are ignored.
     func isSame(as other: DiskContents) -> Bool {
         Set(names.keys) == Set(other.names.keys)
             && names.keys.allSatisfy { ConvoyDownloadsTests.isSame(contents($0), other.contents($0)) }
@@ -81,7 +81,7 @@ struct DiskContents: Sendable {
     }
 }
 
-/// Compares bytes, quickly also where nothing is optimized.
+/// Compares bytes quickly, even in unoptimized builds.
 func isSame(_ one: [UInt8]?, _ other: [UInt8]?, in range: Range<Int>? = nil) -> Bool {
     guard let one, let other else { return one == nil && other == nil }
     guard range != nil || one.count == other.count else { return false }
@@ -96,7 +96,7 @@ func isSame(_ one: [UInt8]?, _ other: [UInt8]?, in range: Range<Int>? = nil) -> 
 }
 
 extension FileCalls {
-    /// Calls that do not wait for a disk, for tests that do not take its power.
+    /// Calls that do not wait for a disk, for tests without power failures.
     static var withoutWaiting: FileCalls {
         var calls = FileCalls()
         calls.synchronize = { _ in 0 }
@@ -104,7 +104,7 @@ extension FileCalls {
         return calls
     }
 
-    /// The same for a directory that was made of contents, in which a file is known by its number.
+    /// The same for a directory created from contents, whose files keep their numbers.
     static func withoutWaiting(_ contents: DiskContents) -> FileCalls {
         var calls = withoutWaiting
         let real = calls
@@ -134,7 +134,7 @@ extension [UInt8] {
     }
 }
 
-/// Writes down what a download does to one directory. One call at a time, so that their order is known.
+/// Records the changes to one directory, one after another, so that their order is known.
 final class DiskRecorder: Sendable {
     private struct State {
         var calls: [DiskCall] = []
@@ -145,7 +145,7 @@ final class DiskRecorder: Sendable {
     }
 
     private let state: Locked<State>
-    /// What was there before, and is on the disk.
+    /// The initial contents, which are on the disk.
     let before: DiskContents
 
     init(_ folder: URL, like contents: DiskContents) throws {

@@ -10,13 +10,13 @@ final class FailingCalls: Sendable {
 
     enum Manner: Sendable, Hashable {
         case once(Int32)
-        /// From then on always.
+        /// All calls fail from then on.
         case always(Int32)
-        /// Only some of the bytes are written, or read.
+        /// Only some of the bytes are written or read.
         case short
     }
 
-    /// Which call fails, counted from 0, and how.
+    /// The call that fails, counted from 0, and how it fails.
     let name: Name
     let number: Int
     let manner: Manner
@@ -26,7 +26,7 @@ final class FailingCalls: Sendable {
         (self.name, self.number, self.manner) = (name, number, manner)
     }
 
-    /// Whether so many calls were made that one has failed.
+    /// Whether enough calls were made for one to fail.
     var hasFailed: Bool { counts.withLock { $0[name] ?? 0 } > number }
 
     private func failure(of called: Name) -> Manner? {
@@ -70,7 +70,7 @@ final class FailingCalls: Sendable {
         calls.lock = { [self] descriptor in checked(.lock) { real.lock(descriptor) } }
         calls.duplicate = { [self] descriptor in checked(.duplicate) { real.duplicate(descriptor) } }
         calls.close = { [self] descriptor in
-            // Whatever it returns, the descriptor is gone.
+            // Whatever `close` returns, the descriptor is closed.
             let result = real.close(descriptor)
             return checked(.close) { result }
         }
@@ -102,7 +102,7 @@ final class FailingCalls: Sendable {
     }
 }
 
-/// A clock that goes by this many nanoseconds whenever it is read.
+/// A clock that advances by this many nanoseconds whenever it is read.
 final class JumpingClock: Sendable {
     private let time = Locked<UInt64>(1 << 40)
     private let step: UInt64

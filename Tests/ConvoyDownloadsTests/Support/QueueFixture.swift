@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A server, a directory for a queue and its files, and what the next process would do.
+/// A server, a directory for a queue and its files, and the view of the next process.
 final class QueueFixture: Sendable {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -34,7 +34,7 @@ final class QueueFixture: Sendable {
             retryPolicy: retryPolicy, configure: configure)
     }
 
-    /// A queue as the next process would find it, if this one were killed now.
+    /// Opens a copy of the queue as the next process would find it if this one were killed now.
     func openAsAfterKill(
         _ name: String = "copy", retryPolicy: RetryPolicy? = nil,
         configure: @escaping DownloadQueue.Configure = { _, _ in }
@@ -56,14 +56,14 @@ final class QueueFixture: Sendable {
         return OutboxRequest(request, body: .data(Data(text.utf8)))
     }
 
-    /// The bodies in the queue's folder.
+    /// The names of the bodies in the queue's folder.
     var bodies: [String] {
         (try? FileManager.default.contentsOfDirectory(atPath: home.appendingPathComponent("bodies").path)) ?? []
     }
 }
 
 extension DownloadQueue {
-    /// Waits until an entry has a state.
+    /// Waits until an entry is in a state.
     func waitFor(_ state: State, of id: UUID) async throws {
         try await waitUntil("\(state)") { entry(id)?.state == state }
     }

@@ -2,18 +2,18 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A file system in memory with room for so many bytes, in a mount namespace of a process of its own. Nothing of the
-/// system's changes, and it needs no superuser where the kernel lets users have namespaces.
+/// A small file system in memory, in the mount namespace of a separate process. The system is not affected, and no
+/// superuser is needed if the kernel supports user namespaces.
 final class SmallDisk: Sendable {
     private let holder: ChildProcess
     private let folder: TemporaryDirectory
-    /// Its root, as this process sees it.
+    /// Its root, as seen by this process.
     let url: URL
 
-    /// Whether the system permits that.
+    /// Whether the system permits it.
     static let canBeMade = (try? SmallDisk(bytes: 1 << 20)) != nil
 
-    /// nil where the system does not permit that.
+    /// Nil if the system does not permit it.
     init?(bytes: Int) throws {
         folder = try TemporaryDirectory(prefix: "convoy-disk")
         let (mount, ready) = (folder.file("mount"), folder.file("ready"))
@@ -36,7 +36,7 @@ final class SmallDisk: Sendable {
 
     deinit { holder.stop() }
 
-    /// Fills it up with one file, and leaves so many bytes.
+    /// Fills the file system with one file, leaving this many bytes.
     func fill(leaving rest: Int = 0) throws {
         var information = statvfs()
         guard statvfs(url.path, &information) == 0 else { throw POSIXError(.EIO) }
@@ -58,7 +58,7 @@ final class SmallDisk: Sendable {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// The test is skipped, with the reason, where no file system can be mounted.
+    /// Skips the test, with a reason, if no file system can be mounted.
     static var needsSmallDisk: Self {
         .enabled(if: SmallDisk.canBeMade, "this system lets no user mount a file system (unshare -rm, mount -t tmpfs)")
     }
