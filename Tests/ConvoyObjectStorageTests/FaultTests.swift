@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// Servers and files that do what they should not.
+/// Misbehaving servers and changing files.
 @Suite struct FaultTests {
     private static let data = Data("some bytes".utf8)
     /// The response to a PUT of `data`.
@@ -25,7 +25,7 @@ import Testing
 
     @Test func `an overloaded server is asked again, with a signature each time`() async throws {
         let server = try TestServer()
-        // Over a connection that was used before, libcurl sends a request again itself.
+        // On a reused connection, libcurl would send the request again itself.
         server.route(
             "PUT", "/bucket/a",
             inTurn: [errorDocument("SlowDown", status: 503).closing(), .status(200).resetBeforeHead(), Self.stored])
@@ -85,7 +85,7 @@ import Testing
         let storage = try ObjectStorage(at: server)
         let error = await storageError { try await storage.put(Self.data, key: "a") }
         #expect(error?.code == .checksumMismatch && error?.key == "a")
-        // Encrypted with a key of the service, the tag is no MD5.
+        // With encryption by a key of the service, the tag is not an MD5 digest.
         server.route(
             "PUT", "/bucket/a", .status(200, headers: ["ETag": "\"\(other)\"", "x-amz-server-side-encryption": "aws:kms"]))
         try await storage.put(Self.data, key: "a")
@@ -130,7 +130,7 @@ import Testing
             #expect(abs(time.timeIntervalSince(later)) < 120)
             #expect(try request.hasSignature())
         }
-        // With the right time the refusal is final.
+        // If the time is correct, the rejection is final.
         server.route(
             "PUT", "/bucket/a", errorDocument("RequestTimeTooSkewed", status: 403).header("Date", HTTPDate.string(Date())))
         let storage = try ObjectStorage(at: server)

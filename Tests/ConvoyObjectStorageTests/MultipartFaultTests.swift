@@ -7,9 +7,9 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// Uploads in parts, at a server that misbehaves.
+/// Multipart uploads to a misbehaving server.
 @Suite struct MultipartFaultTests {
-    /// Answers the requests of an upload of `/bucket/a` by what is in its query, unless it is told otherwise.
+    /// Responds to the requests of an upload of `/bucket/a` according to their queries, unless overridden.
     final class Uploads: Sendable {
         struct State {
             var parts: [Int: Data] = [:]
@@ -54,7 +54,7 @@ import Testing
             return .status(400)
         }
 
-        /// The entity tag of the whole.
+        /// The entity tag of the object.
         var tag: String {
             let digest = MessageDigest(.md5)
             let parts = state.withLock { $0.parts }
@@ -226,7 +226,7 @@ import Testing
         let storage = try uploads.storage()
         let upload = try await storage.beginUpload(of: file, key: "a")
         uploads.server.forgetRequests()
-        // The same bytes in another file are another source, too.
+        // Another file with the same bytes is another source.
         try FileManager.default.removeItem(at: file)
         try data.write(to: file)
         var error = await storageError { try await storage.resume(upload) }
@@ -256,7 +256,7 @@ import Testing
         let uploads = try Uploads()
         let storage = try uploads.storage()
         let upload = try await storage.beginUpload(of: file, key: "a")
-        // The right size and other bytes, the right bytes, another size, and a number that the file does not have.
+        // The correct size with other bytes, the correct bytes, another size, and a number that the file does not have.
         uploads.state.withLock { state in
             state.parts = [1: Data(count: 5 << 20), 2: data[(5 << 20)..<(10 << 20)], 3: Data(count: 3)]
         }
@@ -280,7 +280,7 @@ import Testing
                 case 4: return .status(200, headers: ["ETag": "\"\(Self.md5(Data()))\""])
                 case 5: return Self.xml("<Result><UploadId>i").contentLength(1000).closing()
                 case 6:
-                    // What was asked for is done, and the response is lost.
+                    // The request is processed, but its response is lost.
                     if let number = request.query?.firstMatch(of: /partNumber=(\d+)/).flatMap({ Int($0.1) }) {
                         uploads.state.withLock { $0.parts[number] = request.body }
                     }

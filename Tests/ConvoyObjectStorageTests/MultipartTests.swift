@@ -6,11 +6,11 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// Uploads in parts, at moto.
+/// Multipart uploads to moto.
 @Suite(.needsMoto) struct MultipartTests {
     private static let mebibyte = 1 << 20
 
-    /// A file of 12 MiB and a byte: two parts of 5 MiB, and a shorter one.
+    /// Creates a file of 12 MiB and one byte: two parts of 5 MiB, and a shorter one.
     private func source(_ directory: TemporaryDirectory) throws -> (file: URL, data: Data) {
         let data = PatternBytes.data(count: 12 * Self.mebibyte + 1)
         return (try directory.write(data, to: "source.bin"), data)
@@ -30,7 +30,8 @@ import Testing
         #expect(try await storage.head("a/large file").metadata == ["a": "b"])
     }
 
-    /// With checksums, a part counts whose checksum is listed, which moto does not do; without them, its entity tag counts.
+    /// With checksums, a part is accepted only if its checksum is listed, which moto does not support; without them,
+    /// its entity tag is used.
     @Test(arguments: [(ObjectStorage.ChecksumField.sha256, [2, 3]), (.md5, [3]), (.none, [3])])
     func `an upload is resumed by its stored value, and sends only what is missing`(
         _ checksum: ObjectStorage.ChecksumField, _ missing: [Int]
@@ -43,7 +44,7 @@ import Testing
         #expect(upload.partCount == 3)
         let note = directory.file("note.json")
         try JSONEncoder().encode(upload).write(to: note)
-        // The second part was sent, but the value that knows it is not stored.
+        // The second part was sent, but the value that contains it was not stored.
         await #expect(throws: Interrupted.self) {
             try await storage.resume(upload) { upload in
                 if upload.parts.count == 2 { throw Interrupted() }

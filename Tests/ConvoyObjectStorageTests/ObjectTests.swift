@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// What a storage does with single objects, at moto.
+/// Operations on single objects, with moto.
 @Suite(.needsMoto) struct ObjectTests {
     @Test func `data comes back as it was stored, with type and metadata`() async throws {
         let storage = try SharedMoto.storage()

@@ -5,8 +5,8 @@ import Testing
 
 @testable import ConvoyObjectStorage
 
-/// The signature, by the examples of Amazon's documentation ("Signature Calculations for the Authorization Header") and
-/// beside botocore's.
+/// The signature, compared with the examples in Amazon's documentation ("Signature Calculations for the Authorization
+/// Header") and with botocore.
 @Suite struct SignatureTests {
     private static let signer = SignatureV4(
         credentials: .documented, region: "us-east-1", date: Date(timeIntervalSince1970: 1_369_353_600))
@@ -110,7 +110,7 @@ import Testing
         #expect(throws: ObjectStorageError.self) { try provider.credentials() }
     }
 
-    // MARK: Beside botocore
+    // MARK: Comparison with botocore
 
     private struct Case: Codable {
         var method: String, url: String, headers: [String: String], payload: String, date: String

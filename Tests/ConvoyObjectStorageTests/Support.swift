@@ -12,14 +12,14 @@ import Testing
 enum SharedMoto {
     private static let server = Result {
         let server = try Moto()
-        // A shared object is never released, so its process would stay behind.
+        // A shared object is never released, so its process would keep running.
         atexit { try? SharedMoto.moto().stop() }
         return server
     }
 
     static func moto() throws -> Moto { try server.get() }
 
-    /// A storage in a bucket of its own.
+    /// Creates a storage with its own bucket.
     static func storage(
         _ change: (inout ObjectStorage.Configuration) -> Void = { _ in }
     ) throws -> ObjectStorage {
@@ -33,12 +33,12 @@ enum SharedMoto {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// The suite is skipped, with the reason, where moto is not installed.
+    /// Skips the suite, with a reason, if moto is not installed.
     static var needsMoto: Self { .enabled(if: Moto.isInstalled, "needs \(Moto.installHint)") }
 }
 
 extension ObjectStorageCredentials {
-    /// Those of Amazon's documentation.
+    /// The credentials in Amazon's documentation.
     static let documented = ObjectStorageCredentials(
         accessKeyID: "AKIAIOSFODNN7EXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 }
@@ -48,7 +48,7 @@ extension ObjectStorageCredentialProvider {
 }
 
 extension ObjectStorage {
-    /// A storage at a test server.
+    /// Creates a storage that uses a test server.
     convenience init(
         at server: TestServer, credentials: ObjectStorageCredentialProvider = .testing,
         _ change: (inout Configuration) -> Void = { _ in }
@@ -61,7 +61,7 @@ extension ObjectStorage {
 }
 
 extension RecordedRequest {
-    /// Whether the signature is that of the request as it has arrived.
+    /// Whether the signature matches the received request.
     func hasSignature(
         of credentials: ObjectStorageCredentials = .documented, region: String = "us-east-1"
     ) throws -> Bool {
@@ -89,7 +89,7 @@ extension RequestPayload {
     var sha256Text: String { (try? digests().sha256.hexadecimalString) ?? "" }
 }
 
-/// The error of a call that must fail with one of the storage.
+/// Returns the storage error of a call that must fail with one.
 func storageError(_ call: () async throws -> Void) async -> ObjectStorageError? {
     do {
         try await call()
@@ -102,7 +102,7 @@ func storageError(_ call: () async throws -> Void) async -> ObjectStorageError? 
     return nil
 }
 
-/// An error document.
+/// Creates an error document.
 func errorDocument(_ code: String, status: Int, more: String = "") -> TestServer.Response {
     .bytes(
         Data(

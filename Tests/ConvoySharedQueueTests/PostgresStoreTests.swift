@@ -5,11 +5,11 @@ import Testing
 
 @testable import ConvoySharedQueue
 
-/// What only a database of PostgreSQL has: schemas of several versions, roles, connections that end.
+/// Features of PostgreSQL only: schemas of several versions, roles, and lost connections.
 @Suite(.enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason)) struct PostgresStoreTests {
     private func server() throws -> PostgresServer { try #require(PostgresServer.shared) }
 
-    @Test("A later version that adds columns and indexes lets this one go on; one that this cannot read is refused")
+    @Test("A later version that adds columns and indexes does not affect this one, and an incompatible version is rejected")
     func versions() throws {
         let server = try server(), test = try TestStore(.postgres), store = try test.open()
         let item = WorkItem.plain()
@@ -21,7 +21,7 @@ import Testing
             CREATE TABLE \(test.schema).later (id uuid);
             UPDATE \(test.schema).version SET number = 7, minimum = 1
             """)
-        // One that is connected, and one that connects.
+        // One store was connected before, and one connects now.
         for store in [store, try test.open()] {
             let worker = try store.worker(), next = WorkItem.plain()
             try store.enqueue([next])
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test("A state and a kind that this version does not know stay as they are, and harm nothing else")
+    @Test("States and kinds unknown to this version are left unchanged and do not affect other entries")
     func unknownStates() throws {
         let server = try server(), test = try TestStore(.postgres), store = try test.open()
         let odd = WorkItem.plain(), fine = WorkItem.plain(), dependent = WorkItem.plain(needs: [odd.id])
@@ -51,7 +51,7 @@ import Testing
         #expect(state.hasPrefix("77"))
     }
 
-    @Test("A role with the rights that the article names can do everything but make the tables")
+    @Test("A role with the documented privileges can do everything except create the tables")
     func roles() throws {
         let server = try server(), test = try TestStore(.postgres), name = "r" + test.schema
         try server.run("CREATE ROLE \(name) LOGIN")
@@ -83,7 +83,7 @@ import Testing
         #expect(try store.purge(WorkFilter(), olderThan: 0) == 1)
     }
 
-    @Test("A schema of another program is left as it is")
+    @Test("A schema of another program is left unchanged")
     func foreign() throws {
         let server = try server(), test = try TestStore(.postgres)
         try server.run("CREATE SCHEMA \(test.schema); CREATE TABLE \(test.schema).version (name text)")
@@ -92,7 +92,7 @@ import Testing
         #expect(throws: SharedQueueError.self) { try StoreKind.postgres(server.address, schema: "a\"; DROP").open() }
     }
 
-    @Test("Processes that open an empty database at once make its tables once")
+    @Test("Processes that open an empty database concurrently create its tables once")
     func opening() async throws {
         let test = try TestStore(.postgres)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -102,7 +102,7 @@ import Testing
         #expect(try test.open().counts() == [.ready: 8])
     }
 
-    @Test("A connection that the server ends is made again, and a call goes on")
+    @Test("A connection closed by the server is reestablished, and the call continues")
     func reconnection() async throws {
         let server = try server(), test = try TestStore(.postgres), queue = SharedQueue(store: test.store)
         _ = try await queue.counts()
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    @Test("The password of an address stands in no name and no error")
+    @Test("The password in an address does not appear in names and errors")
     func secrets() throws {
         do {
             let store = try StoreKind.postgres("postgresql://ada:s3cret@127.0.0.1:1/jobs?connect_timeout=2")
@@ -129,7 +129,7 @@ import Testing
         #expect { _ = try StoreKind.postgres("postgresql://ada:s3cret@[").open() } throws: { !"\($0)".contains("s3cret") }
     }
 
-    @Test("A worker with nothing to do that is stopped does not wait for a database that is gone", .timeLimit(.minutes(1)))
+    @Test("An idle worker stops without waiting for an unavailable database", .timeLimit(.minutes(1)))
     func stop() async throws {
         let store = try StoreKind.postgres("postgresql://ada@127.0.0.1:1/jobs?connect_timeout=2")
         let manager = HTTPRequestOperationManager(baseURL: nil)
@@ -139,10 +139,10 @@ import Testing
         #expect(!worker.statistics.isConnected)
     }
 
-    @Test("Transactions that wait for each other end, and nothing is lost")
+    @Test("Deadlocked transactions are retried, and nothing is lost")
     func deadlocks() async throws {
         let test = try TestStore(.postgres), store = try test.open()
-        // Each depends on two of its predecessors, so that reports meet at the same dependents in many orders.
+        // Each entry depends on two of its predecessors, so that reports update the same dependents in many orders.
         var items: [WorkItem] = []
         for number in 0..<300 {
             let needed = number < 20 ? [] : Set([items[(number * 7) % number].id, items[(number * 13) % number].id])

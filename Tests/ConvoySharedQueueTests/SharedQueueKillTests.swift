@@ -9,7 +9,7 @@ import Testing
 
 @testable import ConvoySharedQueue
 
-/// Workers in processes of their own that are killed, stopped and cut off.
+/// Workers in separate processes that are killed, stopped and disconnected.
 @Suite struct SharedQueueKillTests {
     let server: TestServer
 
@@ -26,14 +26,14 @@ import Testing
             directory: test.directory.url, log: test.directory.file("log-\(UUID().uuidString)"))
     }
 
-    /// How many requests there are, and how many workers are killed. `Tests/long shared-queue` takes more of both, and a
-    /// database of its own, which is stopped and killed as well.
+    /// The number of requests and of killed workers. `Tests/long shared-queue` uses more of both, and a separate
+    /// database, which is stopped and killed as well.
     private static func number(_ name: String, _ standard: Int) -> Int {
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? standard
     }
 
     @Test(
-        "Workers that are killed lose nothing, send nothing twice under another key, and keep to limits",
+        "Killed workers lose nothing, never repeat a request with another key, and respect the limits",
         arguments: StoreKind.available)
     func kills(kind: StoreKind) async throws {
         let count = Self.number("CONVOY_SHARED_REQUESTS", 240), killCount = Self.number("CONVOY_SHARED_KILLS", 12)
@@ -53,7 +53,7 @@ import Testing
                 seen[request.text, default: []].append(request.headers["Idempotency-Key"] ?? "none")
                 return seen[request.text]?.count ?? 1
             }
-            // Of each ten, or of each hundred, some fail at first in some way.
+            // Some of each ten or hundred requests first fail in some way.
             guard attempt == 1, let number = Int(request.text) else { return .text("done") }
             switch number % period {
             case 1: return .status(500)
@@ -74,7 +74,7 @@ import Testing
 
         let address =
             kind == .sqlite ? test.directory.file("queue.sqlite").path : database?.address ?? postgresAddress
-        // A stop, a kill and a stop of the database, at the second that it is time for them.
+        // The times in seconds at which the database is stopped or killed.
         var restarts = database == nil ? [] : [(10, false), (25, true), (40, false)]
         let begun = ContinuousClock.now
         var workers = try (0..<workerCount).map { _ in try start(test, address, jobs: 8, lease: 1.5) }
@@ -105,7 +105,8 @@ import Testing
         let all = seen.withLock { $0 }
         #expect(all.count == count, "each was seen")
         #expect(all.values.allSatisfy { Set($0).count == 1 && $0[0] != "none" }, "each under its own key")
-        // A failure of the server is one more; beyond that at most what was leased at a kill.
+        // A failure of the server causes one more request; beyond that, at most the entries leased at a kill are
+        // repeated.
         let extra = all.reduce(0) { $0 + $1.value.count - ([1, 2, 3, 4].contains((Int($1.key) ?? 0) % period) ? 2 : 1) }
         #expect(extra <= kills * 8 + 8 * workerCount * (database == nil ? 0 : 3))
         #expect(meter.withLock { $0.most } <= limit)
@@ -117,7 +118,7 @@ import Testing
     private var postgresAddress: String { PostgresServer.shared?.address ?? "" }
 
     @Test(
-        "The database is stopped, killed and started again, and every entry ends",
+        "Every entry ends although the database is stopped, killed and restarted",
         .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func databaseRestarts() async throws {
         let database = try PostgresServer(synchronizes: true)
@@ -150,7 +151,7 @@ import Testing
     }
 
     @Test(
-        "A worker that is cut off from the database stops what it may not do any more, and its entries go to another",
+        "A disconnected worker stops in time, and its entries are passed to another worker",
         .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func cutOff() async throws {
         let test = try TestStore(.postgres), database = try #require(PostgresServer.shared)
@@ -175,7 +176,7 @@ import Testing
         async let first: Void = cut.run()
         _ = try await server.waitForRequests(count: 2)
         relay.isFrozen = true
-        // Its leases run out, and it notices that by itself.
+        // Its leases expire, which it detects without the database.
         try await waitUntil("the worker to give up") { cut.statistics.running == 0 }
         #expect(!FileManager.default.fileExists(atPath: file.path))
         settings.name = "other"
@@ -196,7 +197,7 @@ import Testing
         other.stop()
         _ = try await (first, second)
     }
-    @Test("A worker whose process stood still reports nothing for what it has lost", arguments: StoreKind.available)
+    @Test("A worker whose process was suspended does not report entries that it has lost", arguments: StoreKind.available)
     func standstill(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -219,14 +220,14 @@ import Testing
     }
 
     @Test(
-        "A file that was in its place before its attempt could report is not downloaded again",
+        "A file that was complete before its attempt could report is not downloaded again",
         arguments: StoreKind.available)
     func mark(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()
         server.route("GET", "/file", .pattern(count: 1000))
         let file = test.directory.file("file")
         let id = try await queue.enqueue(SharedRequest(DownloadRequest(server.url("/file"), destination: file)))
-        // An attempt that ends between the rename and the report.
+        // The attempt ends between the rename and the report.
         let worker = try store.worker(lasting: 1)
         let work = try #require(try store.claim(worker: worker, limit: 1, tags: nil).entries.first)
         try Data("theirs".utf8).write(to: file)

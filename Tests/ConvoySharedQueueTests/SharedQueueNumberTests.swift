@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoySharedQueue
 
-/// A shared queue's rows with numbers at the edge of their type, as damage or another program has left them. A number that
-/// ended one worker would end the next one, too.
+/// Rows of a shared queue with extreme numbers, from damage or another program. A number that stops one worker would
+/// also stop the next one.
 @Suite struct SharedQueueNumberTests {
     private let server: TestServer
 
@@ -49,19 +49,19 @@ import Testing
                 server.route("GET", "/changed", inTurn: [.status(503), .text("fine")])
                 try await queue.setLimits(limits, host: host)
                 try await queue.pause()
-                // That an entry has failed is counted in the one that depends on it.
+                // The failure of this entry is counted in its dependent.
                 let missing = try await queue.enqueue(SharedRequest(URLRequest(url: server.url("/missing"))))
                 var request = SharedRequest(URLRequest(url: try #require(other.url)))
                 (request.dependencies, request.failedDependencyPolicy) = ([missing], .run)
                 let changed = try await queue.enqueue(request)
                 let isEntry = table == "entry"
-                // PostgreSQL has columns that are too small for some.
+                // Some numbers are too large for PostgreSQL's columns.
                 _ = try? store.database.query(
                     "UPDATE \(table) SET \(change)\(isEntry ? " WHERE id = $1" : "")", isEntry ? [.id(changed)] : [])
                 let good = try await queue.enqueue(SharedRequest(URLRequest(url: server.url("/good"))))
                 try await queue.resume()
                 try await waitUntil("the next entry after \(table) \(change)") { try await queue.entry(good).state == .done }
-                // All that people look at and do.
+                // Everything that users look at and do.
                 _ = (try await queue.entries(), try await queue.counts(), try await queue.hosts(), try await queue.workers())
                 let only = SharedQueue.Filter(id: changed)
                 try await queue.openGate(host: host)

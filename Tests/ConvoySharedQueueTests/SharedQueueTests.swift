@@ -36,7 +36,7 @@ import Testing
 
     private func get(_ path: String) -> SharedRequest { SharedRequest(URLRequest(url: server.url(path))) }
 
-    /// Runs a worker until nothing waits or runs any more.
+    /// Runs a worker until no entry is waiting or running.
     private func drain(_ queue: SharedQueue, _ worker: SharedQueueWorker) async throws {
         async let running: Void = worker.run()
         try await waitUntil("the queue to be empty") {
@@ -46,7 +46,7 @@ import Testing
         try await running
     }
 
-    @Test("A worker of a file that cannot be opened says so", .timeLimit(.minutes(1)))
+    @Test("A worker reports a file that cannot be opened", .timeLimit(.minutes(1)))
     func unusable() async throws {
         let directory = try TemporaryDirectory(prefix: "convoy-shared")
         let file = try directory.write(Data(), to: "file").appendingPathComponent("queue")
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("A request is carried out, and what is asked for of its response is kept", arguments: StoreKind.available)
+    @Test("A request is executed, and the requested part of its response is stored", arguments: StoreKind.available)
     func result(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("hello").header("X-Name", "value").header("Set-Cookie", "id=secret"))
@@ -79,7 +79,7 @@ import Testing
         #expect(try await queue.entry(long.id).errorDescription?.contains("not kept") == true)
     }
 
-    @Test("A POST that fails is sent again with its Idempotency-Key, until it succeeds", arguments: StoreKind.available)
+    @Test("A failed POST is sent again with its Idempotency-Key until it succeeds", arguments: StoreKind.available)
     func retries(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("POST", "/hook", inTurn: [.status(500), .status(502), .text("fine")])
@@ -95,7 +95,7 @@ import Testing
         #expect(requests.allSatisfy { $0.body == Data("body".utf8) })
     }
 
-    @Test("What a server refuses for good has failed, and a retry by hand tries it again", arguments: StoreKind.available)
+    @Test("A request rejected by the server fails permanently, and can be retried manually", arguments: StoreKind.available)
     func failure(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/gone", inTurn: [.status(404), .text("back")])
@@ -110,7 +110,7 @@ import Testing
         #expect(try await queue.entry(request.id).state == .done)
     }
 
-    @Test("A group's completion runs once, after all of its members", arguments: StoreKind.available)
+    @Test("A group's completion runs once, after all members", arguments: StoreKind.available)
     func group(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/ok", .text("ok"))
@@ -133,7 +133,7 @@ import Testing
         #expect(server.requests("POST", "/done").count == 1)
     }
 
-    @Test("A download gets its file, and its result says where", arguments: StoreKind.available)
+    @Test("A download writes its file, and its result contains the location", arguments: StoreKind.available)
     func download(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/file", .pattern(count: 300_000))
@@ -144,9 +144,9 @@ import Testing
         #expect(try await queue.result(of: id)?.place == file.absoluteString)
     }
 
-    /// Of a length that a download otherwise keeps in memory, and of a longer one.
+    /// A length that a download otherwise keeps in memory, and a longer one.
     @Test(
-        "A download whose lease is lost gets no file, though its worker does not know yet",
+        "A download that has lost its lease does not write its file, even if its worker does not know yet",
         arguments: StoreKind.available, [1000, 200_000])
     func lostLease(kind: StoreKind, length: Int) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store), store = try test.open()
@@ -157,7 +157,7 @@ import Testing
         let worker = worker(queue)
         async let running: Void = worker.run()
         _ = try await server.waitForRequests(count: 1)
-        // As if another worker had it: nothing announces that.
+        // Simulate another worker, without an announcement.
         _ = try store.database.query("UPDATE entry SET lease = lease + 1", [])
         gate.open()
         try await waitUntil("the attempt to end") { worker.statistics.running == 0 }
@@ -167,7 +167,7 @@ import Testing
         try await running
     }
 
-    @Test("Secrets are not stored: without them an entry waits, and configure supplies them", arguments: StoreKind.available)
+    @Test("Secrets are not stored, and an entry waits until configure provides them", arguments: StoreKind.available)
     func secrets(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/private", .text("in"))
@@ -195,7 +195,9 @@ import Testing
         }
     }
 
-    @Test("A cancelled entry is stopped while it runs, and a paused one goes on later", arguments: StoreKind.available)
+    @Test(
+        "A running entry is stopped when cancelled or paused, and a paused one can be resumed",
+        arguments: StoreKind.available)
     func control(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -216,7 +218,7 @@ import Testing
         #expect(try await queue.entry(one.id).state == .cancelled)
     }
 
-    @Test("A worker that stops at once gives back what it has, without an attempt", arguments: StoreKind.available)
+    @Test("A worker that stops immediately returns its entries without an attempt", arguments: StoreKind.available)
     func stop(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -234,7 +236,7 @@ import Testing
         gate.open()
     }
 
-    @Test("Limits per host hold over all workers", arguments: StoreKind.available)
+    @Test("Limits per host apply to all workers together", arguments: StoreKind.available)
     func limits(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let meter = Locked((now: 0, most: 0))
@@ -256,7 +258,7 @@ import Testing
         #expect(meter.withLock { $0.most } <= 3)
     }
 
-    @Test("A POST without a key is sent once, and what of it was claimed ahead goes on", arguments: StoreKind.available)
+    @Test("A POST without a key is sent once, and entries claimed in advance continue", arguments: StoreKind.available)
     func once(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let gate = TestServer.Gate()
@@ -280,7 +282,7 @@ import Testing
     }
 
     @Test(
-        "Limits of a host hold whether its port is named or not",
+        "The limits of a host apply with and without its default port",
         arguments: [
             ("a.example:80", "a.example"), ("a.example:443", "a.example"), ("https://A.example", "a.example"),
             ("a.example:81", "a.example:81"),
@@ -293,7 +295,8 @@ import Testing
     }
 
     @Test(
-        "A worker carries out no more at once than it is told, however much it claims ahead", arguments: StoreKind.available)
+        "A worker respects its maximum number of concurrent entries, however many it claims in advance",
+        arguments: StoreKind.available)
     func jobs(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         let meter = Locked((now: 0, most: 0))
@@ -309,7 +312,7 @@ import Testing
         #expect(try await queue.counts() == [.done: 200])
     }
 
-    @Test("The trace of who enqueues goes on in the request", arguments: StoreKind.available)
+    @Test("The trace of the enqueuing caller continues in the request", arguments: StoreKind.available)
     func trace(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text(""))
@@ -324,7 +327,7 @@ import Testing
     }
 
     @Test(
-        "A body becomes a file of a folder that the worker knows; without it, another worker's turn comes",
+        "A body is written to a folder that the worker knows, and left to another worker otherwise",
         arguments: StoreKind.available)
     func folders(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
@@ -334,7 +337,7 @@ import Testing
         try await queue.enqueue(request)
         try await drain(queue, worker(queue) { $0.folders = ["exports": test.directory.url] })
         #expect(try String(contentsOf: test.directory.file("2026/a.txt"), encoding: .utf8) == "contents")
-        // The last one is in the folder above for the system, though for Swift it has no slash.
+        // The system sees a parent directory in the last path, although Swift sees no slash.
         for path in ["../a.txt", "a/../b", "a//b", "/a", "a/", "", ".", "../\u{301}"] {
             var escaping = get("/a")
             escaping.responseBody = .folder("exports", path: path)
@@ -343,7 +346,7 @@ import Testing
     }
 
     @Test(
-        "What one machine cannot write is left to another worker's attempt", arguments: StoreKind.available)
+        "An entry that one machine cannot write is left to another worker", arguments: StoreKind.available)
     func unwritable(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("contents"))
@@ -360,7 +363,7 @@ import Testing
         #expect(try String(contentsOf: place, encoding: .utf8) == "contents")
     }
 
-    @Test("A path that another program has written stays below its folder, too", arguments: StoreKind.available)
+    @Test("A path written by another program cannot leave its folder", arguments: StoreKind.available)
     func escapingRow(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text("contents"))
@@ -377,7 +380,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: test.directory.file("a.txt").path))
     }
 
-    @Test("A row that this version cannot read costs its own entry only", arguments: StoreKind.available)
+    @Test("An unreadable row affects only its own entry", arguments: StoreKind.available)
     func unreadable(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)
         server.route("GET", "/a", .text(""))

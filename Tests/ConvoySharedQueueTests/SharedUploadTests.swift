@@ -8,7 +8,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Uploads in a queue that processes share.
+/// Uploads in a queue shared by processes.
 struct SharedUploadTests {
     @Test(arguments: StoreKind.available) func aWorkerSendsAFile(kind: StoreKind) async throws {
         let test = try TestStore(kind), queue = SharedQueue(store: test.store)

@@ -8,11 +8,11 @@ import Testing
 import ConvoyPostgres
 #endif
 
-/// The stores that pass one suite.
+/// The stores that must pass the suite.
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case sqlite, postgres
 
-    /// Whether PostgreSQL is there, and what it needs otherwise.
+    /// Whether PostgreSQL is available.
     static let hasPostgres: Bool = {
         #if Postgres
         return PostgresServer.shared != nil
@@ -23,10 +23,10 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     static let postgresReason: Comment =
         "needs the trait Postgres, and PostgreSQL. Debian, Ubuntu: apt-get install postgresql libpq-dev"
 
-    /// Those that are there. `StoresTests` says by its name when PostgreSQL is not.
+    /// The available stores. The name of the test in `StoresTests` shows whether PostgreSQL is missing.
     static let available: [StoreKind] = hasPostgres ? allCases : [.sqlite]
 
-    /// A store in a database of PostgreSQL.
+    /// Creates a store in a PostgreSQL database.
     static func postgres(_ address: String, schema: String = "convoy") throws -> SharedQueueStore {
         #if Postgres
         return .postgres(address, schema: schema)
@@ -39,11 +39,11 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
 }
 
 @Suite struct StoresTests {
-    @Test("PostgreSQL passes the suite as SQLite does", .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
+    @Test("PostgreSQL passes the same suite as SQLite", .enabled(if: StoreKind.hasPostgres, StoreKind.postgresReason))
     func both() { #expect(StoreKind.available == StoreKind.allCases) }
 }
 
-/// A store of a test's own.
+/// A store for one test.
 final class TestStore: Sendable {
     let store: SharedQueueStore
     let directory: TemporaryDirectory
@@ -61,7 +61,7 @@ final class TestStore: Sendable {
         }
     }
 
-    /// A connection of its own.
+    /// Opens a separate connection.
     func open() throws -> WorkStore { WorkStore(try store.open()) }
 
     deinit {
@@ -71,7 +71,7 @@ final class TestStore: Sendable {
 }
 
 extension WorkItem {
-    /// A plain entry of a test.
+    /// Creates a plain entry.
     static func plain(
         host: String = "example.com", tag: String = "", needs dependencies: Set<UUID> = [],
         _ change: (inout WorkItem) -> Void = { _ in }
@@ -85,7 +85,7 @@ extension WorkItem {
 }
 
 extension WorkStore {
-    /// The standing of an entry.
+    /// Returns the standing of an entry.
     func standing(_ id: UUID) throws -> WorkStanding? {
         var filter = WorkFilter()
         filter.ids = [id]
@@ -94,7 +94,7 @@ extension WorkStore {
 
     func state(_ id: UUID) throws -> WorkState? { try standing(id)?.state }
 
-    /// A worker that is registered.
+    /// Registers a worker.
     func worker(lasting: Int64 = 60_000_000) throws -> UUID {
         let worker = UUID()
         try register(worker, name: "test", jobs: 1, lasting: lasting)

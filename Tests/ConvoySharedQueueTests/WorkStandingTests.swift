@@ -45,7 +45,7 @@ import Testing
         #expect(standing.state == .done)
     }
 
-    @Test("An attempt that fails is repeated until none is left")
+    @Test("A failed attempt is repeated until no attempt is left")
     func attempts() {
         let standing = Subject()
         standing.maximumAttempts = 2
@@ -62,7 +62,7 @@ import Testing
         #expect(standing.state == .failed)
     }
 
-    @Test("What must not be sent twice fails when its worker has ended")
+    @Test("An entry that must not be sent twice fails when its worker has ended")
     func unknownOutcome() {
         let (standing, _) = leased { $0.sendsAgain = false }
         #expect(!standing.apply(.begin(lease: 7), now: 2))
@@ -79,7 +79,7 @@ import Testing
         #expect(standing.state == .ready)
     }
 
-    @Test("The deadline counts for what has not begun, and for the next attempt")
+    @Test("The deadline applies to the first and to the next attempt")
     func deadline() {
         let standing = Subject()
         (standing.deadline, standing.maximumAttempts) = (100, 5)
@@ -90,7 +90,7 @@ import Testing
         #expect(standing.state == .failed)
     }
 
-    @Test("Times and delays at the edge of their type do not trap")
+    @Test("Extreme times and delays do not trap")
     func edges() {
         let standing = Subject()
         (standing.maximumAttempts, standing.kept) = (.max, .max)
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(
-        "A failed dependency holds, fails or lets run, as the policy says; a retry by hand lets run",
+        "A failed dependency holds, fails or releases its dependents according to the policy, and a manual retry releases them",
         arguments: FailedDependencyPolicy.allCases)
     func dependencies(policy: FailedDependencyPolicy) {
         let standing = Subject()
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("Each event happens in the states of the table and in no other one, and ends in one of its states")
+    @Test("Each event is allowed exactly in the states of the table, and leads to one of its states")
     func table() {
         for state in WorkState.allCases {
             for event in WorkState.Event.allCases where event != .enqueue {
@@ -162,7 +162,7 @@ import Testing
                 }
             }
         }
-        // What is over ends nothing by itself, and everything else can end.
+        // An entry that has ended does not change automatically, and every other one can end.
         for state in WorkState.allCases {
             let events = WorkState.transitions.filter { $0.from == state }.map(\.event)
             let byHand: Set<WorkState.Event> = [.cancel, .retry]
@@ -170,8 +170,8 @@ import Testing
         }
     }
 
-    /// Ten workers, entries that depend on each other, kills, pauses, cancels and a clock, all at random.
-    @Test("In random histories of ten workers every entry ends once, under one lease at a time", arguments: 0..<40)
+    /// Ten workers, entries that depend on each other, kills, pauses, cancels and a clock, all random.
+    @Test("In random histories of ten workers every entry ends once, and never has two leases", arguments: 0..<40)
     func histories(number: Int) throws {
         let seed = UInt64(ProcessInfo.processInfo.environment["CONVOY_SEED"] ?? "") ?? 0x5EED
         var model = WorkModel(SplitMix64(seed: seed &+ UInt64(number)))
@@ -179,16 +179,16 @@ import Testing
     }
 }
 
-/// The queue as it should be: standings in memory.
+/// The expected queue: standings in memory.
 private struct WorkModel {
     var random: SplitMix64
     var now: Int64 = 0
     var entries: [Int: WorkStanding] = [:]
     var needs: [Int: Set<Int>] = [:]
     var workers: [UUID]
-    /// What each worker believes to have leased.
+    /// The entries that each worker assumes to have leased.
     var believed: [UUID: [Int: Int64]] = [:]
-    /// How often each entry has ended, and how often it was revived by hand.
+    /// How often each entry has ended, and how often it was revived manually.
     var ends: [Int: Int] = [:], revivals: [Int: Int] = [:]
 
     init(_ random: SplitMix64) {
@@ -219,7 +219,7 @@ private struct WorkModel {
         for id in 0..<count { enqueue(id) }
         for _ in 0..<steps { step(count) }
         check()
-        // From here on nothing goes wrong any more.
+        // From here on, nothing goes wrong.
         for id in entries.keys where entries[id]?.state == .paused { _ = apply(.resume, to: id) }
         for id in entries.keys where entries[id]?.state == .leased { _ = apply(.expire, to: id) }
         var rounds = 0
@@ -268,7 +268,7 @@ private struct WorkModel {
                 believed[worker, default: [:]][id] = lease
             }
         case 6..<12:
-            // It reports what it believes to have, whether it still has or not.
+            // The worker reports an entry that it assumes to have, even if it has lost it.
             guard let (claimed, lease) = believed[worker]?.randomElement(using: &random) else { return }
             let end: WorkReport.End = [.succeeded, .failed, .failedForNow(delay: .random(in: 0...40, using: &random))][
                 Int.random(in: 0..<3, using: &random)]
@@ -297,7 +297,7 @@ private struct WorkModel {
         }
     }
 
-    /// One step towards the end of an entry.
+    /// Makes one step towards the end of an entry.
     private mutating func finish(_ id: Int) {
         guard let standing = entries[id] else { return }
         switch standing.state {
@@ -306,7 +306,7 @@ private struct WorkModel {
         case .leased:
             let report = WorkReport(id: UUID(), worker: workers[0], lease: standing.lease, end: .succeeded)
             _ = apply(.report(report), to: id)
-        // Only one that a failed dependency holds does not end by itself.
+        // Only an entry held by a failed dependency does not end automatically.
         case .held where standing.openDependencies == 0: _ = apply(.cancel, to: id)
         default: break
         }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySharedQueue
 
-/// What both stores do.
+/// The behaviour of both stores.
 @Suite struct WorkStoreTests {
     @Test("Entries are claimed once, in the order of their priority and age", arguments: StoreKind.available)
     func order(kind: StoreKind) throws {
@@ -21,7 +21,7 @@ import Testing
         #expect(try store.claim(worker: worker, limit: 10, tags: nil).entries.isEmpty)
     }
 
-    @Test("What was stored comes back as it was", arguments: StoreKind.available)
+    @Test("A stored entry is restored unchanged", arguments: StoreKind.available)
     func contents(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let item = WorkItem.plain(host: "exa\u{0301}mple.com:8080", tag: "täg \"x\" \\ '; --") { item in
@@ -47,7 +47,7 @@ import Testing
         #expect((standing.state, standing.statusCode, standing.size) == (.done, 200, 256))
     }
 
-    @Test("Dependencies release, hold or fail, across transactions and within one", arguments: StoreKind.available)
+    @Test("Dependencies release, hold or fail entries, across transactions and within one", arguments: StoreKind.available)
     func dependencies(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let first = WorkItem.plain()
@@ -71,7 +71,7 @@ import Testing
         let late = WorkItem.plain(needs: [next.id]) { $0.standing.policy = .fail }
         try store.enqueue([late])
         #expect(try store.state(late.id) == .failed)
-        // The failed one is tried again, and succeeds.
+        // The failed entry is retried and succeeds.
         var filter = WorkFilter()
         filter.ids = [next.id]
         #expect(try store.apply(.retry, to: filter) == 1)
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "A request that depends on nothing that is there, on itself or in a circle is refused, and all with it",
+        "A request with an unknown, own or cyclic dependency is rejected together with all others",
         arguments: StoreKind.available)
     func wrongDependencies(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
@@ -100,7 +100,9 @@ import Testing
         #expect(try store.counts() == [.ready: 1])
     }
 
-    @Test("The same work is there once, and dependencies on a copy lead to the original", arguments: StoreKind.available)
+    @Test(
+        "A unique key prevents duplicates, and dependencies on a duplicate refer to the original",
+        arguments: StoreKind.available)
     func uniqueKeys(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let original = WorkItem.plain { $0.uniqueKey = "k" }, copy = WorkItem.plain { $0.uniqueKey = "k" }
@@ -111,7 +113,7 @@ import Testing
         let worker = try store.worker()
         let work = try store.claim(worker: worker, limit: 1, tags: nil).entries[0]
         _ = try store.report([WorkReport(work, by: worker, .failed)])
-        // What has failed is no longer in the way.
+        // A failed entry does not prevent another one.
         #expect(try store.enqueue([copy]) == [copy.id])
         var filter = WorkFilter()
         filter.ids = [original.id]
@@ -119,7 +121,7 @@ import Testing
         #expect(try store.state(original.id) == .failed)
     }
 
-    @Test("Two connections never claim the same entry, nor more than a host allows", arguments: StoreKind.available)
+    @Test("Two connections never claim the same entry, or more than a host allows", arguments: StoreKind.available)
     func contention(kind: StoreKind) async throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(maximumConcurrentRequests: 4), host: "limited.example")
@@ -145,7 +147,7 @@ import Testing
         #expect(claims.count { $0.host == "limited.example" } == 4)
     }
 
-    @Test("A rate lets as many begin as it says, by the database's clock", arguments: StoreKind.available)
+    @Test("A rate limits the number of starts, by the clock of the database", arguments: StoreKind.available)
     func rate(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(requestsPerSecond: 5), host: WorkStore.everyHost)
@@ -159,7 +161,7 @@ import Testing
         #expect(wait > 0 && wait <= 200_001)
     }
 
-    @Test("A gate holds all workers back, and no other host", arguments: StoreKind.available)
+    @Test("A gate stops all workers for one host only", arguments: StoreKind.available)
     func gate(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.enqueue([.plain(), .plain(), .plain(host: "other.example")])
@@ -176,7 +178,7 @@ import Testing
         #expect(try store.claim(worker: worker, limit: 9, tags: nil).entries.count == 2)
     }
 
-    @Test("The retry budget puts off what it does not cover", arguments: StoreKind.available)
+    @Test("A retry that exceeds the budget is delayed", arguments: StoreKind.available)
     func budget(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.setLimits(HostLimits(retryShare: 0), host: WorkStore.everyHost)
@@ -189,7 +191,7 @@ import Testing
         #expect(late == 2, "ten are in the reserve")
     }
 
-    @Test("The leases of a worker that is silent are taken back, and it has none any more", arguments: StoreKind.available)
+    @Test("The leases of a silent worker are taken back, and it has none left", arguments: StoreKind.available)
     func expiry(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let item = WorkItem.plain(), once = WorkItem.plain { $0.standing.sendsAgain = false }
@@ -212,7 +214,7 @@ import Testing
     }
 
     @Test(
-        "A worker that counts as dead claims nothing, as nothing of it would ever be taken back",
+        "A worker considered dead cannot claim entries, because they would never be taken back",
         arguments: StoreKind.available)
     func deadClaim(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
@@ -225,7 +227,7 @@ import Testing
         #expect(try store.counts() == [.ready: 1])
     }
 
-    @Test("What a worker does not know that it has is taken back when it ends", arguments: StoreKind.available)
+    @Test("Entries that a worker does not know about are taken back when it ends", arguments: StoreKind.available)
     func unregistering(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.enqueue([.plain(), .plain { $0.standing.sendsAgain = false }])
@@ -235,7 +237,7 @@ import Testing
         #expect(try store.counts() == [.ready: 2])
     }
 
-    @Test("Times come: not before, next attempts, deadlines, and the end of what is kept", arguments: StoreKind.available)
+    @Test("Start times, next attempts, deadlines and lifetimes take effect when due", arguments: StoreKind.available)
     func times(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let later = WorkItem.plain { $0.delay = 3_600_000_000 }
@@ -257,7 +259,7 @@ import Testing
         #expect(try store.result(of: kept.id) == nil)
     }
 
-    @Test("Filters, counts and the whole queue's pause", arguments: StoreKind.available)
+    @Test("Filters and counts match entries, and the whole queue can be paused", arguments: StoreKind.available)
     func filters(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let items = (0..<1200).map { number in
@@ -287,7 +289,7 @@ import Testing
         #expect(try store.workers().map(\.leased) == [1])
     }
 
-    @Test("With more lanes than one claim looks at, all are served in turn", arguments: StoreKind.available)
+    @Test("If there are more lanes than one claim searches, all are served in turn", arguments: StoreKind.available)
     func manyLanes(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         try store.enqueue((0..<1300).map { .plain(host: "h\($0)", tag: "t\($0 % 3)") })
@@ -301,7 +303,7 @@ import Testing
         #expect(try store.claim(worker: worker, limit: 99, tags: ["t1", "", "none"]).entries.count == 10)
     }
 
-    @Test("SQLite searches no entries by their state but to list them, and never all")
+    @Test("SQLite searches entries by state only to list them, and never scans all")
     func plans() throws {
         let test = try TestStore(.sqlite), store = try test.open()
         let database = try #require(store.database as? SQLiteWorkDatabase)

@@ -4,10 +4,10 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// http-tests/cache-tests against the room, with a simulated origin and a simulated clock.
+/// Runs http-tests/cache-tests with a simulated origin and a simulated clock.
 @Suite struct CacheConformanceTests {
     @Test(
-        "the required tests of http-tests/cache-tests for private caches pass, but for those that are explained",
+        "the required tests of http-tests/cache-tests for private caches pass, except for explained ones",
         .enabled(if: ConformanceSuite.directory("http-cache") != nil, .init(rawValue: ConformanceSuite.hint("http-cache"))))
     func conformance() async throws {
         let directory = try #require(ConformanceSuite.directory("http-cache"))
@@ -33,7 +33,7 @@ import Testing
             else { return nil }
             var body = Array(reply.body.utf8)
             let length = reply.fields.first { $0.name.lowercased() == "content-length" }.flatMap { Int($0.value) }
-            // A client takes as many bytes as were announced.
+            // A client accepts as many bytes as announced.
             if let length, length < body.count { body = Array(body.prefix(length)) }
             return CacheClient.Reply(status: reply.status, fields: reply.fields, body: body)
         }
@@ -42,7 +42,7 @@ import Testing
             var fields: CacheClient.Fields = (step.request_headers ?? []).compactMap { entry in
                 guard entry.count == 2, let name = entry[0].text else { return nil }
                 let value = HTTPCacheOrigin.value(entry[1], name, step, target: "", now: clock.now.wall)
-                // Whitespace at the ends is no part of a value (RFC 9110, section 5.5).
+                // Leading and trailing whitespace is not part of a value (RFC 9110, section 5.5).
                 return (name, value.trimmingCharacters(in: .whitespaces))
             }
             fields += [("Test-ID", test.id), ("Req-Num", String(index + 1)), ("Accept-Encoding", "gzip, br")]
@@ -55,7 +55,7 @@ import Testing
                 seen.append(
                     HTTPCacheVerdict.Seen(status: response.status, fields: response.fields, body: response.text))
             } catch {
-                // The answer that RFC 9111, section 5.2.1.7, gives to `only-if-cached`.
+                // The response to `only-if-cached` in RFC 9111, section 5.2.1.7.
                 if case .unavailable = error {
                     seen.append(HTTPCacheVerdict.Seen(status: 504, fields: [], body: ""))
                 } else {

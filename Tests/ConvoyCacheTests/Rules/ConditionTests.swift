@@ -3,7 +3,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// Requests with ranges and conditions of their own.
+/// Requests with their own ranges and conditions.
 @Suite struct ConditionTests {
     private func setting(_ fields: CacheClient.Fields = [], body: String = "0123456789") async throws -> RuleSetting {
         let setting = RuleSetting()
@@ -17,7 +17,7 @@ import Testing
         ("bytes=0-0", "0"), ("bytes=2-", "23456789"), ("bytes=-3", "789"), ("bytes=-100", "0123456789"),
         ("bytes=0-99", "0123456789"), ("Bytes= 3-4 ", "34"), ("bytes=9-9", "9"),
         ("bytes=0-18446744073709551616", "0123456789"), ("bytes=-9223372036854775808", "0123456789"),
-        // The origin's to answer.
+        // The origin must answer these.
         ("bytes=10-", nil), ("bytes=5-2", nil), ("bytes=-0", nil), ("bytes=0-1,3-4", nil), ("bytes=", nil),
         ("bytes=-", nil), ("items=0-1", nil), ("0-1", nil), ("bytes=9223372036854775807-", nil),
         ("bytes=18446744073709551616-18446744073709551617", nil), ("bytes=a-b", nil), ("bytes=1-2x", nil),
@@ -25,7 +25,7 @@ import Testing
     ]
 
     @Test(
-        "A part of a stored response is served, and what is not a single range of it is the origin's",
+        "A single range of a stored response is served, and all other ranges are left to the origin",
         arguments: 0..<ranges.count)
     func range(_ index: Int) async throws {
         let (field, body) = Self.ranges[index]
@@ -38,7 +38,7 @@ import Testing
         #expect(try await setting.get().text == "0123456789", "A part took the place of the whole.")
     }
 
-    @Test("Nothing is cut out of an empty body, or out of an error")
+    @Test("A range of an empty body or of an error is not served")
     func noRange() async throws {
         for (status, body) in [(200, ""), (404, "error")] {
             let setting = RuleSetting()
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("If-Range decides between the part and the whole")
+    @Test("If-Range determines whether a range or the complete response is served")
     func ifRange() async throws {
         let clock = RuleSetting()
         let (old, new) = (clock.date(-1000), clock.date(-10))
@@ -119,7 +119,7 @@ import Testing
         #expect(seen.text == (status == 304 ? "" : "0123456789"))
     }
 
-    @Test("Conditions that only the origin can decide go there")
+    @Test("Conditions that only the origin can evaluate are sent to it")
     func preconditions() async throws {
         for name in ["If-Match", "If-Unmodified-Since"] {
             let setting = try await setting([("ETag", "\"a\"")])
@@ -127,7 +127,9 @@ import Testing
         }
     }
 
-    @Test("When what is stored is stale, the client's condition goes to the origin as it is, and the cache learns")
+    @Test(
+        "If the stored response is stale, the client's condition is sent to the origin unchanged, and the response updates the cache"
+    )
     func staleCondition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])

@@ -3,11 +3,11 @@ import Testing
 
 @testable import ConvoyCache
 
-/// How long responses are fresh.
+/// The freshness lifetime of responses.
 @Suite struct FreshnessTests {
     typealias Fields = CacheClient.Fields
 
-    /// A reply, and for how many seconds it is fresh.
+    /// The fields of a reply, and its freshness lifetime in seconds.
     static let lifetimes: [(fields: [(String, String)], seconds: Double)] = [
         ([("Cache-Control", "max-age=10")], 10),
         ([("Cache-Control", "MAX-AGE=10")], 10),
@@ -46,7 +46,7 @@ import Testing
         ([], 0),
     ]
 
-    @Test("A response is fresh for as long as it says, and not longer", arguments: 0..<lifetimes.count)
+    @Test("A response is fresh for its stated lifetime, and not longer", arguments: 0..<lifetimes.count)
     func lifetime(_ index: Int) async throws {
         let (fields, seconds) = Self.lifetimes[index]
         let setting = RuleSetting()
@@ -60,7 +60,7 @@ import Testing
         #expect(try await setting.source() == .cache(.validated), "\(fields)")
     }
 
-    @Test("The age that a response had when it arrived counts, and the time that it took")
+    @Test("The age includes the age on arrival and the duration of the request")
     func initialAge() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100"), ("Date", setting.date(-60))])
@@ -70,7 +70,7 @@ import Testing
         #expect(try await setting.get().value("Age") == "99")
         setting.clock.advance(seconds: 0.2)
         #expect(try await setting.source() == .network)
-        // A `Date` that is yet to come says nothing.
+        // A `Date` in the future is ignored.
         setting.reply(200, [("Cache-Control", "max-age=100"), ("Date", setting.date(1000))])
         _ = try await setting.get("http://a.test/2")
         _ = try await setting.get("http://a.test/3")
@@ -80,7 +80,7 @@ import Testing
         #expect(try await setting.source("http://a.test/3") == .network)
     }
 
-    @Test("What the cache has answered is counted, and what it has stored and validated")
+    @Test("Hits, misses, stores and validations are counted")
     func counts() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])
@@ -93,7 +93,9 @@ import Testing
         #expect(cache.validations == 1 && cache.hits == 2)
     }
 
-    @Test("A validator replaces no lifetime where the status gives no reason to store", arguments: [201, 302, 403, 500])
+    @Test(
+        "A validator does not replace a lifetime unless the status is heuristically cacheable",
+        arguments: [201, 302, 403, 500])
     func validatorAlone(_ status: Int) async throws {
         let setting = RuleSetting()
         setting.reply(status, [("ETag", "\"a\"")])
@@ -101,7 +103,7 @@ import Testing
         #expect(setting.requests.count == 2 && setting.requests.allSatisfy { $0.value("If-None-Match") == nil })
     }
 
-    @Test("The age counts from when the request was sent")
+    @Test("The age counts from the time of the request")
     func delay() {
         let head = CachedHead(statusCode: 200, fields: [("Age", "5")])
         for (milliseconds, age) in [(7_999, 12), (8_000, 13)] as [(Int64, Int64)] {
@@ -113,7 +115,7 @@ import Testing
 
     // MARK: Clocks
 
-    @Test("A clock that is set back makes nothing fresher, and one that is set forward makes it stale")
+    @Test("Setting the clock back does not make a response fresher, and setting it forward makes it stale")
     func clockSet() async throws {
         for jump in [-1e8, -1000, 1000, 1e8] {
             let setting = RuleSetting()
@@ -128,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("After a restart with a clock that was set back, the age is unknown, and as good as endless")
+    @Test("If the clock was set back before a restart, the age is unknown and considered infinite")
     func restarted() {
         let facts = ResponseFacts(
             CachedHead(statusCode: 200, fields: [("Cache-Control", "max-age=100, stale-if-error=100")]),
@@ -142,7 +144,7 @@ import Testing
         #expect(before.staleness > 1_000_000 * 86_400_000)
     }
 
-    @Test("When the clock was set back, a response takes the place of the one that seems to be younger")
+    @Test("If the clock was set back, a new response replaces one that seems younger")
     func replacedAfterClockChange() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=100")], "first")
@@ -156,7 +158,7 @@ import Testing
 
     // MARK: Heuristics
 
-    @Test("Without a word about freshness a response is fresh for a tenth of its age, and for a day at most")
+    @Test("Without explicit freshness, a response is fresh for a tenth of its age, and for at most a day")
     func heuristic() async throws {
         for (changed, status, fields, lifetime) in [
             (1000, 200, [], 100), (1000, 404, [], 100), (86400 * 365, 200, [], 86400), (-1000, 200, [], 0),

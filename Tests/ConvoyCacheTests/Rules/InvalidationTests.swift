@@ -7,7 +7,7 @@ import Testing
 
 /// Requests that change something at the origin.
 @Suite struct InvalidationTests {
-    /// A request, its response, and which of the stored ones are left: `/`, `/other`, `/third` on a.test, and `/` on
+    /// A request, its response, and the stored responses that remain: `/`, `/other`, `/third` on a.test, and `/` on
     /// others.
     static let cases: [(method: String, status: Int, fields: [(String, String)], left: [String])] = [
         ("POST", 200, [], ["/other", "elsewhere", "port", "secure"]),
@@ -34,7 +34,7 @@ import Testing
     ]
 
     @Test(
-        "An unsafe request that succeeds ends what is stored for its URL and for those that its response names",
+        "A successful unsafe request invalidates the stored responses for its URL and for those in its response",
         arguments: 0..<cases.count)
     func invalidation(_ index: Int) async throws {
         let (method, status, fields, left) = Self.cases[index]
@@ -42,7 +42,7 @@ import Testing
         for _ in Self.addresses { setting.reply(200, [("Cache-Control", "max-age=1000")]) }
         setting.reply(status, fields.map { ($0.0, $0.1) }, "")
         for address in Self.addresses.values { _ = try await setting.get(address) }
-        // A HEAD of what is fresh would not reach the origin.
+        // A HEAD for a fresh response would not reach the origin.
         _ = try await setting.get(
             "http://a.test/", method == "HEAD" ? [("Cache-Control", "max-age=0")] : [], method: method)
         for (name, address) in Self.addresses {
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("What was requested before an invalidation is not stored after it, and what is requested later is")
+    @Test("A response requested before an invalidation is not stored after it, but one requested later is")
     func inFlight() async throws {
         for isWide in [false, true] {
             let setting = RuleSetting()
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test("remove(for:) finds a URL in all its spellings")
+    @Test("remove(for:) finds all spellings of a URL")
     func remove() async throws {
         for text in ["http://a.test/x", "HTTP://A.TEST:80/x#f", "http://user:word@a.test/x"] {
             let setting = RuleSetting()

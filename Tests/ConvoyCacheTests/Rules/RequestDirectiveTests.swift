@@ -3,9 +3,9 @@ import Testing
 
 @testable import ConvoyCache
 
-/// What a request wants of the cache.
+/// The directives of requests.
 @Suite struct RequestDirectiveTests {
-    /// A response that is fresh for 10 seconds, at an age.
+    /// Stores a response that is fresh for 10 seconds, at an age.
     private func setting(
         _ age: Double, _ control: String = "max-age=10", etag: Bool = true
     ) async throws -> RuleSetting {
@@ -43,14 +43,14 @@ import Testing
         (12, "max-age=10", "only-if-cached, max-stale=2", .cache(.maxStale)),
     ]
 
-    @Test("A request gets what it asks for", arguments: 0..<cases.count)
+    @Test("A request gets a response that satisfies its directives", arguments: 0..<cases.count)
     func directives(_ index: Int) async throws {
         let (age, control, request, source) = Self.cases[index]
         let setting = try await setting(age, control)
         #expect(try await setting.source("http://a.test/", [("Cache-Control", request)]) == source, "\(request) at \(age)")
     }
 
-    @Test("Pragma counts where there is no Cache-Control")
+    @Test("Pragma applies if there is no Cache-Control")
     func pragma() async throws {
         var setting = try await setting(1)
         #expect(try await setting.source("http://a.test/", [("Pragma", "no-cache")]) == .cache(.validated))
@@ -59,7 +59,7 @@ import Testing
         #expect(try await setting.source("http://a.test/", both) == .cache(.fresh))
     }
 
-    @Test("only-if-cached never reaches the network, and says why there is nothing")
+    @Test("only-if-cached never reaches the network, and reports why nothing is served")
     func onlyIfCached() async throws {
         let only: CacheClient.Fields = [("Cache-Control", "only-if-cached")]
         for etag in [true, false] {
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("Nothing of a request with no-store, or of its response, is stored")
+    @Test("A request with no-store and its response are not stored")
     func noStore() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])
@@ -83,7 +83,7 @@ import Testing
 
     // MARK: Policies
 
-    @Test("The policies of URLRequest do what they say")
+    @Test("The policies of URLRequest have their documented effects")
     func policies() async throws {
         for age in [1.0, 1e6] {
             let use: StoredUse = age < 10 ? .fresh : .ignoringAge
@@ -105,7 +105,7 @@ import Testing
         #expect(setting.requests.count == 1)
     }
 
-    @Test("An immutable response is not asked about on a reload while it is fresh")
+    @Test("A reload does not revalidate an immutable response while it is fresh")
     func immutable() async throws {
         var setting = try await setting(9, "max-age=10, immutable")
         #expect(try await setting.source(policy: .reloadRevalidating) == .cache(.fresh))
@@ -115,7 +115,7 @@ import Testing
         #expect(try await setting.source("http://a.test/", [("Cache-Control", "no-cache")]) == .cache(.validated))
     }
 
-    @Test("What is stored in one partition is not found in another")
+    @Test("A response stored in one partition is not found in another")
     func partition() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])
@@ -124,11 +124,11 @@ import Testing
         for partition in partitions { #expect(try await setting.source(partition: partition) == .network) }
         for partition in partitions { #expect(try await setting.source(partition: partition) == .cache(.fresh)) }
         #expect(try await setting.source(method: "POST", partition: "a") == .network)
-        // An unsafe request concerns all.
+        // An unsafe request affects all partitions.
         for partition in partitions { #expect(try await setting.source(partition: partition) == .network) }
     }
 
-    @Test("Requests with a body, and other methods than GET and HEAD, are neither stored nor answered")
+    @Test("Requests with a body, and methods other than GET and HEAD, are neither stored nor answered")
     func methods() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10")])

@@ -3,9 +3,9 @@ import Testing
 
 @testable import ConvoyCache
 
-/// RFC 5861: stale responses while the origin is asked, and when it fails.
+/// RFC 5861: stale responses during revalidation and after failures.
 @Suite struct StaleTests {
-    @Test("A stale response is served while it is revalidated, for as long as it says, and one request revalidates it")
+    @Test("A stale response is served during its revalidation for its stated time, and only one request revalidates it")
     func whileRevalidate() async throws {
         for (staleness, isServed) in [(4.9, true), (5, true), (5.1, false)] {
             let setting = RuleSetting()
@@ -25,7 +25,7 @@ import Testing
     func onlyOne() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10, stale-while-revalidate=100")])
-        // The one that revalidates does not come back.
+        // The revalidating request does not complete.
         setting.reply(failing: true)
         _ = try await setting.get()
         setting.clock.advance(seconds: 20)
@@ -36,7 +36,7 @@ import Testing
         #expect(setting.requests.count == 3)
     }
 
-    @Test("What the request or the response demands goes before stale-while-revalidate")
+    @Test("Directives of the request and the response take precedence over stale-while-revalidate")
     func demands() async throws {
         for (control, request) in [
             ("must-revalidate", ""), ("no-cache", ""), ("", "max-age=100"), ("", "min-fresh=0"), ("", "no-cache"),
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("A stale response stands in for a failure for as long as it says", arguments: [nil, 500, 502, 503, 504])
+    @Test("A stale response is served after a failure for its stated time", arguments: [nil, 500, 502, 503, 504])
     func ifError(_ status: Int?) async throws {
         for (staleness, isServed) in [(-5.0, true), (4.9, true), (5, true), (5.1, false)] {
             for (response, request) in [("stale-if-error=5", ""), ("", "stale-if-error=5")] {
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("Other errors are the answer, and what must be revalidated stands in for nothing")
+    @Test("Other errors are reported, and a response that must be revalidated is not served after a failure")
     func otherErrors() async throws {
         for (control, status) in [
             ("", 404), ("", 501), ("", 429), ("must-revalidate", 500), ("no-cache", 500), ("stale-if-error=0", 500),
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test("A failure leaves what is stored as it is")
+    @Test("A failure leaves stored responses unchanged")
     func failureKeeps() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])

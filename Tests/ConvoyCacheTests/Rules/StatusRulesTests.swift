@@ -2,11 +2,11 @@ import Testing
 
 @testable import ConvoyCache
 
-/// What each status means to a cache.
+/// The meaning of each status to a cache.
 @Suite struct StatusRulesTests {
     private func statuses(where rule: (Int) -> Bool) -> [Int] { (100...699).filter(rule) }
 
-    @Test("The statuses of RFC 9110 that are fresh for a time without saying so, but for 206")
+    @Test("The heuristically cacheable statuses are those of RFC 9110, except for 206")
     func heuristic() {
         #expect(
             statuses(where: StatusRules.isHeuristicallyCacheable) == [
@@ -14,7 +14,7 @@ import Testing
             ])
     }
 
-    @Test("What is understood can be stored, but for 401, whose next request may have credentials")
+    @Test("Understood statuses can be stored, except for 401, because the next request may have credentials")
     func understood() {
         let understood = statuses(where: StatusRules.isUnderstood)
         #expect(
@@ -24,14 +24,14 @@ import Testing
         #expect(understood.filter { !StatusRules.isStorable($0) } == [401])
     }
 
-    @Test("Parts, and what is meant for one request, are not stored")
+    @Test("Partial responses, and those for a single request, are not stored")
     func storable() {
         let refused = (200...599).filter { !StatusRules.isStorable($0) }
         #expect(refused == [206, 304, 401, 407, 412, 416, 428, 429, 431, 511])
         #expect([199, 600].allSatisfy { !StatusRules.isStorable($0) })
     }
 
-    @Test("What makes an earlier response obsolete, and what a stale one may stand in for")
+    @Test("Certain statuses make an earlier response obsolete, and others allow serving a stale one")
     func others() {
         #expect(statuses(where: StatusRules.replaces) == [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 410])
         #expect(statuses(where: StatusRules.isFailure) == [500, 502, 503, 504])

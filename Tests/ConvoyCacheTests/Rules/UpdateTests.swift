@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// What later responses change about a stored one.
+/// How later responses change a stored one.
 @Suite struct UpdateTests {
     private static let first: CacheClient.Fields = [
         ("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Type", "text/plain"), ("Content-Encoding", "gzip"),
@@ -14,7 +14,7 @@ import Testing
         ("Set-Cookie", "a=1"),
     ]
 
-    @Test("A 304 changes the fields that it has, and no others, and none that describe the stored bytes")
+    @Test("A 304 changes only the fields that it contains, and none that describe the stored bytes")
     func merge() async throws {
         let setting = RuleSetting()
         setting.reply(203, Self.first)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("A 304 with another strong validator confirms the answer, but changes nothing")
+    @Test("A 304 with another strong validator confirms the response, but changes nothing")
     func otherValidator() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("X", "1")])
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("A 304 that forbids to store ends the stored response, after it has been served once more")
+    @Test("A 304 with no-store removes the stored response after it has been served once more")
     func forbidden() async throws {
         for fields in [[("Cache-Control", "no-store")], [("Vary", "*")]] {
             let setting = RuleSetting()
@@ -73,12 +73,12 @@ import Testing
             setting.clock.advance(seconds: 11)
             #expect(try await setting.source() == .cache(.validated))
             #expect(try await setting.get().text == "new")
-            // There is nothing left to ask about.
+            // Nothing is left to validate.
             #expect(setting.requests.last?.value("If-None-Match") == nil)
         }
     }
 
-    @Test("What must be understood and is not to be stored otherwise stays with a 304 that says so, too")
+    @Test("A response stored because of must-understand stays stored after a 304 with the same directives")
     func understood() async throws {
         let setting = RuleSetting()
         let fields = [("Cache-Control", "max-age=10, no-store, must-understand"), ("ETag", "\"a\"")]
@@ -91,7 +91,7 @@ import Testing
         #expect(try await setting.source() == .cache(.fresh))
     }
 
-    @Test("A new response takes the place of the stored one, and one that may not be stored ends it")
+    @Test("A new response replaces the stored one, and one that must not be stored removes it")
     func replaced() async throws {
         for (status, fields, source) in [
             (200, [("Cache-Control", "max-age=10")], .cache(.fresh)), (200, [("Cache-Control", "no-store")], .network),
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("Of two requests at the same time the younger response stays, whichever arrives last")
+    @Test("Of two concurrent requests, the younger response is kept, whichever arrives last")
     func race() async throws {
         for isInOrder in [true, false] {
             let setting = RuleSetting()
@@ -139,7 +139,7 @@ import Testing
 
     // MARK: HEAD
 
-    @Test("A stored response answers HEAD without its body, and what HEAD says changes it")
+    @Test("A stored response answers HEAD without its body, and a response to HEAD updates it")
     func head() async throws {
         let setting = RuleSetting()
         let validators: CacheClient.Fields = [("ETag", "\"a\""), ("Content-Length", "4")]
@@ -158,7 +158,9 @@ import Testing
         #expect(after.text == "body")
     }
 
-    @Test("A HEAD that tells of another response ends the stored one", arguments: [("\"b\"", "4"), ("\"a\"", "5")])
+    @Test(
+        "A response to HEAD that describes another response removes the stored one",
+        arguments: [("\"b\"", "4"), ("\"a\"", "5")])
     func headChanged(_ etag: String, _ length: String) async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
@@ -171,7 +173,9 @@ import Testing
         #expect(setting.requests.last?.value("If-None-Match") == nil)
     }
 
-    @Test("A HEAD that ignores what is stored says as much about it", arguments: [("\"b\"", "4"), ("\"a\"", "5")])
+    @Test(
+        "A HEAD that ignores the stored response can still show that it is obsolete",
+        arguments: [("\"b\"", "4"), ("\"a\"", "5")])
     func headReloaded(_ etag: String, _ length: String) async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
@@ -183,7 +187,7 @@ import Testing
         #expect(setting.requests.last?.value("If-None-Match") == nil)
     }
 
-    @Test("A HEAD that ignores what is stored, and describes it, makes it fresh")
+    @Test("A HEAD that ignores the stored response can still confirm it")
     func headReloadedTheSame() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
@@ -196,7 +200,9 @@ import Testing
         #expect(seen.source == .cache(.fresh) && seen.value("X") == "1" && seen.text == "body")
     }
 
-    @Test("A GET that ignores what is stored ends it, also where its own response is not stored, and is served no stale one")
+    @Test(
+        "A GET that ignores the stored response removes it, even if the new response is not stored, and never gets a stale one"
+    )
     func getReloaded() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10, stale-if-error=600"), ("ETag", "\"a\"")])
@@ -209,7 +215,7 @@ import Testing
         #expect(try await setting.get().text == "new")
     }
 
-    @Test("The answer to HEAD is not stored")
+    @Test("The response to HEAD is not stored")
     func headIsNotStored() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=10"), ("Content-Length", "4")], "")
@@ -218,7 +224,7 @@ import Testing
 
     // MARK: Fields
 
-    @Test("Fields that no-cache names are served only after the origin has confirmed them")
+    @Test("Fields listed in no-cache are served only after the origin has confirmed them")
     func unconfirmed() async throws {
         let setting = RuleSetting()
         setting.reply(
@@ -249,7 +255,7 @@ import Testing
         #expect(seen.fields.filter { $0.name == "Age" }.map(\.value) == ["12"])
     }
 
-    @Test("A head does not grow without end, whatever the 304s of a server add to it")
+    @Test("A head does not grow without limit, whatever fields the 304s of a server add")
     func growth() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
@@ -265,7 +271,7 @@ import Testing
         #expect(largest < 320 << 10)
     }
 
-    @Test("What a 304 adds counts on the disk")
+    @Test("Fields added by a 304 count towards the disk usage")
     func usage() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -289,7 +295,7 @@ import Testing
         #expect(cache.currentDiskUsage == 0)
     }
 
-    @Test("What is being received while the last hour is removed is not stored; removing what is yet to come has no effect")
+    @Test("A response that arrives while the last hour is removed is not stored, and removing the future has no effect")
     func removedMeanwhile() async throws {
         for (offset, isStored) in [(-3600.0, false), (3600, true)] {
             let cache = HTTPCache()

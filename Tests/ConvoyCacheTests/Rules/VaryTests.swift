@@ -11,7 +11,7 @@ import Testing
         return setting
     }
 
-    /// Values of `Vary`, and two requests: whether the second gets what is stored for the first.
+    /// Values of `Vary`, and two requests: whether the second one gets the response stored for the first.
     static let cases: [(vary: [String], first: [(String, String)], second: [(String, String)], isHit: Bool)] = [
         (["Foo"], [("Foo", "1")], [("foo", "1")], true),
         (["Foo"], [("Foo", "1")], [("Foo", "2")], false),
@@ -34,14 +34,14 @@ import Testing
         (["Foo, *"], [("Foo", "1")], [("Foo", "1")], false),
         (["Foo Bar"], [], [], false),
         (["F\u{F6}\u{F6}"], [], [], false),
-        // One letter with an accent, and one with a combining mark.
+        // A letter with an accent, and one with a combining mark.
         (["Foo"], [("Foo", "\u{E9}")], [("Foo", "e\u{301}")], false),
-        // A comma that carries a mark is a comma.
+        // A comma with a combining mark is a comma.
         (["Foo"], [("Foo", "1,\u{301}2")], [("Foo", "1, \u{301}2")], true),
     ]
 
     @Test(
-        "A stored response answers the requests that are like its own in the fields that it names",
+        "A stored response answers requests with the same values in the fields that it varies by",
         arguments: 0..<cases.count)
     func matching(_ index: Int) async throws {
         let (vary, first, second, isHit) = Self.cases[index]
@@ -51,7 +51,7 @@ import Testing
         #expect(seen == (isHit ? .cache(.fresh) : .network), "\(vary) \(first) \(second)")
     }
 
-    @Test("An encoded response that names no field answers requests that accept the same codings only")
+    @Test("An encoded response without Vary answers only requests that accept the same codings")
     func encodedWithoutVary() async throws {
         let setting = RuleSetting()
         setting.reply(200, [("Cache-Control", "max-age=1000"), ("Content-Encoding", "gzip")])
@@ -64,7 +64,7 @@ import Testing
         #expect(try await plain.source("http://a.test/", [("Accept-Encoding", "identity")]) == .cache(.fresh))
     }
 
-    @Test("Variants stand side by side, and of several that match the latest is served")
+    @Test("Variants are stored separately, and the latest of several matching ones is served")
     func variants() async throws {
         let setting = RuleSetting()
         for text in ["de", "en", "any"] {
@@ -85,7 +85,7 @@ import Testing
         #expect(try await setting.get("http://a.test/", [("Accept-Language", "fr")]).text == "any")
     }
 
-    @Test("An origin with a variant for each request does not fill the cache, and the newest ones stay")
+    @Test("An origin with a variant for each request does not fill the cache, and the newest variants are kept")
     func manyVariants() async throws {
         let setting = setting(["Foo"])
         for number in 0..<3000 {
@@ -97,7 +97,7 @@ import Testing
         #expect(try await setting.source("http://a.test/", [("Foo", "0")]) == .network)
     }
 
-    @Test("A response that varies by more fields than can be compared in a moment is not stored")
+    @Test("A response that varies by too many fields is not stored")
     func manyNames() async throws {
         for (count, isStored) in [(VaryKey.nameLimit, true), (VaryKey.nameLimit + 1, false), (10_000, false)] {
             let setting = setting([(0..<count).map { "Foo-\($0)" }.joined(separator: ",")])

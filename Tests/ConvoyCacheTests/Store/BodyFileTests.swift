@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyCache
 
-/// Files of bodies that were changed.
+/// Changed files of bodies.
 @Suite struct BodyFileTests {
     enum Attack: CaseIterable {
         case gone, first, middle, last, cut, emptied, grown, link, directory, fullDirectory, pipe
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("A body whose file was changed is never served, and is stored anew", arguments: Attack.allCases)
+    @Test("A body whose file was changed is never served, and is stored again", arguments: Attack.allCases)
     func attack(_ attack: Attack) async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -44,7 +44,7 @@ import Testing
         #expect(await CacheDisk.has(cache, 1))
         let name = try #require(try disk.files().first)
         try attack.perform(on: "\(disk.bodies)/\(name)")
-        // A changed byte is noticed when it is read: a reader that has the beginning gets an error.
+        // A changed byte is detected when it is read: a reader that already has the start gets an error.
         do throws(CacheClient.Failure) {
             #expect(try await !CacheDisk.isHit(client.get(CacheDisk.address(1)), 1))
         } catch {
@@ -57,7 +57,7 @@ import Testing
         #expect(cache.failure == nil)
     }
 
-    /// Files outlive the program that wrote them, and its version.
+    /// Files survive the program that wrote them, and its version.
     @Test(
         "The checksums are those of xxHash",
         arguments: [
@@ -70,7 +70,7 @@ import Testing
         #expect(XXHash64.hash(Array(text.utf8)) == checksum)
     }
 
-    @Test("A file of another length is closed again")
+    @Test("A file with another length is closed again")
     func otherLength() throws {
         let disk = try CacheDisk()
         let file = disk.directory.file("body")
@@ -79,11 +79,11 @@ import Testing
         #expect(try BodyFile(path: file.path, length: 10, checksums: [0]) != nil)
         let before = ProcessMeters.openDescriptors
         for _ in 0..<100 { #expect(try BodyFile(path: file.path, length: 11, checksums: [0]) == nil) }
-        // Others may open some meanwhile.
+        // Other tests may open some in the meantime.
         #expect(ProcessMeters.openDescriptors < before + 50)
     }
 
-    @Test("Bodies that are cut while they are written to files leave no file, and none open")
+    @Test("Bodies that are cut while being written leave no files, and none open")
     func cutBodies() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -101,7 +101,7 @@ import Testing
         #expect(ProcessMeters.openDescriptors < before + 50)
     }
 
-    @Test("A small body that was changed in the index is a miss, and is stored anew")
+    @Test("A small body that was changed in the index is a miss, and is stored again")
     func row() async throws {
         let disk = try CacheDisk()
         do {
@@ -121,7 +121,7 @@ import Testing
         #expect(await CacheDisk.has(cache, 1))
     }
 
-    @Test("A response that is being read stays whole when it is removed, replaced or evicted")
+    @Test("A response that is being read stays complete when it is removed, replaced or evicted")
     func pinned() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -138,7 +138,7 @@ import Testing
         #expect(await !CacheDisk.has(cache, 1))
     }
 
-    @Test("A part of a large body is read without the rest, and checked")
+    @Test("A range of a large body is read and verified without the rest")
     func part() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

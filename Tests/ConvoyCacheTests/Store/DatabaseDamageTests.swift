@@ -24,13 +24,13 @@ import Testing
         return disk
     }
 
-    /// Expects that nothing wrong is served, and that all is there again after it was fetched.
+    /// Checks that nothing wrong is served, and that everything is stored again after it was fetched.
     ///
-    /// - Parameter isNoticed: whether the cache can know of the damage. It does not read again what SQLite has in
-    ///   memory; the next to open the file does.
+    /// - Parameter isNoticed: Whether the cache can detect the damage. It does not read again what SQLite has in
+    ///   memory; the next process that opens the file does.
     private static func expectRepair(_ disk: CacheDisk, _ cache: HTTPCache, isNoticed: Bool = true) async throws {
         for _ in 0..<4 {
-            // What is in memory only is not stored anew.
+            // Responses only in memory are not stored again.
             disk.clock.advance(seconds: 1)
             for number in numbers {
                 let client = CacheDisk.client(cache, length: number % 3 == 0 ? 60_000 : 3000)
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("A damaged index never gives a wrong response, and is repaired", arguments: Attack.allCases)
+    @Test("A damaged index never leads to a wrong response, and is repaired", arguments: Attack.allCases)
     func damaged(_ attack: Attack) async throws {
         let disk = try await Self.filled()
         try attack.perform(on: disk.index)
@@ -84,7 +84,8 @@ import Testing
     }
 
     @Test(
-        "An index that is damaged while it is open never gives a wrong response, and is repaired", arguments: Attack.allCases
+        "An index that is damaged while it is open never leads to a wrong response, and is repaired",
+        arguments: Attack.allCases
     )
     func damagedWhileOpen(_ attack: Attack) async throws {
         let disk = try await Self.filled()
@@ -94,7 +95,7 @@ import Testing
         try await Self.expectRepair(disk, cache, isNoticed: false)
     }
 
-    @Test("An index that is removed, or replaced by another, while it is open is noticed within a second")
+    @Test("An open index that is removed or replaced is detected within a second")
     func replaced() async throws {
         for isReplaced in [false, true] {
             let (disk, other) = (try await Self.filled(), try CacheDisk())
@@ -117,11 +118,11 @@ import Testing
         }
     }
 
-    @Test("A directory that is removed while it is open is made again")
+    @Test("A directory that is removed while it is open is created again")
     func directoryRemoved() async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)
-        // It may still be looking for orphans.
+        // It may still be searching for orphans.
         try cache.flush()
         try FileManager.default.removeItem(atPath: disk.path)
         disk.clock.advance(seconds: 1)
@@ -129,7 +130,7 @@ import Testing
         try await Self.expectRepair(disk, cache)
     }
 
-    @Test("What cannot be made again costs the entries and nothing else")
+    @Test("A directory that cannot be created again costs only the entries")
     func directoryReplaced() async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)
@@ -145,7 +146,7 @@ import Testing
         }
         #expect(throws: HTTPCacheError.self) { try cache.flush() }
         #expect(cache.failure != nil)
-        // It is tried again after a while, and what worked last counts.
+        // It is retried after a while, and the last success counts.
         try FileManager.default.removeItem(atPath: disk.path)
         try await waitUntil("the directory is there again") {
             _ = try await CacheDisk.client(cache).get(CacheDisk.address(2))
@@ -154,13 +155,13 @@ import Testing
         #expect(cache.failure == nil)
     }
 
-    @Test("A database of a newer version, or of another program, is left alone")
+    @Test("A database of a newer version or of another program is left unchanged")
     func foreign() async throws {
         for sql in ["PRAGMA user_version=99", "PRAGMA application_id=12345"] {
             let disk = try await Self.filled()
             let database = try Database(path: disk.index, schema: DiskIndex.schema)
             try database.execute(sql)
-            // The cache's own connection may not be closed yet; then closing this one would leave it to the next to write this.
+            // The cache's own connection may still be open; then closing this one would leave this to the next.
             try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             let before = try Data(contentsOf: URL(fileURLWithPath: disk.index))
             #expect(throws: HTTPCacheError.isForeign(disk.index)) { try disk.open() }
@@ -168,7 +169,7 @@ import Testing
         }
     }
 
-    @Test("A directory that cannot be made, or is none, is a typed error")
+    @Test("A directory that cannot be created, or is not a directory, causes a typed error")
     func unusable() throws {
         let disk = try CacheDisk()
         try Data("a file".utf8).write(to: URL(fileURLWithPath: disk.path))
@@ -179,7 +180,7 @@ import Testing
         #expect(throws: HTTPCacheError.self) { try HTTPCache(directory: URL(fileURLWithPath: "/proc/convoy")) }
     }
 
-    @Test("Numbers at the edge of their type do no harm")
+    @Test("Extreme numbers do no harm")
     func numbers() async throws {
         let whole = try await Self.filled()
         let columns = ["hash", "used", "received", "size", "isFile", "metaSum", "bodySum"]
@@ -192,7 +193,7 @@ import Testing
                 try FileManager.default.copyItem(atPath: whole.path, toPath: disk.path)
                 try Database(path: disk.index, schema: DiskIndex.schema).execute(text)
                 let cache = try disk.open(diskCapacity: 1 << 20)
-                // What is stored makes others go.
+                // Storing evicts other responses.
                 for place in Self.numbers.flatMap({ [$0, $0 + 1000] }) {
                     let client = CacheDisk.client(cache, length: place % 3 == 0 ? 60_000 : 3000)
                     do throws(CacheClient.Failure) {
@@ -214,7 +215,7 @@ import Testing
         }
     }
 
-    @Test("A size that is impossible does not end what makes room", arguments: [Int64.min, -1, .max])
+    @Test("An impossible size does not stop eviction", arguments: [Int64.min, -1, .max])
     func sizes(_ size: Int64) async throws {
         let disk = try await Self.filled()
         let sql = "UPDATE entries SET size = \(size) WHERE id IN (SELECT id FROM entries LIMIT 3)"
@@ -226,7 +227,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("Totals that are wrong are counted anew")
+    @Test("Wrong totals are recomputed")
     func totals() async throws {
         let disk = try await Self.filled()
         try Database(path: disk.index, schema: DiskIndex.schema).execute("UPDATE totals SET bytes = 1 << 60")

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyCache
 
-/// A cache in a directory, without disturbance.
+/// A cache in a directory, without failures.
 @Suite struct DiskCacheTests {
-    @Test("All of a response is found by the next process", arguments: [0, 100, 32 << 10, (32 << 10) + 1, 1 << 16, 300_000])
+    @Test("The next process finds a complete response", arguments: [0, 100, 32 << 10, (32 << 10) + 1, 1 << 16, 300_000])
     func reopened(_ length: Int) async throws {
         let disk = try CacheDisk()
         let body = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("The files tell nothing of what is stored to other users, and have names that show nothing")
+    @Test("The files are unreadable to other users, and their names reveal nothing")
     func modes() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -51,7 +51,7 @@ import Testing
         #expect(!names.contains { $0.contains("origin") })
     }
 
-    @Test("A body that is cut off, or does not have the announced length, leaves nothing")
+    @Test("A body that is cut, or does not have the announced length, leaves nothing")
     func incomplete() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -68,7 +68,7 @@ import Testing
         try eventually("no file is left") { try disk.files().isEmpty }
     }
 
-    @Test("A response that is larger than memory's share is found at once, although it is not written yet")
+    @Test("A response larger than the memory's share is found immediately, although it is not written yet")
     func smallMemory() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(memoryCapacity: 64 << 10)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("Of what is stored while everything is removed, memory and disk have the same")
+    @Test("Memory and disk agree about responses stored while everything is removed")
     func storedWhileRemoved() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -98,20 +98,20 @@ import Testing
         }
     }
 
-    @Test("A miss does not write what was stored for other addresses")
+    @Test("A miss does not write responses stored for other addresses")
     func batches() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
         _ = try await CacheDisk.client(cache, length: 100).get(CacheDisk.address(1))
         let store = try #require(cache.storage.disk)
-        // Reads, and lets nothing be written in between.
+        // Reads, without allowing writes in between.
         store.queue.sync {
             #expect(store.entries(of: CacheDisk.address(2))?.isEmpty == true)
             #expect(store.entries(of: CacheDisk.address(1))?.count == 1)
         }
     }
 
-    @Test("Removals remove from the disk, too, for the next process")
+    @Test("Removals also remove from the disk, for the next process")
     func removals() async throws {
         let disk = try CacheDisk()
         do {
@@ -136,7 +136,7 @@ import Testing
         #expect(cache.currentDiskUsage == 0)
     }
 
-    @Test("Orphaned files are removed when they are old, and those of others that are at work stay")
+    @Test("Old orphaned files are removed, and those of running processes are kept")
     func orphans() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()

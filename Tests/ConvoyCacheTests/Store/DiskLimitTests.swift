@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyCache
 
-/// A system that refuses.
+/// System limits and failures.
 @Suite struct DiskLimitTests {
-    @Test("On a full disk nothing is half stored, and storing goes on when there is room again")
+    @Test("On a full disk nothing is stored partially, and storing continues when there is space again")
     func full() async throws {
         let disk = try CacheDisk()
         let lines = try disk.run("full").text.split(separator: "\n")
@@ -30,10 +30,10 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("In a directory that must not be written to, what is stored is served, and opening it is a typed error")
+    @Test("In a read-only directory stored responses are served, and opening it throws a typed error")
     func locked() async throws {
         let disk = try CacheDisk()
-        // The program gives up its rights for those of a user who owns the directory.
+        // The program drops its privileges to those of a user who owns the directory.
         let owner = getuid() == 0 ? 65534 : getuid()
         for path in [disk.directory.url.path, disk.path] {
             mkdir(path, 0o700)
@@ -50,14 +50,14 @@ import Testing
             received: CacheTime(wall: 0, up: 0), boot: 1, length: 0)
     }
 
-    @Test("No more than 16 MiB wait to be written, and removals always may")
+    @Test("At most 16 MiB wait to be written, and removals always can")
     func backlog() throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
         let store = try #require(cache.storage.disk)
         let record = Self.record
         let room = 16 << 20 - DiskOperation.put(record, []).size
-        // Nothing is written meanwhile.
+        // Nothing is written in the meantime.
         store.queue.sync {
             #expect(store.add(.put(record, [UInt8](repeating: 0, count: room))))
             #expect(!store.add(.put(record, [])))
@@ -66,7 +66,7 @@ import Testing
         try cache.flush()
     }
 
-    @Test("What was overtaken is removed from a disk that does not take what came after")
+    @Test("A replaced response is removed from a disk that rejects its replacement")
     func remainder() throws {
         let record = Self.record
         for operation in [DiskOperation.put(record, []), .putFile(record, checksums: []), .update(record)] {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("The disk's capacity is kept, and what was used last stays")
+    @Test("The capacity of the disk is respected, and the most recently used responses are kept")
     func eviction() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(memoryCapacity: 0, diskCapacity: 1 << 20)
@@ -84,7 +84,7 @@ import Testing
             _ = try await CacheDisk.client(cache, length: number % 2 == 0 ? 20_000 : 50_000).get(CacheDisk.address(number))
             try cache.flush()
             disk.clock.advance(seconds: 61)
-            // Used again and again.
+            // It is used repeatedly.
             #expect(await CacheDisk.has(cache, 0))
         }
         #expect(cache.currentDiskUsage <= 1 << 20)
@@ -94,7 +94,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("A body of more than an eighth of the disk is not stored, announced or not")
+    @Test("A body of more than an eighth of the disk capacity is not stored, announced or not")
     func tooLarge() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open(diskCapacity: 800_000)

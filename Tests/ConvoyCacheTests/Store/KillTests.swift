@@ -7,7 +7,7 @@ import Testing
 
 /// A process that is killed while it stores and removes.
 @Suite struct KillTests {
-    @Test("Whenever a process is killed, the next one finds a sound cache, and only what was stored whole")
+    @Test("After a kill at any time, the next process finds an intact cache with only complete responses")
     func kills() async throws {
         let rounds = ProcessInfo.processInfo.environment["CONVOY_STORE_KILLS"].flatMap { Int($0) } ?? 40
         let disk = try CacheDisk()
@@ -17,7 +17,7 @@ import Testing
             let process = try ChildProcess(
                 CacheDisk.program(), ["cache", disk.path, "churn", "\(round)", "60"], directory: disk.directory.url,
                 log: disk.directory.file("log"))
-            // From before the directory is there to long after.
+            // From before the directory exists to long after.
             let moment = UInt32.random(in: 10_000..<150_000, using: &random)
             await withCheckedContinuation { continuation in
                 DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(Int(moment))) {

@@ -22,7 +22,7 @@ import Testing
         index.find(address)?.entries.contains { id == nil || $0.record.id == id } == true
     }
 
-    @Test("The capacity is kept, and what was used last stays")
+    @Test("The capacity is respected, and the most recently used responses are kept")
     func capacity() {
         var index = MemoryIndex(capacity: 100_000, hasDisk: false)
         for number in 0..<1000 {
@@ -41,7 +41,7 @@ import Testing
         #expect(!isLeft)
     }
 
-    @Test("A response that is larger than all memory is not kept, and costs nothing")
+    @Test("A response larger than the memory is not kept, and costs nothing")
     func tooLarge() {
         for capacity in [0, -1, 500] {
             var index = MemoryIndex(capacity: capacity, hasDisk: true)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("Without a disk nothing remains of what was removed")
+    @Test("Without a disk nothing remains of removed responses")
     func removed() {
         let ways: [(String, (inout MemoryIndex) -> Void)] = [
             ("remove", { $0.remove(1, "a") }), ("removeAll(of:)", { $0.removeAll(of: "a") }),
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("A body that was read is that of its own response, and of no other of its address")
+    @Test("A body that was read is assigned only to its own response")
     func bodyOfOne() {
         var index = MemoryIndex(capacity: 10_000, hasDisk: true)
         for id in [1, 2] as [Int64] { _ = index.store(Self.entry("a", id: id, length: 10, partition: "\(id)")) }
@@ -78,7 +78,7 @@ import Testing
         #expect(found?.entries.map { $0.body.bytes?.count } == [3, 10])
     }
 
-    @Test("Rows that were read before something was removed, stored or forgotten are not taken over after it")
+    @Test("Rows read before a removal, a store or an eviction are not adopted after it")
     func lateRows() {
         let changes: [(String, (inout MemoryIndex) -> Void)] = [
             ("removeAll", { $0.removeAll() }), ("removeAll(of:)", { $0.removeAll(of: "a") }),
@@ -107,11 +107,11 @@ import Testing
         #expect(found?.isComplete == true)
     }
 
-    @Test("Eight threads look up, store, confirm, remove and evict: what is served is always whole and the right one")
+    @Test("Responses are complete and correct while eight threads look up, store, confirm, remove and evict")
     func threads() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()
-        // On a disk and without one, with little memory.
+        // With and without a disk, with little memory.
         for cache in [HTTPCache(memoryCapacity: 200_000), try disk.open(memoryCapacity: 200_000, diskCapacity: 2 << 20)] {
             let hits = await withTaskGroup(of: Int.self) { group in
                 for thread in UInt64(0)..<8 { group.addTask { await Self.churn(cache, seed: thread, seconds / 2) } }
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    /// - Returns: how many responses came out of the cache.
+    /// - Returns: The number of responses from the cache.
     private static func churn(_ cache: HTTPCache, seed: UInt64, _ seconds: Double) async -> Int {
         var random = SplitMix64(seed: seed)
         let end = Date(timeIntervalSinceNow: seconds)
@@ -146,7 +146,7 @@ import Testing
         return hits
     }
 
-    /// Confirms what is asked about with a validator.
+    /// Confirms requests with a validator.
     private static func client(_ cache: HTTPCache, length: Int) -> CacheClient {
         CacheClient(cache) { method, address, fields in
             if fields.contains(where: { $0.name == "If-None-Match" }) { return CacheClient.Reply(status: 304) }

@@ -6,9 +6,9 @@ import Testing
 @testable import ConvoyCache
 @testable import ConvoyDatabase
 
-/// The salt of the partitions, without which what is stored for credentials could not be found again.
+/// The salt of the partitions, without which responses stored for credentials could not be found again.
 @Suite struct SaltTests {
-    @Test("The salt of a directory is as old as what is in it")
+    @Test("The salt of a directory lives as long as its contents")
     func lifetime() async throws {
         let disk = try CacheDisk()
         let salt: String
@@ -30,7 +30,7 @@ import Testing
         #expect(cache.salt.utf8.count == 32)
     }
 
-    @Test("What is stored in a partition is found in it by the next process")
+    @Test("The next process finds responses stored in a partition")
     func partition() async throws {
         let disk = try CacheDisk()
         for isFirst in [true, false] {
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A cache that has to begin anew while it is open has the new salt")
+    @Test("A cache whose index is replaced while it is open adopts the new salt")
     func rebuilt() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -57,7 +57,7 @@ import Testing
         #expect(try disk.open().salt == cache.salt)
     }
 
-    @Test("A salt that is damaged is made anew")
+    @Test("A damaged salt is replaced")
     func damaged() throws {
         let disk = try CacheDisk()
         let salt = try disk.open().salt
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test("Each cache in memory has its own")
+    @Test("Each cache in memory has its own salt")
     func memory() {
         let cache = HTTPCache()
         #expect(cache.salt == cache.salt)

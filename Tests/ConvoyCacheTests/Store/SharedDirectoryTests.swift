@@ -6,9 +6,9 @@ import Testing
 
 @testable import ConvoyCache
 
-/// Several caches, and several processes, with one directory.
+/// Several caches, and several processes, that share one directory.
 @Suite struct SharedDirectoryTests {
-    @Test("Two processes of eight threads store, read and remove: no body is torn, and the directory stays sound")
+    @Test("No body is torn and the directory stays intact while two processes of eight threads store, read and remove")
     func churn() async throws {
         let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()
@@ -31,7 +31,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("Nothing that two processes store at the same time is lost, and what one removes the other does not find")
+    @Test("Responses stored concurrently by two processes are not lost, and removals are visible to the other process")
     func noLostUpdate() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -60,7 +60,7 @@ import Testing
         try disk.expectSound()
     }
 
-    @Test("What one cache replaces, another one serves within a second")
+    @Test("A response replaced by one cache is served by another within a second")
     func replacement() async throws {
         let disk = try CacheDisk()
         let (one, other) = (try disk.open(), try disk.open())
@@ -82,7 +82,7 @@ import Testing
         #expect(seen.source == .cache(.fresh))
     }
 
-    @Test("That another process is writing is no failure, and what was stored meanwhile is written after it")
+    @Test("Another process that is writing is not a failure, and pending responses are written after it")
     func busy() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -98,7 +98,7 @@ import Testing
         #expect(await CacheDisk.has(try disk.open(), 1))
     }
 
-    @Test("Flushing while another process is writing waits for it")
+    @Test("Flushing waits for another process that is writing")
     func flushedWhileBusy() async throws {
         let disk = try CacheDisk()
         let cache = try disk.open()
@@ -117,7 +117,7 @@ import Testing
         #expect(try other.integer("SELECT count(*) FROM entries") == 1)
     }
 
-    @Test("Many may open a new directory at the same time, and find the same salt")
+    @Test("Concurrent openings of a new directory find the same salt")
     func openedAtOnce() async throws {
         let disk = try CacheDisk()
         let salts = Locked<[String]>([])
@@ -133,14 +133,14 @@ import Testing
         #expect(Set(salts.withLock { $0 }).count == 1)
     }
 
-    /// Runs what blocks on a thread of its own.
+    /// Runs blocking code on a separate thread.
     static func later<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
         }
     }
 
-    @Test("The numbers of several processes are apart by their microseconds, and by chance within one")
+    @Test("The numbers of several processes differ by their microseconds, and randomly within one")
     func numbers() {
         let before = Int64((Date().timeIntervalSince1970 - 1_577_836_800) * 1e6)
         let numbers = (0..<2000).map { _ in EntryNumber.next() }

@@ -4,7 +4,7 @@ import Foundation
 
 @testable import ConvoyCache
 
-/// Reads what `StoreProgram cache` stores.
+/// Reads the responses stored by `StoreProgram cache`.
 enum CacheChurnReader {
     static func readAll(_ cache: HTTPCache) -> (keys: Set<Int>, torn: Int) {
         var (keys, torn) = (Set<Int>(), 0)
@@ -25,7 +25,7 @@ enum CacheChurnReader {
                 }
             }
             done.wait()
-            // A process that could open a file must be able to read it: nothing damages files here.
+            // A process that could open a file must be able to read it: files are not damaged here.
             switch body.withLock({ $0 }) {
             case nil: continue
             case .success(let bytes):

@@ -3,7 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// Does with a cache what an engine does, without a network: the origin is a closure.
+/// Uses a cache like an engine, without a network: the origin is a closure.
 final class CacheClient: Sendable {
     typealias Fields = [(name: String, value: String)]
 
@@ -11,7 +11,7 @@ final class CacheClient: Sendable {
         var status = 200
         var fields: Fields = []
         var body: [UInt8] = []
-        /// So many bytes of the body arrive before the connection is cut.
+        /// The number of bytes of the body that arrive before the connection is cut.
         var cut: Int?
     }
 
@@ -32,7 +32,7 @@ final class CacheClient: Sendable {
         }
     }
 
-    /// Asks the origin; nil if the connection fails. It gets the fields that the cache has added, too.
+    /// Sends a request to the origin, including fields added by the cache; nil if the connection fails.
     typealias Origin = @Sendable (_ method: String, _ address: String, _ fields: Fields) -> Reply?
 
     enum Failure: Error, Hashable {
@@ -66,7 +66,7 @@ final class CacheClient: Sendable {
             return try await read(stored)
         case .miss: return try await send(exchange, request, [])
         case .validate(let added):
-            // As caches have texts: one character for each byte.
+            // Caches represent text with one character per byte.
             let fields = added.map { ($0.name, String(String.UnicodeScalarView($0.value.map { Unicode.Scalar($0) }))) }
             return try await send(exchange, request, fields)
         }
@@ -80,8 +80,8 @@ final class CacheClient: Sendable {
         let value = Locked<Value?>(nil)
     }
 
-    /// What a closure is called back with. It goes through a lock, since the thread sanitizer does not see what a
-    /// continuation hands over.
+    /// Returns the value passed to a callback. It uses a lock, because the thread sanitizer does not see values passed
+    /// through a continuation.
     private static func handedOver<Value: Sendable>(_ body: (@escaping @Sendable (Value) -> Void) -> Void) async -> Value {
         let handover = Handover<Value>()
         while true {

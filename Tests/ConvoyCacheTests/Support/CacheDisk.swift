@@ -5,7 +5,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A cache in a directory of its own, whose responses tell what they must be.
+/// A cache in its own directory, whose responses are self-describing.
 final class CacheDisk: Sendable {
     let directory: TemporaryDirectory
     let clock = SimulatedClock(wall: Int64(Date().timeIntervalSince1970 * 1000))
@@ -21,7 +21,7 @@ final class CacheDisk: Sendable {
             clock: clock.clock())
     }
 
-    /// A client of an origin whose body for a number is `SelfDescribingBody`'s, of this length.
+    /// Creates a client of an origin whose bodies are those of `SelfDescribingBody`, with this length.
     static func client(_ cache: HTTPCache, length: Int = 200_000) -> CacheClient {
         CacheClient(cache) { _, address, _ in
             let body = SelfDescribingBody.make(number: number(address), length: length)
@@ -36,13 +36,13 @@ final class CacheDisk: Sendable {
         UInt64(address.split(separator: "/").last.map(String.init) ?? "") ?? 0
     }
 
-    /// Whether a response is the right one; false if it came from the network.
+    /// Whether a response comes from the cache. It must be the correct one.
     static func isHit(_ seen: CacheClient.Seen, _ number: UInt64) -> Bool {
         #expect(SelfDescribingBody.number(seen.body) == number, "a torn body, or a wrong one")
         return seen.source != .network
     }
 
-    /// What is stored under a number, without asking the network: whether it is there. A body that cannot be read is not.
+    /// Whether a readable response is stored under a number, without using the network.
     static func has(_ cache: HTTPCache, _ number: UInt64) async -> Bool {
         do throws(CacheClient.Failure) {
             return isHit(try await client(cache).get(address(number), policy: .storedOnly), number)
@@ -54,7 +54,7 @@ final class CacheDisk: Sendable {
     /// The names of the files of bodies.
     func files() throws -> Set<String> { Set(try FileManager.default.contentsOfDirectory(atPath: bodies)) }
 
-    /// Expects the index to be sound, and the files of bodies to be those that are in it.
+    /// Checks that the index is intact, and matches the files of bodies.
     func expectSound(_ comment: Comment? = nil) throws {
         let database = try Database(path: index, schema: DiskIndex.schema)
         let verdict = try database.withStatement("PRAGMA integrity_check") { row throws(DatabaseError) in
@@ -84,7 +84,7 @@ final class CacheDisk: Sendable {
     }
 }
 
-/// Takes bytes out of a file, or changes them.
+/// Removes or changes bytes of a file.
 enum Damage {
     static func change(_ path: String, _ body: (inout [UInt8]) -> Void) throws {
         let handle = try FileHandle(forUpdating: URL(fileURLWithPath: path))

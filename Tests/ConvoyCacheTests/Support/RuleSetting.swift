@@ -3,8 +3,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// A cache in memory, a clock, and an origin that answers with the next of several replies and remembers what it was
-/// asked.
+/// A cache in memory, a clock, and an origin that sends the next of several replies and records its requests.
 final class RuleSetting: Sendable {
     typealias Fields = CacheClient.Fields
 
@@ -25,10 +24,10 @@ final class RuleSetting: Sendable {
 
     init(memoryCapacity: Int = 16 << 20) { cache = HTTPCache(memoryCapacity: memoryCapacity, clock: clock.clock()) }
 
-    /// What the origin has been asked.
+    /// The requests received by the origin.
     var requests: [Asked] { asked.withLock { $0 } }
 
-    /// The origin's next reply; nil for a connection that fails. The last one is repeated.
+    /// Adds a reply of the origin; nil for a failing connection. The last one is repeated.
     func reply(_ status: Int = 200, _ fields: Fields = [], _ body: String = "body", failing: Bool = false) {
         replies.withLock {
             $0.append(failing ? nil : CacheClient.Reply(status: status, fields: fields, body: Array(body.utf8)))
@@ -47,7 +46,7 @@ final class RuleSetting: Sendable {
             address, fields, method: method, policy: policy, partition: partition, hasBody: hasBody)
     }
 
-    /// How a request was answered: by the network, or from the cache, and why.
+    /// Returns how a request was answered: by the network or from the cache, and why.
     func source(
         _ address: String = "http://a.test/", _ fields: Fields = [], method: String = "GET",
         policy: CachePolicy = .protocolPolicy, partition: String = ""
@@ -55,6 +54,6 @@ final class RuleSetting: Sendable {
         try await get(address, fields, method: method, policy: policy, partition: partition).source
     }
 
-    /// The date of the clock in a field.
+    /// Returns the clock's date as a field value.
     func date(_ seconds: Int64 = 0) -> String { HTTPDate.string(clock.now.wall / 1000 + seconds) }
 }

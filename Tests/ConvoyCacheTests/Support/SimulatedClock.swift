@@ -1,13 +1,13 @@
 @testable import ConvoyCache
 import ConvoySupport
 
-/// A clock that is advanced by the test.
+/// A clock controlled by the test.
 final class SimulatedClock: Sendable {
     private let time: Locked<CacheTime>
 
     init(wall: Int64 = 1_800_000_000_000, up: Int64 = 5_000_000) { time = Locked(CacheTime(wall: wall, up: up)) }
 
-    /// - Parameter boot: another number is another run of the system.
+    /// - Parameter boot: The run of the system.
     func clock(boot: Int64 = 1) -> CacheClock { CacheClock(boot: boot) { self.now } }
 
     var now: CacheTime { time.withLock { $0 } }
@@ -20,6 +20,6 @@ final class SimulatedClock: Sendable {
         }
     }
 
-    /// Sets the date, as an administrator does.
+    /// Sets the clock back, like an administrator.
     func setBack(seconds: Double) { time.withLock { $0.wall -= Int64(seconds * 1000) } }
 }

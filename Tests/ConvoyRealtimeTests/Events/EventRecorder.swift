@@ -7,7 +7,7 @@ import FoundationNetworking
 
 @testable import ConvoyRealtime
 
-/// Records what a source has passed to its handlers, in order.
+/// Records the calls of a source's handlers, in order.
 final class EventRecorder: Sendable {
     private struct Record {
         var notes: [String] = []
@@ -20,7 +20,7 @@ final class EventRecorder: Sendable {
     var events: [ServerSentEvent] { record.withLock { $0.events } }
     var data: [String] { record.withLock { $0.events.map(\.data) } }
     var interruptions: [EventSourceInterruption] { record.withLock { $0.interruptions } }
-    /// Events by their data, and what else has happened.
+    /// The data of events, and other calls.
     var notes: [String] { record.withLock { $0.notes } }
 
     func note(_ text: String) { record.withLock { $0.notes.append(text) } }
@@ -47,10 +47,10 @@ final class EventRecorder: Sendable {
 }
 
 extension EventSource {
-    /// Whether so much is undelivered that the transfer waits.
+    /// Whether the transfer is waiting because the backlog is full.
     var waitsForRoom: Bool { feed.delivery.state.withLock { $0.room != nil } }
 
-    /// A source for tests: it connects again at once, and calls its handlers on a queue of its own.
+    /// Creates a source for tests, which reconnects immediately and calls its handlers on its own queue.
     static func test(_ url: URL, _ recorder: EventRecorder? = nil) -> EventSource {
         let source = EventSource(url: url)
         source.completionQueue = DispatchQueue(label: "handlers")
@@ -69,6 +69,6 @@ extension TestServer.Response {
         chunked([text], type: "text/event-stream").stalls(afterBytes: text.utf8.count)
     }
 
-    /// The status that ends a source with success.
+    /// The status that ends a source successfully.
     static var noMore: Self { .status(204) }
 }

@@ -6,7 +6,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// What the contract tests for clients of event streams ask for beyond the standard.
+/// The requirements of the contract tests for clients of event streams beyond the standard.
 @Suite struct EventSourceContractTests {
     private let server: TestServer
     private let recorder = EventRecorder()

@@ -6,7 +6,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Sources as streams of one HTTP/2 connection.
+/// Sources that share one HTTP/2 connection.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct EventSourceHTTP2Tests {
     @Test func `20 sources over one connection get their events at once, and delay no other request`() async throws {
         let server = try TestServer()
@@ -27,13 +27,13 @@ import Testing
         try await waitUntil("an event of each") { recorder.data.count == 20 }
         #expect(sources.allSatisfy { $0.readyState == .open })
         #expect(sources.allSatisfy { $0.responseHead?["X-Server-Protocol"] == "HTTP/2.0" })
-        // libcurl says that a stream has ended with the next frame of its connection, and not before.
+        // libcurl reports the end of a stream only with the next frame of its connection.
         func request() async throws {
             let page: String = try await manager.get("forward/page")
             #expect(page == "page")
         }
         try await request()
-        // Each is a stream of its own: the others go on.
+        // Each source is a separate stream, so the others continue.
         for source in sources.dropFirst() { source.close() }
         for source in sources.dropFirst() { try await source.finished() }
         try await request()

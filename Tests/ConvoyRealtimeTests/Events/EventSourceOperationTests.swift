@@ -52,7 +52,7 @@ import Testing
             request.setValue(login.responseString, forHTTPHeaderField: "Authorization")
         }
         manager.enqueue(source)
-        // What is enqueued behind it has been answered.
+        // The request enqueued after it has completed.
         let _: String = try await manager.get("get")
         #expect(server.requests("/open").isEmpty)
         manager.enqueue(login)
@@ -152,7 +152,7 @@ import Testing
         try await waitUntil { recorder.notes.last == "success" }
         #expect(recorder.data == ["a", "b"])
         try await waitUntil { held.withLock { $0.source == nil } }
-        // One that never began is let go of at once, and who waits for its opening goes on.
+        // A source that never started is released immediately, and an operation waiting for its opening continues.
         let waiting = BlockOperation {}
         func abandon() {
             let source = EventSource.test(server.url("/"))
@@ -235,7 +235,7 @@ import Testing
         try await source.finished()
         server.forgetRequests()
         #expect(calls.withLock { $0 } == 2_199)
-        // Less than 300 bytes for each.
+        // Less than 300 bytes each.
         #expect(ProcessMeters.allocatedBytes - before < 600 << 10)
     }
 
@@ -267,7 +267,7 @@ import Testing
         #expect(recorder.notes.last == "success")
         #expect(recorder.data.count == 500)
         #expect(weak.withLock { $0.token == nil })
-        // A late one is forgotten at once.
+        // A late listener is released immediately.
         source.addListener { [late = Token()] _ in _ = late }
         #expect(Token.count.withLock { $0 } == 0)
     }

@@ -98,20 +98,21 @@ import Testing
         server.route("/", inTurn: [.events("data: a\n\ndata: b").resets(afterBytes: 9), .noMore])
         isAway.withLock { $0 = false }
         returns.withLock { $0[0] }()
-        // It is lost with the network there, which then goes and comes back: no wait lasts a thousand seconds.
+        // The connection is lost while the network is available, which then goes away and returns: no wait lasts a
+        // thousand seconds.
         try await waitUntil { returns.withLock { $0.count } == 2 }
         try await waitUntil { recorder.data == ["a"] }
         try await waitUntil { recorder.interruptions.count == 2 }
         #expect(recorder.interruptions[1].delay == 1000)
         returns.withLock { $0[1] }()
-        // What comes late changes nothing.
+        // A late call has no effect.
         returns.withLock { $0[0] }()
         try await source.finished()
         #expect(server.requests.count == 2)
     }
 
     @Test func `a silent server is left after the read timeout, and none is the default`() async throws {
-        // On a busy machine even the event may come too late.
+        // On a busy machine even the event may be late.
         server.route("GET", "/") { request in
             request.headers["Last-Event-ID"] == "4" ? .noMore : .openEvents("id: 4\ndata: a\n\n")
         }
@@ -120,7 +121,7 @@ import Testing
         try await source.finished()
         #expect((recorder.interruptions.first?.error as? URLError)?.code == .timedOut)
         #expect(server.requests.last?.headers["Last-Event-ID"] == "4")
-        // The limits of other requests are none of a stream that has begun.
+        // The limits of other requests do not apply to an open stream.
         server.route("/silent", .openEvents())
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.completionQueue = DispatchQueue(label: "handlers")
@@ -130,11 +131,11 @@ import Testing
         silent.connectionConfiguration.stallLimit = StallLimit(bytesPerSecond: 1000, duration: 0.1)
         manager.enqueue(silent)
         try await waitUntil { silent.readyState == .open }
-        // Three times as long as the limits that must not count.
+        // Three times as long as the limits that must not apply.
         try await Task.sleep(for: .milliseconds(600))
         #expect(silent.readyState == .open)
         silent.close()
-        // But a head has the time that it has else.
+        // The usual limit still applies to the head.
         server.route("/late", TestServer.Response.openEvents().failing(.stallBeforeHead))
         let late = try manager.makeEventSource("late")
         late.reconnectHandler = { source, interruption in

@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// A stream of events is a request like others.
+/// A stream of events is a request like any other.
 @Suite struct EventSourceSpellingTests {
     @Test func `a pinned server is asked for no events in plain text, however its URL is written`() async throws {
         let server = try TestServer()

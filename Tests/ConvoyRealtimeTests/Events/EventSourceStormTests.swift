@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Many threads at once.
+/// Many concurrent threads.
 @Suite struct EventSourceStormTests {
     private let server: TestServer
 
@@ -37,7 +37,7 @@ import Testing
                 }
             }
         }
-        // The call that is under way is the last one.
+        // The running call is the last one.
         let handled = DispatchSemaphore(value: 0)
         source.addListener(forEvent: "e0") { _ in handled.signal() }
         try await waitUntil { handled.wait(timeout: .now()) == .success }

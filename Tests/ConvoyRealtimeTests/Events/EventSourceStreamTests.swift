@@ -7,7 +7,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What comes through the socket.
+/// Data received through the socket.
 @Suite struct EventSourceStreamTests {
     private let server: TestServer
 
@@ -31,7 +31,7 @@ import Testing
                 let waits = Locked<[TimeInterval?]>([])
                 source.reconnectHandler = { source, interruption in
                     waits.withLock { $0.append(interruption.delay) }
-                    // Not for as long as the stream asks.
+                    // Do not wait as long as the stream specifies.
                     source.pause()
                     source.resume()
                 }
@@ -87,7 +87,7 @@ import Testing
             guard drops.withLock({ $0 }) < 100 else { return response }
             drops.withLock { $0 += 1 }
             let (cut, resets) = random.withLock { random in
-                // On average a little more than a hundredth of them.
+                // Slightly more than a hundredth of them on average.
                 (Int.random(in: 0...1_200, using: &random), Bool.random(using: &random))
             }
             return resets ? response.resets(afterBytes: cut) : response.truncated(afterBytes: cut)
@@ -133,7 +133,7 @@ import Testing
         for (piece, error) in [
             (line, EventSourceError.eventTooLong(limit: 8 << 20)), (lines, EventSourceError.eventTooLong(limit: 8 << 20)),
         ] {
-            // A gigabyte, in one piece of memory.
+            // A gigabyte that shares one piece of memory.
             let endless = [Data("id: 1\ndata: first\n\ndata: ".utf8)] + Array(repeating: piece, count: 16 << 10)
             server.route("/", .chunked(endless, type: "text/event-stream"))
             let before = ProcessMeters.residentKilobytes
@@ -141,7 +141,7 @@ import Testing
             let source = EventSource.test(server.url("/"), recorder)
             await #expect(throws: error) { try await source.finished() }
             #expect(recorder.notes == ["open", "first", "failure"])
-            // Of the gigabyte; other tests may be running.
+            // Much less than the gigabyte; other tests may be running.
             #expect(ProcessMeters.residentKilobytes - before < 256 << 10)
         }
     }
@@ -166,9 +166,9 @@ import Testing
         source.start()
         try await waitUntil { count.withLock { $0 } == 5_000 }
         let before = ProcessMeters.allocatedBytes
-        // A source that continued to read would grow, and would not wait for room.
+        // A source that kept reading would grow, and would not wait for room.
         try await waitUntil("a full backlog") { source.waitsForRoom }
-        // The server's own pieces are in this process, too.
+        // The server's pieces are in this process too.
         let grown = ProcessMeters.allocatedBytes - before
         #expect(grown < 4 << 20)
         #expect(source.readyState == .open)
@@ -192,12 +192,12 @@ import Testing
         }
         try await waitUntil { count.withLock { $0 } > 500 }
         try await waitUntil("a full backlog") { source.waitsForRoom }
-        // The quick reader has what comes before the slow reader's room ended.
+        // The fast reader gets everything up to where the slow reader's backlog is full.
         let last = count.withLock { $0 }
         #expect(last < 20_000)
         slow.withLock { $0 = nil }
         try await waitUntil { count.withLock { $0 } > last + 20_000 }
-        // One that leaves its loop ends the wait, though the sequence is still there.
+        // Leaving the loop ends the wait, even if the sequence still exists.
         let left = source.events
         for try await _ in left { break }
         try await task.value

@@ -35,7 +35,7 @@ import Testing
                 var parser = EventStreamParser()
                 let found = try parser.parse(vector.stream.prefix(cut)).map(EventVector.Event.init)
                 #expect(found == Array(vector.events.prefix(found.count)), "\(vector) cut at \(cut)")
-                // The rest gives the rest.
+                // The rest of the stream produces the remaining events.
                 let rest = try parser.parse(vector.stream.dropFirst(cut)).map(EventVector.Event.init)
                 #expect(found + rest == vector.events, "\(vector) cut at \(cut)")
             }

@@ -2,7 +2,7 @@ import ConvoyRealtime
 import ConvoyTestSupport
 import Foundation
 
-/// A stream of the web platform tests, and the events that a browser makes of it.
+/// A stream from the web platform tests, and the events that a browser dispatches for it.
 struct EventVector: Decodable, Sendable, CustomStringConvertible {
     struct Event: Decodable, Sendable, Hashable {
         var type: String
@@ -31,7 +31,7 @@ struct EventVector: Decodable, Sendable, CustomStringConvertible {
         return try JSONDecoder().decode([EventVector].self, from: data)
     }
 
-    /// The stream in pieces: whole, by one byte, by two, by three, and as the vector says.
+    /// The stream in pieces: one piece, pieces of one, two or three bytes, and those in the vector.
     var chunkings: [[Data]] {
         var all = [[stream]]
         for size in 1...3 { all.append(stream.pieces(of: size)) }

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Streams made at random of what parsers stumble over.
+/// Random streams that contain typical pitfalls for parsers.
 enum GeneratedEventStream {
     private static let names = [
         "data", "data", "data", "event", "id", "retry", "Data", "dat", "datas", "", " data", "id ", "unknown",
@@ -36,7 +36,7 @@ enum GeneratedEventStream {
         return Data(bytes)
     }
 
-    /// The stream in pieces of random lengths, some of them empty.
+    /// Returns the stream in pieces of random lengths, some of them empty.
     static func split(_ stream: Data, _ random: inout SplitMix64) -> [Data] {
         var (pieces, rest) = ([Data](), stream[...])
         while !rest.isEmpty {

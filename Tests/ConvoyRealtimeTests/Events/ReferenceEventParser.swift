@@ -2,7 +2,7 @@ import ConvoyRealtime
 import ConvoyTestSupport
 import Foundation
 
-/// Another parser, in Python, which decodes the whole stream first, as the standard says it, and then takes its lines.
+/// Another parser, in Python, which first decodes the whole stream, as in the standard, and then reads its lines.
 enum ReferenceEventParser {
     static var isThere: Bool { (try? ProcessRunner.run("python3", ["--version"]))?.status == 0 }
 
@@ -12,7 +12,7 @@ enum ReferenceEventParser {
         var retry: String?
     }
 
-    /// What becomes of each stream.
+    /// Returns the result for each stream.
     static func parse(_ streams: [Data]) throws -> [Outcome] {
         let input = streams.map { $0.base64EncodedString() + "\n" }.joined()
         let result = try ProcessRunner.run("python3", ["-c", script], input: Data(input.utf8), timeout: 60)

@@ -20,7 +20,7 @@ import Testing
             let (length, wholeLength) = (patch.description.utf8.count, whole.description.utf8.count)
             #expect(length <= wholeLength, "round \(round): \(old) to \(new) by \(patch)")
             #expect((old == new) == patch.operations.isEmpty)
-            // It says the same after it has been sent.
+            // It is unchanged after it has been sent.
             #expect(try JSONPatch(parsing: patch.httpBody()) == patch)
             if length < wholeLength { shorter += 1 }
             if patch.operations.isEmpty { empty += 1 }
@@ -85,7 +85,7 @@ import Testing
     @Test func `large arrays are compared in time`() throws {
         var generator = SplitMix64.printingSeed()
         let rows = (0..<10_000).map { JSON.object(JSONObject([("id", .number(JSONNumber($0))), ("name", "row \($0)")])) }
-        // Few differences: those alone.
+        // Few differences result in few operations.
         var some = rows
         for _ in 0..<100 {
             some.remove(at: .random(in: some.indices, using: &generator))
@@ -94,7 +94,7 @@ import Testing
         var start = ContinuousClock.now
         let small = JSONPatch(from: .array(rows), to: .array(some))
         print("100 changes in 10,000 rows: \(ContinuousClock.now - start), \(small.operations.count) operations")
-        // Real time, since a comparison of each row with each other is what it must not be: that takes minutes.
+        // Measured in real time, because comparing each row with every other one would take minutes.
         #expect(ContinuousClock.now - start < .seconds(60))
         #expect((100...200).contains(small.operations.count))
         #expect(try JSON.array(rows).applying(small) == .array(some))

@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// Patches that would take all memory, all stack, or much time.
+/// Patches that would exhaust the memory or the stack, or take too long.
 @Suite struct JSONPatchLimitTests {
     @Test func `a pointer of two hundred thousand tokens is an error`() throws {
         let pointer = String(repeating: "/a", count: 200_000)
@@ -91,13 +91,13 @@ import Testing
         #expect(failure(of: [.add(path: ["a"], value: value)], on: [:])?.reason == .tooDeep(maximumDepth: 512))
         #expect(failure(of: [.replace(path: [], value: value)], on: [:])?.reason == .tooDeep(maximumDepth: 512))
         #expect(JSONPatch(from: [:], to: value).operations.count == 1)
-        // Freed level by level, as freeing it at once would take a stack frame for each.
+        // Free it level by level: freeing it at once would take a stack frame per level.
         while case .array(let elements) = value, let element = elements.first { value = element }
     }
 
     // MARK: Time
 
-    /// The seconds that a patch takes, which must be applied.
+    /// Applies a patch, and returns the time in seconds.
     private func seconds(_ patch: JSONPatch, _ document: inout JSON) throws -> Double {
         let start = ContinuousClock.now
         try patch.apply(to: &document)
@@ -120,9 +120,9 @@ import Testing
         patch.operations.append(.test(path: ["rows", "9", "id"], value: 7))
         let time = try seconds(patch, &document)
         print("10,000 operations on an array of 100,000: \(time) s")
-        // Real time: 10,000 copies of the array would take minutes.
+        // Measured in real time: 10,000 copies of the array would take minutes.
         #expect(time < 30)
-        // The same, and all of it undone.
+        // The same patch, completely undone.
         patch.operations[9_999] = .test(path: [], value: nil)
         let start = ContinuousClock.now
         #expect(throws: JSONPatchError.self) { try patch.apply(to: &document) }

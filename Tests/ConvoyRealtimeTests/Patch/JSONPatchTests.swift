@@ -65,7 +65,7 @@ import Testing
     // MARK: Applying
 
     @Test(arguments: [
-        // Members keep their order; a new one is the last.
+        // Members keep their order; a new one is added at the end.
         (#"{"a":1,"b":2}"#, #"[{"op":"add","path":"/a","value":3}]"#, #"{"a":3,"b":2}"#),
         (#"{"a":1,"b":2}"#, #"[{"op":"replace","path":"/a","value":null}]"#, #"{"a":null,"b":2}"#),
         (#"{"a":1,"b":2}"#, #"[{"op":"move","from":"/a","path":"/c"}]"#, #"{"b":2,"c":1}"#),
@@ -85,12 +85,12 @@ import Testing
         ("[1,2,3]", #"[{"op":"move","from":"/2","path":"/0"}]"#, "[3,1,2]"),
         ("[1,2]", #"[{"op":"copy","from":"/1","path":"/1"}]"#, "[1,2,2]"),
         ("[[1],2]", #"[{"op":"move","from":"/1","path":"/0/0"}]"#, "[[2,1]]"),
-        // The same place.
+        // The same location.
         (#"{"a":1,"b":2}"#, #"[{"op":"move","from":"/a","path":"/a"}]"#, #"{"a":1,"b":2}"#),
         (#"{"a":1,"b":2}"#, #"[{"op":"copy","from":"/a","path":"/a"}]"#, #"{"a":1,"b":2}"#),
-        // A value that takes the place of the one that it was in.
+        // A value that replaces its own container.
         (#"{"a":{"b":{"c":1}},"d":2}"#, #"[{"op":"move","from":"/a/b","path":"/a"}]"#, #"{"a":{"c":1},"d":2}"#),
-        // Keys that look like something else.
+        // Keys that resemble something else.
         (
             #"{"-":1,"01":2,"":3,"a/b":4,"~1":5}"#, #"[{"op":"remove","path":"/-"},{"op":"remove","path":"/01"}]"#,
             #"{"":3,"a/b":4,"~1":5}"#
@@ -98,7 +98,7 @@ import Testing
         (#"{"":3,"a/b":4,"~1":5}"#, #"[{"op":"remove","path":"/"},{"op":"remove","path":"/~01"}]"#, #"{"a/b":4}"#),
         (#"{"a/b":4}"#, #"[{"op":"add","path":"/-","value":1}]"#, #"{"a/b":4,"-":1}"#),
         (#"{"\u0000":1}"#, #"[{"op":"replace","path":"/\u0000","value":2}]"#, #"{"\u0000":2}"#),
-        // Letters with accents in two forms.
+        // Accented letters in two forms.
         (#"{"\u00e9":1,"e\u0301":2}"#, #"[{"op":"remove","path":"/e\u0301"}]"#, #"{"é":1}"#),
         (
             #"{"a\u0301\u0327":1}"#, #"[{"op":"add","path":"/a\u0327\u0301","value":2}]"#,
@@ -148,7 +148,7 @@ import Testing
     func `an operation that cannot be applied is an error, and nothing has changed`(
         before: String, operation: String, reason: JSONPatchError.Reason, pointer: String
     ) throws {
-        // Those before it are undone.
+        // The operations before it are undone.
         let document = try json(before)
         let patch = try patch(
             """

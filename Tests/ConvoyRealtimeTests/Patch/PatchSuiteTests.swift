@@ -4,7 +4,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// The examples of the RFCs, and the cases of the project json-patch-tests.
+/// The examples in the RFCs, and the cases of the project json-patch-tests.
 @Suite(.enabled(if: ConformanceSuite.directory("json-patch") != nil, .init(rawValue: ConformanceSuite.hint("json-patch"))))
 struct PatchSuiteTests {
     @Test(arguments: [("tests.json", 95), ("spec_tests.json", 17)])
@@ -33,12 +33,13 @@ struct PatchSuiteTests {
         }
     }
 
-    /// How long the patch is that replaces the whole.
+    /// Returns the length of the patch that replaces the whole document.
     private func replacement(_ value: JSON) -> Int {
         (([.replace(path: [], value: value)]) as JSONPatch).description.utf8.count
     }
 
-    /// The records of a file, but those in which an object has a key twice: these are none for the parser, which says so.
+    /// Returns the records of a file, except those in which an object has a repeated key, because the parser rejects
+    /// them.
     private func records(_ file: String) throws -> [Data] {
         let text = try String(contentsOf: try directory().appendingPathComponent(file), encoding: .utf8)
         var records: [Data] = []

@@ -3,26 +3,26 @@ import ConvoySerialization
 import ConvoyTestSupport
 import Foundation
 
-/// A tree of its text.
+/// Parses a tree.
 func json(_ text: String) throws -> JSON { try JSON(parsing: Data(text.utf8)) }
 
-/// A patch of its text.
+/// Parses a patch.
 func patch(_ text: String) throws -> JSONPatch { try JSONPatch(parsing: Data(text.utf8)) }
 
-/// The error of applying a patch to a document, which must not have changed by it; nil if there is none.
+/// Returns the error of applying a patch to a document, which must not change; nil if the patch applies.
 func failure(of patch: JSONPatch, on document: JSON, limits: JSONPatch.Limits = .standard) -> JSONPatchError? {
     var changed = document
     do throws(JSONPatchError) {
         try patch.apply(to: &changed, limits: limits)
         return nil
     } catch {
-        // Also the order of the members.
+        // This includes the order of the members.
         return changed.description == document.description ? error : nil
     }
 }
 
 extension JSON {
-    /// A tree with few keys and values, so that two of them have much in common.
+    /// Creates a random tree with few keys and values, so that two trees have much in common.
     static func random(_ generator: inout SplitMix64, depth: Int = 0) -> JSON {
         let keys = ["a", "b", "a/b", "m~n", "", "é", "e\u{301}", "0", "-", "\u{1}\"\\", "😀"]
         switch Int.random(in: 0...(depth < 4 ? 12 : 6), using: &generator) {
@@ -46,7 +46,7 @@ extension JSON {
         }
     }
 
-    /// The tree with some changes.
+    /// Returns the tree with some changes.
     func changed(_ generator: inout SplitMix64) -> JSON {
         if Int.random(in: 0...9, using: &generator) == 0 { return .random(&generator, depth: 2) }
         switch self {
@@ -76,7 +76,7 @@ extension JSON {
         }
     }
 
-    /// All places in the tree.
+    /// Returns all locations in the tree.
     func pointers(_ path: JSONPointer = []) -> [JSONPointer] {
         switch self {
         case .array(let elements):

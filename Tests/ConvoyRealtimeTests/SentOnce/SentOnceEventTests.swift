@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyRealtime
 
-/// The request of an event source is sent again only if it can be repeated, or `reconnects` is set: the server counts.
+/// The request of an event source is sent again only if it can be repeated or `reconnects` is set. The server counts.
 @Suite(.timeLimit(.minutes(2))) struct SentOnceEventTests {
     static let methods = ["GET", "PUT", "SUBSCRIBE", "POST", "PATCH"]
 
@@ -116,7 +116,7 @@ import Testing
         source.pause()
         try await waitUntil { source.readyState == .connecting }
         gate.open()
-        // Whatever has arrived is not delivered.
+        // Received events are not delivered.
         #expect(recorder.notes == ["open", "a"])
         source.resume()
         try await source.finished()

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// A request that is not idempotent is sent once, whatever could send it again: the server counts.
+/// A request that is not idempotent is sent once, despite everything that could repeat it. The server counts.
 @Suite(.timeLimit(.minutes(2))) struct SentOnceTests {
     static let methods = ["PUT", "DELETE", "POST", "PATCH", "LOCK"]
 
@@ -18,14 +18,14 @@ import Testing
 
     init() throws { server = try TestServer() }
 
-    /// How much of a request was sent when it is paused, or loses its connection.
+    /// How much of a request was sent when it is paused or loses its connection.
     enum Progress: CaseIterable {
         case nothing, part, all
     }
 
     static func isIdempotent(_ method: String) -> Bool { ["PUT", "DELETE"].contains(method) }
 
-    /// The pieces of a body, of which the second one waits.
+    /// The pieces of a body, the second of which waits.
     private struct Pieces: AsyncSequence, Sendable {
         let gate: AsyncGate
 
@@ -85,7 +85,7 @@ import Testing
         return operation
     }
 
-    /// Waits until the network thread has done what it was told so far.
+    /// Waits until the network thread has processed everything submitted so far.
     private func settle() {
         for _ in 0..<3 {
             let turn = DispatchSemaphore(value: 0)
@@ -222,7 +222,7 @@ import Testing
         let other = self.operation("GET", "/other")
         queue.addOperation(other)
         try wait(for: other)
-        // Longer than the limits, however slow the machine is.
+        // Longer than the limits, even on a slow machine.
         usleep(1_200_000)
         #expect(operation.isPaused)
         gate.open()
@@ -232,7 +232,7 @@ import Testing
         #expect(server.requests("/").count == 1)
     }
 
-    // MARK: Ends
+    // MARK: Completion
 
     @Test(arguments: [false, true])
     func `a paused operation that is cancelled or resumed finishes although nobody retains it`(cancels: Bool) throws {
@@ -277,12 +277,12 @@ import Testing
     @Test(arguments: methods, Progress.allCases)
     func `after a lost connection, only an idempotent request is retried`(method: String, progress: Progress) throws {
         server.route(method, "/", inTurn: [.text("").resetBeforeHead(), .text("answer")])
-        // The handler of the first retry may be called after more of them.
+        // The handler of the first retry may be called after later retries.
         let operation = operation(method, retryCount: progress == .nothing ? 10_000 : 1)
         let body = AsyncGate()
         switch progress {
         case .nothing:
-            // Nothing listens there.
+            // No server is listening there.
             let port = try LoopbackPort.free()
             operation.connectionConfiguration.addressOverrides = ["127.0.0.1": "127.0.0.1:\(port)"]
             operation.retryHandler = { operation, _ in

@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// A request that must not be sent twice is paused while it waits for something else than its response, or shares its
+/// A request that must not be sent twice is paused while it waits for something other than its response, or shares its
 /// connection with others.
 @Suite(.timeLimit(.minutes(2))) struct SentOnceWaitTests {
     private let server: TestServer
@@ -32,7 +32,7 @@ import Testing
         try end.waitOrThrow(timeout: 60, "the end of \(operation)")
     }
 
-    /// Waits until the network thread has done what it was told so far.
+    /// Waits until the network thread has processed everything submitted so far.
     private func settle() {
         for _ in 0..<3 {
             let turn = DispatchSemaphore(value: 0)

@@ -5,24 +5,25 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// A server of one JSON document: it answers a request for events with its changes, and every other with the document.
+/// A server of one JSON document, which responds to a request for events with its changes, and to all others with the
+/// document.
 final class DocumentServer: Sendable {
     struct Options: Sendable {
         /// Whether the events have identifiers.
         var sendsIDs = true
-        /// Whether the document comes with the identifier of its last event.
+        /// Whether responses contain the identifier of the document's last event.
         var sendsVersions = true
-        /// Whether a stream goes on behind `Last-Event-ID`.
+        /// Whether a stream continues after `Last-Event-ID`.
         var resumes = true
         /// Whether a stream begins with the document.
         var putsDocument = false
-        /// The bytes of the response to a request for the document, by its number; nil for the document.
+        /// The body of the response to a request for the document, by number; nil for the document.
         var answer: @Sendable (Int) -> String? = { _ in nil }
     }
 
     private struct State {
         var document: JSON
-        /// The text of each event, without its identifier; the identifier is the place, counted from 1.
+        /// The text of each event without its identifier, which is its position, from 1.
         var events: [String] = []
         var streams: Set<Int32> = []
         var streamCount = 0
@@ -84,7 +85,7 @@ final class DocumentServer: Sendable {
         wake()
     }
 
-    /// Sends an event, whatever it is, and sets the document if one is given.
+    /// Sends any event, and optionally sets the document.
     func send(_ event: String, document: JSON? = nil) {
         state.withLock { state in
             if let document { state.document = document }
@@ -99,7 +100,7 @@ final class DocumentServer: Sendable {
         changed.unlock()
     }
 
-    /// Cuts all streams, wherever they are.
+    /// Closes all streams, whatever their position.
     func dropStreams() {
         state.withLock { state in for stream in state.streams { shutdown(stream, Int32(SHUT_RDWR)) } }
         wake()
@@ -160,7 +161,7 @@ final class DocumentServer: Sendable {
             if rest.isEmpty, !isOver {
                 _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
                 changed.unlock()
-                // Without an event, a comment finds out whether the client is still there.
+                // Without an event, a comment detects whether the client is still connected.
                 text = ": still here\n\n"
                 continue
             }

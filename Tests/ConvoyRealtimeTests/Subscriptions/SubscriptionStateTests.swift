@@ -5,12 +5,12 @@ import Testing
 
 @testable import ConvoyRealtime
 
-/// The rules by which a value follows from events and fetches, over generated interleavings.
+/// The rules that derive a value from events and fetches, tested with generated interleavings.
 @Suite struct SubscriptionStateTests {
     enum Identifiers: CaseIterable { case numbers, gaps, opaque }
 
-    /// A server whose document is a list that each event makes longer, so that an event that is applied twice, or not at all,
-    /// shows; a network in which all takes its time; and a client.
+    /// A client, a network in which everything takes time, and a server. The document is a list that each event makes
+    /// longer, so that events that are applied twice or not at all are detected.
     struct Model {
         var generator: SplitMix64
         let identifiers: Identifiers
@@ -18,11 +18,11 @@ import Testing
         var state = SubscriptionState()
         /// The identifier of each version; the first is that of the empty list.
         var versions: [String] = []
-        /// Events on their way, by version.
+        /// The events in transit, by version.
         var stream: [Int] = []
-        /// The last event that the client has got.
+        /// The last event received by the client.
         var received = 0
-        /// Fetches that were asked for; those that were sent, with the version that they will bring, once the server has seen
+        /// The requested fetches, and the sent ones, with the version of their response once the server has received
         /// them.
         var asked: [Int] = []
         var sent: [(number: Int, version: Int?)] = []
@@ -61,7 +61,7 @@ import Testing
         }
 
         mutating func connect() {
-            // What was on its way is lost; the server sends it again, or goes on with what comes.
+            // Events in transit are lost; the server sends them again, or continues with later ones.
             stream = resumes && received > 0 ? Array((received + 1)..<max(versions.count, received + 1)) : []
             state.opened()
             settle()
@@ -94,7 +94,7 @@ import Testing
             }
         }
 
-        /// Whether the value is one that the server has had, and the one that the version says.
+        /// Whether the server has had this value, and its version matches.
         var isConsistent: Bool {
             guard case .array(let elements) = state.value else { return state.value == nil }
             return elements.count < versions.count && state.value == document(elements.count)
@@ -121,7 +121,7 @@ import Testing
                 #expect(
                     model.isConsistent, "round \(round): \(String(describing: model.state.value)) \(model.state.version)")
             }
-            // One more change, which all arrives.
+            // Make one more change, and deliver everything.
             model.change()
             var steps = 0
             while !model.stream.isEmpty || !model.asked.isEmpty || !model.sent.isEmpty, steps < 10_000 {
@@ -164,7 +164,7 @@ import Testing
         #expect(state.value == [1, 2, 3])
         let fetches7 = fetches(&state)
         #expect(fetches7 == [])
-        // After a new connection it is not known what was lost.
+        // After a new connection it is unknown what was lost.
         state.opened()
         let fetches8 = fetches(&state)
         #expect(fetches8 == [3])
@@ -303,7 +303,7 @@ import Testing
         let isWanted25 = state.willFetch(2)
         #expect(isWanted25)
         state.fetched(1, [], version: "0")
-        // Older than what was dropped.
+        // It is older than the dropped events.
         state.fetched(2, [], version: "3")
         #expect(state.value == nil)
         let fetches27 = fetches(&state)

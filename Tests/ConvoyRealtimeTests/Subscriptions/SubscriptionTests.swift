@@ -34,7 +34,7 @@ import Testing
 
     // MARK: Through nginx
 
-    /// A change that is not the same if it is made twice, or not at all.
+    /// Creates a change whose result differs if it is applied twice or not at all.
     private func randomChange(_ document: JSON, _ number: Int, _ generator: inout SplitMix64) -> JSONPatch {
         guard case .array(let list) = document[["list"]] else { return [] }
         switch Int.random(in: 0...5, using: &generator) {
@@ -76,7 +76,7 @@ import Testing
             var generator = SplitMix64.printingSeed()
             let start = ContinuousClock.now
             var (due, dropped) = (0, 0)
-            // Only one that was not dropped before: there may be none, on a busy machine.
+            // Close only a stream that was not closed before: on a busy machine there may be no other.
             func dropStream() {
                 guard server.openStreams > 0, server.streamCount > dropped else { return }
                 dropped = server.streamCount
@@ -129,7 +129,7 @@ import Testing
             try await wait(for: subscription, toBe: server)
             let streams = server.streamCount
             server.dropStreams()
-            // What is lost without a stream comes with it, or with the value.
+            // Changes made without a stream arrive with the next one, or with the value.
             try server.change([.add(path: ["list", "0"], value: .number(JSONNumber(round)))])
             try await waitUntil("another stream") { server.streamCount > streams }
             try await wait(for: subscription, toBe: server)
@@ -153,7 +153,7 @@ import Testing
         subscription.close()
     }
 
-    // MARK: What goes wrong
+    // MARK: Failures
 
     @Test(arguments: [
         "event: patch\ndata: no JSON\n\n", "event: patch\ndata\n\n", "event: patch\ndata: {\"op\":\"add\"}\n\n",
@@ -291,7 +291,7 @@ import Testing
         token = nil
         try await waitUntil("a value") { !heard.withLock { $0.isEmpty } }
         for number in 0..<99 { try server.change([.add(path: ["-"], value: .number(JSONNumber(number)))]) }
-        // Some of the changes have come by then, and some may not have.
+        // Some of the changes may have arrived by then.
         try await waitUntil("a change") { heard.withLock { $0.count > 1 } }
         let source = try #require(subscription?.source)
         subscription = nil

@@ -26,7 +26,7 @@ struct ResumeDataTests {
         try await second.finished()
         #expect(server.stored(second.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.received } == 100_000)
         #expect(second.resumeData == nil)
-        // Of another URL, or damaged.
+        // The resume data belongs to another URL, or is damaged.
         let other = UploadOperation(request: URLRequest(url: server.url("/other")), resumeData: data)
         other.settleForTests()
         await finish(other)

@@ -10,7 +10,7 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// Uploads by tus at a server of the tests' own.
+/// Uploads with tus to a built-in server.
 struct TusUploadTests {
     @Test(arguments: [0, 1, 1000, 300_000, 3 << 20])
     func aFileArrivesWhole(count: Int) async throws {
@@ -90,7 +90,7 @@ struct TusUploadTests {
         }
         let upload = fixture.upload(to: server.url(), chunk: 20_000, retries: 2)
         try await upload.finished()
-        // Each step forward begins the count anew.
+        // Progress resets the number of retries.
         #expect(upload.retryCount > 2)
         #expect(server.stored(upload.uploadURL)?.data == fixture.bytes && server.state.withLock { $0.received } == 200_000)
     }
@@ -130,7 +130,7 @@ struct TusUploadTests {
         await finish(second)
         #expect(second.reason == .sourceChanged)
         #expect(server.state.withLock { $0.requests.count } == before)
-        // Another beginning is the caller's choice.
+        // Starting over is the caller's choice.
         let third = fixture.upload(to: server.url())
         third.resumption = .restart
         await finish(third)
@@ -175,7 +175,7 @@ struct TusUploadTests {
         let file = fixture.file
         let server = try UploadServer { request, _ in
             if request.method == "PATCH", request.number("upload-offset") == 0 {
-                // The same length, and another time.
+                // The length is the same, but not the time.
                 let handle = try? FileHandle(forWritingTo: file)
                 try? handle?.seek(toOffset: 10)
                 try? handle?.write(contentsOf: Data([1, 2, 3]))
@@ -337,7 +337,7 @@ struct TusUploadTests {
             default: nil
             }
         }
-        // The test's server knows uploads by their paths.
+        // The test server identifies uploads by their paths.
         server.state.withLock { $0.uploads = [:] }
         let first = fixture.upload(to: server.url("/files?token=s3cret-abcdefgh"), chunk: 40_000)
         await finish(first)

@@ -5,10 +5,10 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// A process that uploads is killed, and the server is restarted: what comes later goes on.
+/// An uploading process is killed, and the server is restarted. The next process resumes the upload.
 ///
-/// `CONVOY_UPLOAD_KILLS` says how often, `CONVOY_UPLOAD_RESTARTS` the same of the server, `CONVOY_UPLOAD_BYTES` how long the
-/// file is.
+/// `CONVOY_UPLOAD_KILLS` sets the number of kills, `CONVOY_UPLOAD_RESTARTS` the number of server restarts, and
+/// `CONVOY_UPLOAD_BYTES` the length of the file.
 struct UploadKillTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static func number(_ name: String, _ usual: Int) -> Int { environment[name].flatMap { Int($0) } ?? usual }
@@ -25,7 +25,7 @@ struct UploadKillTests {
         let server = try UploadServer()
         defer { server.stop() }
         var random = SplitMix64.printingSeed()
-        // Where something happens: at so many bytes that have come.
+        // The numbers of received bytes at which the events happen.
         var events = (0..<(kills + restarts)).map { index in
             (at: Int.random(in: 0..<count, using: &random), isKill: index < kills)
         }

@@ -2,7 +2,7 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// What a server does in a case of the property.
+/// The behaviour of a server in a case of the property test.
 enum UploadBehaviour: String, CaseIterable, Sendable {
     case honest, offsetTooHigh, offsetTooLow, offsetMissing, offsetGarbage, offsetNegative, offsetHuge, offsetTwice
     case questionTooHigh, questionBeyondAll, questionMissing, questionGarbage, questionForbidden, questionWrongLength
@@ -12,7 +12,7 @@ enum UploadBehaviour: String, CaseIterable, Sendable {
     case redirectsParts, redirectsToOtherOrigin, locationMissing, locationOdd, createsWithOtherStatus, stalls
     case portalAnswers, answersEarly, unavailable503, error500, completesFalsely, otherOrigin
 
-    /// Whether an upload may succeed.
+    /// Whether the server may report a false success.
     var mayLie: Bool { self == .answersEarly }
 
     func fault(_ number: Int, _ random: Double, _ request: UploadServer.Request, _ total: Int) -> UploadServer.Fault? {

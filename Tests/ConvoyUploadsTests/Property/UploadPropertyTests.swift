@@ -7,11 +7,11 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// Whatever a server does, and whatever happens to an upload meanwhile, it ends once: as a success with every byte at the
-/// server, or with an error. Nothing counts as progress that the server has not said it has.
+/// Whatever a server does, and whatever happens during an upload, it completes once: successfully with every byte on
+/// the server, or with an error. Only bytes that the server has confirmed count as progress.
 ///
-/// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_UPLOAD` one case of it;
-/// `CONVOY_UPLOADS` says how many there are, `CONVOY_BEHAVIOURS` takes only those behaviours.
+/// Each case is derived from a printed seed. `CONVOY_SEED` repeats a run, and `CONVOY_UPLOAD` one of its cases.
+/// `CONVOY_UPLOADS` sets the number of cases, `CONVOY_BEHAVIOURS` limits them to these behaviours.
 struct UploadPropertyTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let width = 16
@@ -64,7 +64,7 @@ struct UploadPropertyTests {
     }
 }
 
-/// A case of the property: an upload, or several operations one after the other that are cancelled, as a process is killed.
+/// A case of the property test: an upload, or several operations in a row that are cancelled, like a killed process.
 private struct UploadCase {
     let seed: UInt64
     let number: Int
@@ -134,7 +134,8 @@ private struct UploadCase {
         }
     }
 
-    /// Runs an upload to its end, with pauses or a cancellation on the way. Returns what was wrong.
+    /// Runs an upload to its end, with pauses or a cancellation in between. Returns a description of the failure, if
+    /// any.
     private func watch(_ upload: UploadOperation, _ server: UploadServer, _ bytes: Data, cuts: Int) -> String? {
         let ends = Locked(0)
         let ahead = Locked<String?>(nil)

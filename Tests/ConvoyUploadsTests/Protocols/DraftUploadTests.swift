@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// Uploads by the IETF's draft, and those without a protocol.
+/// Uploads with the IETF draft, and without a protocol.
 struct DraftUploadTests {
     @Test(arguments: [3, 4, 5, 6, 7, 8], [0, 1000, 700_000])
     func aFileArrivesWholeInOneRequest(version: Int, count: Int) async throws {
@@ -18,7 +18,7 @@ struct DraftUploadTests {
         #expect(
             server.stored(upload.uploadURL)?.data == fixture.bytes && server.stored(upload.uploadURL)?.isComplete == true)
         #expect(server.state.withLock { $0.requests.map(\.method) } == ["POST"])
-        // The response of the resource is the operation's.
+        // The response of the operation is that of the resource.
         #expect(upload.responseString == "stored \(count)" && upload.statusCode == 200)
         #expect(fixture.journals.isEmpty)
     }
@@ -49,7 +49,7 @@ struct DraftUploadTests {
         let seen = Locked<Int64>(0)
         upload.uploadProgressHandler = { _, total, _ in seen.withLock { $0 = max($0, total) } }
         await finish(upload)
-        // What was reset was taken, but confirmed only as far as the server has said.
+        // The bytes before the reset were received, but only those reported by the server are confirmed.
         #expect(seen.withLock { $0 } <= 200_000)
     }
 
@@ -67,7 +67,7 @@ struct DraftUploadTests {
 
     @Test func aServerThatDoesNotKnowTheDraftNeverGetsAPartForTheWhole() async throws {
         let fixture = try UploadFixture(100_000)
-        // It takes what comes, and names nothing.
+        // The server accepts the request, but sends no URL.
         let server = try UploadServer(sendsInterim: false) { request, _ in
             .change { head, status in (head, status) = ([], 200) }
         }
@@ -77,7 +77,7 @@ struct DraftUploadTests {
             Issue.record("\(String(describing: upload.error))")
             return
         }
-        // With the whole in one request, too, nothing has confirmed a byte.
+        // Sending everything in one request does not confirm any bytes either.
         let whole = fixture.upload(to: server.url(), .draft)
         await finish(whole)
         guard case .unsupported? = whole.reason else {
@@ -109,7 +109,7 @@ struct DraftUploadTests {
         let upload = fixture.upload(to: server.url(), .draft, retries: 3)
         await finish(upload)
         #expect(upload.error is URLError && server.state.withLock { $0.requests.count } == 1)
-        // One of tus brings nothing.
+        // A retry with tus does not help.
         let tus = fixture.upload(to: server.url(), retries: 3)
         await finish(tus)
         #expect(server.state.withLock { $0.requests.count } == 5)
@@ -136,7 +136,7 @@ struct DraftUploadTests {
     }
 }
 
-/// Uploads of what is no file.
+/// Uploads of sources other than files.
 struct SequenceUploadTests {
     private static func pieces(_ bytes: Data, size: Int) -> AsyncStream<Data> {
         AsyncStream { stream in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// Uploads to tus servers of others.
+/// Uploads to third-party tus servers.
 @Suite(.serialized, .needsTusPyServer) struct TusPyServerTests {
     @Test func filesPartsAndSequencesArrive() async throws {
         let server = try TusPyServer()
@@ -77,9 +77,9 @@ import Testing
 }
 
 extension Trait where Self == ConditionTrait {
-    /// The suite is skipped, with the reason, where tuspyserver is not installed.
+    /// Skips the suite, with a reason, if tuspyserver is not installed.
     static var needsTusPyServer: Self { .enabled(if: TusPyServer.isInstalled, "needs \(TusPyServer.installHint)") }
 
-    /// The suite is skipped, with the reason, where there is no tusd on the `PATH`.
+    /// Skips the suite, with a reason, if tusd is not on the `PATH`.
     static var needsTusd: Self { .enabled(if: Tusd.isInstalled, "needs tusd on the PATH") }
 }

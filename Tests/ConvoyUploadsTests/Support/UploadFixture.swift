@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyUploads
 
-/// A file to upload, in a directory of its own.
+/// A file to upload, in a separate directory.
 struct UploadFixture {
     let directory: TemporaryDirectory
     let file: URL
@@ -21,7 +21,7 @@ struct UploadFixture {
         try bytes.write(to: file)
     }
 
-    /// An upload of the file by tus, with few waits.
+    /// Creates an upload of the file with tus and short delays.
     func upload(
         to url: URL, _ uploadProtocol: UploadProtocol = .tus, chunk: Int64? = nil, retries: Int = 0
     ) -> UploadOperation {
@@ -57,5 +57,5 @@ extension UploadOperation {
     var reason: UploadError.Reason? { (error as? UploadError)?.reason }
 }
 
-/// Waits for the end, whatever it is.
+/// Waits until the operation has finished, whatever its outcome.
 func finish(_ operation: UploadOperation) async { try? await operation.finished() }

@@ -2,16 +2,17 @@ import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 
-/// A server of resumable uploads, tus and the draft, on 127.0.0.1, which keeps bytes as they come, and can misbehave.
+/// A server for resumable uploads with tus and the draft, on 127.0.0.1. It stores bytes as they arrive, and can
+/// misbehave.
 ///
-/// Each connection has a thread. What it stores outlives ``restart()``.
+/// Each connection has a thread. Stored uploads survive ``restart()``.
 final class UploadServer: Sendable {
     struct Stored: Sendable {
         var data = Data()
         var length: Int?
         var isPartial = false
         var isComplete = false
-        /// The largest number of bytes that was ever said to be there.
+        /// The largest number of bytes that was ever reported.
         var claimed = 0
     }
 
@@ -23,32 +24,32 @@ final class UploadServer: Sendable {
         func number(_ name: String) -> Int? { fields[name].flatMap { Int($0) } }
     }
 
-    /// What a server does with a request, in place of what the protocol says.
+    /// What a server does with a request, instead of following the protocol.
     enum Fault: Sendable {
-        /// Answers at once, with these bytes.
+        /// Responds immediately with these bytes.
         case answer(String)
-        /// Takes so many bytes of the body, and resets the connection.
+        /// Accepts this many bytes of the body, and resets the connection.
         case reset(after: Int)
-        /// Does what it should, and loses its answer.
+        /// Processes the request, but sends no response.
         case loseAnswer
-        /// Does what it should, and sends only so many bytes of its answer.
+        /// Processes the request, but sends only this many bytes of its response.
         case cutAnswer(Int)
-        /// Does what it should, and changes the head of its answer.
+        /// Processes the request, and changes the head of its response.
         case change(@Sendable (_ head: inout [(String, String)], _ status: inout Int) -> Void)
-        /// Forgets the upload, before it looks for it.
+        /// Forgets the upload before looking it up.
         case forget
-        /// Loses bytes of the upload, so that so many are left, after it was answered.
+        /// Loses bytes of the upload after the response, so that this many are left.
         case keepOnly(Int)
-        /// Says nothing.
+        /// Sends nothing.
         case stall
     }
 
     struct State: Sendable {
         var uploads: [String: Stored] = [:]
         var requests: [Request] = []
-        /// Bytes of bodies that belong to uploads.
+        /// The number of bytes of bodies that belong to uploads.
         var received = 0
-        /// All bytes that have reached this machine's end of connections that are over, read or not; and those of heads.
+        /// The number of bytes received on finished connections, read or not, and the number of bytes of heads.
         var wired = 0
         var heads = 0
         var count = 0
@@ -60,9 +61,9 @@ final class UploadServer: Sendable {
     let port: UInt16
     private let listener: Locked<Int32>
     private let fault: @Sendable (Request, State) -> Fault?
-    /// The origin in `Location`; nil for a relative one.
+    /// The origin in `Location`; nil for a relative URL.
     private let locationBase: String
-    /// Whether the draft's uploads are named by interim responses.
+    /// Whether interim responses contain the URL of the draft's uploads.
     private let sendsInterim: Bool
     let extensions: String
 
@@ -72,7 +73,7 @@ final class UploadServer: Sendable {
         sendsInterim: Bool = true, locationBase: String = "",
         fault: @escaping @Sendable (Request, State) -> Fault? = { _, _ in nil }
     ) throws {
-        // So that the same port can be listened at again while old connections end.
+        // Allows listening on the same port again while old connections are closing.
         let (descriptor, port) = try Self.listen(at: 0)
         (self.port, self.fault, self.locationBase) = (port, fault, locationBase)
         (self.extensions, self.sendsInterim) = (extensions, sendsInterim)
@@ -86,7 +87,7 @@ final class UploadServer: Sendable {
         URL(string: "http://127.0.0.1:\(port)\(path)") ?? URL(fileURLWithPath: "/")
     }
 
-    /// The upload that a URL names.
+    /// Returns the upload at a URL.
     func stored(_ url: URL?) -> Stored? { state.withLock { $0.uploads[url?.path ?? ""] } }
 
     func stop() {
@@ -94,7 +95,7 @@ final class UploadServer: Sendable {
         closeAll()
     }
 
-    /// Ends all connections, and listens again at the same port.
+    /// Closes all connections, and listens on the same port again.
     func restart() throws {
         closeAll()
         let (descriptor, _) = try Self.listen(at: port)
@@ -160,7 +161,7 @@ final class UploadServer: Sendable {
     }
 
     func didEnd(_ client: Int32) {
-        // `tcpi_bytes_received` of Linux's `struct tcp_info`.
+        // `tcpi_bytes_received` in Linux's `struct tcp_info`.
         var facts = [UInt64](repeating: 0, count: 32)
         var length = socklen_t(facts.count * 8)
         getsockopt(client, Int32(IPPROTO_TCP), TCP_INFO, &facts, &length)
@@ -195,7 +196,7 @@ final class UploadServer: Sendable {
 
     var namesUploadsEarly: Bool { sendsInterim }
 
-    /// Adds bytes to an upload; they are kept whatever follows.
+    /// Adds bytes to an upload; they are stored whatever happens later.
     func append(_ bytes: UnsafeRawBufferPointer, to path: String) {
         state.withLock { state in
             state.received += bytes.count

@@ -2,7 +2,7 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// A connection of an `UploadServer`, on a thread of its own.
+/// A connection of an `UploadServer`, on its own thread.
 final class UploadServerConnection: @unchecked Sendable {
     private let client: Int32
     private let server: UploadServer
@@ -62,7 +62,7 @@ final class UploadServerConnection: @unchecked Sendable {
         return nil
     }
 
-    /// Takes the body, piece by piece, up to a number of bytes. Returns how many bytes came.
+    /// Receives the body piece by piece, up to a limit. Returns the number of bytes received.
     private func takeBody(_ request: UploadServer.Request, limit: Int = .max, _ use: (UnsafeRawBufferPointer) -> Void) throws
     {
         if request.fields["expect"] != nil { try write("HTTP/1.1 100 Continue\r\n\r\n") }
@@ -107,7 +107,7 @@ final class UploadServerConnection: @unchecked Sendable {
 
     // MARK: Serving
 
-    /// Whether the connection goes on.
+    /// Returns whether the connection continues.
     private func serve(_ request: UploadServer.Request) throws -> Bool {
         let fault = server.faultFor(request)
         switch fault {
@@ -152,7 +152,7 @@ final class UploadServerConnection: @unchecked Sendable {
         return isDrained
     }
 
-    /// Remembers what the client was told.
+    /// Records the offset reported to the client.
     private func note(_ request: UploadServer.Request, _ head: [(String, String)], _ status: Int) {
         guard let offset = head.first(where: { $0.0 == "Upload-Offset" }).flatMap({ Int($0.1) }) else { return }
         noteClaim(request.path, offset)
@@ -167,7 +167,7 @@ final class UploadServerConnection: @unchecked Sendable {
 
     private typealias Answer = (status: Int, head: [(String, String)], body: String, isDrained: Bool)
 
-    /// Keeps as much of a body as comes, where it belongs to an upload.
+    /// Stores as much of a body as arrives, if it belongs to an upload.
     private func receive(_ request: UploadServer.Request, limit: Int) throws {
         let path: String
         switch request.method {
@@ -310,7 +310,7 @@ final class UploadServerConnection: @unchecked Sendable {
             server.state.withLock { $0.uploads[request.path]?.length = length }
         }
         if let checksum = request.fields["upload-checksum"] {
-            // Kept only if it is right, as a whole.
+            // The body is stored only if it is correct and complete.
             var data = Data()
             try takeBody(request) { data.append(contentsOf: $0) }
             let words = checksum.split(separator: " ")
