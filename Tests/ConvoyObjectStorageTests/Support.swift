@@ -93,7 +93,7 @@ extension RequestPayload {
 func storageError(_ call: () async throws -> Void) async -> ObjectStorageError? {
     do {
         try await call()
-        Issue.record("The call has succeeded.")
+        Issue.record("The call succeeded unexpectedly.")
     } catch let error as ObjectStorageError {
         return error
     } catch {

@@ -191,7 +191,7 @@ import Testing
         #expect(late == 2, "ten are in the reserve")
     }
 
-    @Test("The leases of a silent worker are taken back, and it has none left", arguments: StoreKind.available)
+    @Test("The leases of a silent worker are taken back, and its late report is rejected", arguments: StoreKind.available)
     func expiry(kind: StoreKind) throws {
         let test = try TestStore(kind), store = try test.open()
         let item = WorkItem.plain(), once = WorkItem.plain { $0.standing.sendsAgain = false }

@@ -50,7 +50,7 @@ import Testing
         #expect(try await setting.source("http://a.test/", [("Cache-Control", request)]) == source, "\(request) at \(age)")
     }
 
-    @Test("Pragma applies if there is no Cache-Control")
+    @Test("Pragma applies only without Cache-Control")
     func pragma() async throws {
         var setting = try await setting(1)
         #expect(try await setting.source("http://a.test/", [("Pragma", "no-cache")]) == .cache(.validated))

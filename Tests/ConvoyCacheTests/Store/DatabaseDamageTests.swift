@@ -148,7 +148,7 @@ import Testing
         #expect(cache.failure != nil)
         // It is retried after a while, and the last success counts.
         try FileManager.default.removeItem(atPath: disk.path)
-        try await waitUntil("the directory is there again") {
+        try await waitUntil("the directory to exist again") {
             _ = try await CacheDisk.client(cache).get(CacheDisk.address(2))
             return (try? cache.flush()) != nil
         }

@@ -111,7 +111,7 @@ import Testing
             try cache.flush()
         }
         let hasEnded = try await Self.later { end.wait(timeout: .now() + 0.5) == .success }
-        #expect(!hasEnded, "what another process keeps from being written cannot have been written")
+        #expect(!hasEnded, "a write blocked by another process cannot have happened")
         try other.execute("COMMIT")
         try await flush
         #expect(try other.integer("SELECT count(*) FROM entries") == 1)

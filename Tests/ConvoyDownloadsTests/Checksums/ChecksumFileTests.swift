@@ -100,7 +100,7 @@ struct ChecksumFileTests {
                 """)
         #expect(file.checksum(forFileNamed: "a/name") == one)
         #expect(file.checksum(forFileNamed: "./b/name") == two)
-        #expect(file.checksum(forFileNamed: "name") == nil, "it is not clear which one is meant")
+        #expect(file.checksum(forFileNamed: "name") == nil, "the name is ambiguous")
         #expect(file.checksum(forFileNamed: "x/name") == nil)
         #expect(file.checksum(forFileNamed: "here") == one)
         #expect(file.checksum(forFileNamed: "c/here") == two)

@@ -83,17 +83,17 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         ranges("200 with the rest, until the connection ends") {
             $0.answer(200, $0.rest).with { ($0.length, $0.isEndedByConnection) = (nil, true) }
         }.overHTTP1,
-        always("200 with the rest and its Content-Range, whatever is asked for") {
+        always("200 with the rest and its Content-Range to any request") {
             $0.answer(200, $0.entity()[($0.size / 2)...]).adding(
                 "Content-Range", "bytes \($0.size / 2)-\($0.size - 1)/\($0.size)")
         },
-        always("200 with half of it, the tag and no Content-Range, whatever is asked for") {
+        always("200 with half of it, the tag and no Content-Range to any request") {
             $0.answer(200, $0.entity()[($0.size / 2)...])
         },
-        always("200 with half of it, the tag and no length, whatever is asked for") {
+        always("200 with half of it, the tag and no length to any request") {
             $0.answer(200, $0.entity()[($0.size / 2)...]).lengthless
         },
-        Self("now the rest as 200 without a length, now a part") { exchange in
+        Self("alternately a 200 with the rest and without a length, and a part") { exchange in
             guard exchange.asked != nil else { return exchange.whole() }
             return exchange.number == 1 ? exchange.answer(200, exchange.rest).lengthless : exchange.part()
         },
@@ -107,15 +107,15 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         ranges("200 with nothing, and the tag") { $0.answer(200, Data()) },
         ranges("200 with nothing, the tag and no length") { $0.answer(200, Data()).lengthless },
         ranges("203 with nothing, and the tag") { $0.answer(203, Data()) },
-        always("200 with nothing, and the tag, whatever is asked for") { $0.answer(200, Data()) },
-        always("200 with more bytes, and the tag, whatever is asked for") {
+        always("200 with nothing, and the tag to any request") { $0.answer(200, Data()) },
+        always("200 with more bytes, and the tag to any request") {
             $0.answer(200, $0.entity() + Data("more".utf8))
         },
         lengthless("no length first, then 200 with nothing, and the tag") { $0.answer(200, Data()) },
         lengthless("no length first, then 200 with nothing, the tag and no length") { $0.answer(200, Data()).lengthless },
-        ranges("206 of one byte more") { $0.part("bytes \($0.offset)-\($0.last)/\($0.size + 1)") },
-        ranges("206 of a total that is less than what came") { $0.part("bytes \($0.offset)-\($0.last)/\($0.last)") },
-        Self("206 and 200 of one byte more, and the tag") { exchange in
+        ranges("206 with a total of one byte more") { $0.part("bytes \($0.offset)-\($0.last)/\($0.size + 1)") },
+        ranges("206 with a total smaller than the bytes sent") { $0.part("bytes \($0.offset)-\($0.last)/\($0.last)") },
+        Self("206 and 200 with a total of one byte more, and the tag") { exchange in
             if exchange.number == 0 { return exchange.whole() }
             guard exchange.asked != nil else { return exchange.answer(200, exchange.entity() + Data("+".utf8)) }
             return exchange.part("bytes \(exchange.offset)-\(exchange.last)/\(exchange.size + 1)")
@@ -132,7 +132,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         ranges("206 of several parts with a Content-Range that fits") {
             Self.several($0, "multipart/byteranges; boundary=b")
         },
-        ranges("206 of several parts, spelled otherwise") { Self.several($0, "MULTIPART/ByteRanges;boundary=\"b\"") },
+        ranges("206 of several parts, in another spelling") { Self.several($0, "MULTIPART/ByteRanges;boundary=\"b\"") },
         ranges("206 of several parts with a Content-Range that fits, and no length") {
             Self.several($0, "multipart/byteranges; boundary=b").lengthless
         },
@@ -156,7 +156,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
             Self.other(exchange, exchange.tag(), of: exchange.size + 321)
         },
         ranges("206 of bytes that are encoded") { $0.part().adding("Content-Encoding", "gzip") },
-        Self("a part, also where the whole is asked for") { $0.number == 0 ? $0.whole() : $0.part() },
+        Self("a range even in response to a request without one") { $0.number == 0 ? $0.whole() : $0.part() },
         Self("a range elsewhere, with the tag of another file") { exchange in
             if exchange.asked != nil, !exchange.isElsewhere { return Self.redirect(exchange) }
             return exchange.isElsewhere ? Self.other(exchange, exchange.tag()) : exchange.whole()
@@ -188,7 +188,7 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
             exchange.part("bytes \(exchange.offset)-\(exchange.last)/*").lengthless
                 .ending(.reset(after: exchange.rest.count / 2, code: 0))
         },
-        ranges("the whole with the tag and no length, reset without an error") {
+        ranges("the complete file with the tag and no length, reset without an error") {
             $0.whole().lengthless.ending(.reset(after: $0.size / 2, code: 0))
         },
         Self("no length ever, reset without an error") {
@@ -198,10 +198,10 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
             if exchange.number == 0 { return exchange.whole().lengthless.ending(.reset(after: exchange.size / 2, code: 0)) }
             return exchange.honest
         }.undetectable.uncut,
-        ranges("END_STREAM before the length that was announced") { exchange in
+        ranges("END_STREAM before the announced length") { exchange in
             exchange.part().announcing(exchange.rest.count + 9)
         },
-        ranges("more DATA than was announced") { $0.part(nil, $0.rest + Data("more".utf8)).announcing($0.rest.count) },
+        ranges("more DATA than announced") { $0.part(nil, $0.rest + Data("more".utf8)).announcing($0.rest.count) },
         ranges("a head with END_STREAM, and a length") { $0.part(nil, Data()).announcing($0.rest.count) },
         ranges("GOAWAY without an error in the middle of a part") {
             $0.part().ending(.goAway(after: $0.rest.count / 2, code: 0))
@@ -233,13 +233,13 @@ struct ScriptedServer: Sendable, CustomStringConvertible {
         honest("no ranges, and no length") { $0.whole().without("Accept-Ranges").lengthless },
         honest("no validator") { $0.whole().without("ETag") },
         honest("a weak tag") { $0.whole().without("ETag").adding("ETag", "W/" + $0.tag()) },
-        honest("200 with all of it, and a Content-Range that says so") { exchange in
+        honest("200 with all of it, and a matching Content-Range") { exchange in
             exchange.asked == nil
                 ? exchange.whole()
                 : exchange.whole().adding("Content-Range", "bytes 0-\(exchange.size - 1)/\(exchange.size)")
         },
         honest("203 with all of it") { $0.asked == nil ? $0.whole() : $0.answer(203, $0.entity()) },
-        honest("parts that are shorter than what was asked for") { exchange in
+        honest("ranges shorter than requested") { exchange in
             guard exchange.asked != nil, exchange.offset < exchange.size, exchange.condition == exchange.tag() else {
                 return exchange.honest
             }

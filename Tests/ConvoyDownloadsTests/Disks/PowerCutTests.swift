@@ -194,7 +194,7 @@ private final class PowerCuts {
         }
         for range in found.written {
             let range = Int(range.lowerBound)..<Int(range.upperBound)
-            expect(isSame(bytes, right, in: range), "bytes that are not there: \(found)")
+            expect(isSame(bytes, right, in: range), "missing bytes: \(found)")
         }
         return found
     }

@@ -14,7 +14,7 @@ struct DownloadQueueStormTests {
 
     init() throws { fixture = try QueueFixture() }
 
-    /// What a thread has enqueued and not cancelled.
+    /// The requests that a thread has enqueued and not cancelled.
     private struct Left: Sendable {
         var downloads: [UUID: String] = [:]
         var posts: [UUID: String] = [:]

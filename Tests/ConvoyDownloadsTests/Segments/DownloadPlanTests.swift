@@ -89,7 +89,7 @@ import Testing
         let first = try #require(begun)
         #expect(plan.evaluate(whole("\"1\"", length: 70), for: first.id) == .changed)
         guard case .ask(let second) = plan.didEnd(first.id, .failed, at: 1) else {
-            return #expect(Bool(false), "no source is asked")
+            return #expect(Bool(false), "no source is used")
         }
         #expect(second.range == nil)
         #expect(plan.evaluate(whole("\"1\"", length: 70), for: second.id) == .disagrees)
@@ -103,7 +103,7 @@ import Testing
         var id = try #require(begun).id
         for attempt in 1...3 {
             guard case .ask(let next) = plan.didEnd(id, .changed, at: 1) else {
-                return #expect(Bool(false), "no source is asked after \(attempt)")
+                return #expect(Bool(false), "no source is used after \(attempt)")
             }
             #expect(next.range == nil)
             id = next.id
@@ -133,7 +133,7 @@ import Testing
         #expect(bring(40, first.id, &plan, at: 1) == .goesOn)
         #expect(plan.didEnd(first.id, .failed, at: 2) == .more)
         guard case .ask(let third) = plan.didEnd(second.id, .useless, at: 3) else {
-            return #expect(Bool(false), "no source is asked")
+            return #expect(Bool(false), "no source is used")
         }
         #expect(third.range?.first == 40)
         #expect(plan.evaluate(whole("\"2\"", length: 70), for: third.id) == .startsOver)
@@ -150,7 +150,7 @@ import Testing
         // The last byte of a complete file is requested again.
         #expect(plan.done == ByteRanges([0..<40, 60..<99]))
         #expect(plan.sources.allSatisfy { $0.isUsable })
-        guard case .ask(let request) = plan.goOn() else { return #expect(Bool(false), "no source is asked") }
+        guard case .ask(let request) = plan.goOn() else { return #expect(Bool(false), "no source is used") }
         #expect(request.url == url && request.range?.first == 40)
         let answer = ResponseHead(
             url: url, statusCode: 206,
@@ -162,7 +162,7 @@ import Testing
         #expect(bring(20, request.id, &plan, at: 1) == .ends)
         #expect(plan.takeBack(40..<60) == [request.id])
         guard case .ask(let next) = plan.didEnd(request.id, .disagrees, at: 2) else {
-            return #expect(Bool(false), "no source is asked")
+            return #expect(Bool(false), "no source is used")
         }
         #expect(next.url == mirror)
     }
@@ -288,7 +288,7 @@ import Testing
         #expect(bring(40, first.id, &plan, at: 2) == .goesOn)
         #expect(plan.didEnd(first.id, .failed, at: 3) == .more)
         guard case .ask(let third) = plan.didEnd(second.id, .refused, at: 4) else {
-            return #expect(Bool(false), "no source is asked")
+            return #expect(Bool(false), "no source is used")
         }
         #expect(third.range?.first == 40)
     }
@@ -306,7 +306,7 @@ import Testing
         #expect(bring(50, first.id, &plan, at: 2) == .stop)
         #expect(plan.didEnd(second.id, .failed, at: 3) == .more)
         let next = plan.didEnd(first.id, .complete, at: 4)
-        guard case .ask(let rest) = next else { return #expect(Bool(false), "no source is asked: \(next)") }
+        guard case .ask(let rest) = next else { return #expect(Bool(false), "no source is used: \(next)") }
         #expect(rest.url == url && rest.range?.first == 50)
     }
 

@@ -93,11 +93,11 @@ struct PlanRun {
         start(request)
         var steps = 0
         while !isOver, faults.isEmpty {
-            guard !streams.isEmpty else { return fault("nothing is under way, and the try is not over") }
+            guard !streams.isEmpty else { return fault("no request is running, but the attempt has not ended") }
             step()
             check()
             steps += 1
-            if steps > 5000 || requests > 400 { return fault("the try does not end") }
+            if steps > 5000 || requests > 400 { return fault("the attempt does not end") }
         }
     }
 
@@ -203,7 +203,7 @@ struct PlanRun {
         case .stopAll: cancelAll()
         case .failed:
             isOver = true
-            if !streams.isEmpty { fault("failed with \(streams.count) parts under way") }
+            if !streams.isEmpty { fault("failed with \(streams.count) running parts") }
         }
     }
 
@@ -250,7 +250,7 @@ struct PlanRun {
         for (id, part) in plan.parts {
             guard let end = part.end, part.position < end else { continue }
             guard owned.intersection(ByteRanges([part.position..<end])).isEmpty else {
-                return fault("\(id) has what another has, or what is there: \(part.position)..<\(end)")
+                return fault("\(id) owns bytes of another part, or stored bytes: \(part.position)..<\(end)")
             }
             owned.insert(part.position..<end)
         }

@@ -225,7 +225,7 @@ import Testing
                 break
             }
             guard case .fetch(let number, let delay)? = actions.last else {
-                Issue.record("nothing is to be done")
+                Issue.record("no action is necessary")
                 break
             }
             #expect(delay <= 30 && (count == 0) == (delay == 0))

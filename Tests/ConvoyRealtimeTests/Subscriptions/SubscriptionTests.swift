@@ -76,7 +76,7 @@ import Testing
             var generator = SplitMix64.printingSeed()
             let start = ContinuousClock.now
             var (due, dropped) = (0, 0)
-            // Close only a stream that was not closed before: on a busy machine there may be no other.
+            // Close only a stream that was not closed before: on a busy machine no other may exist.
             func dropStream() {
                 guard server.openStreams > 0, server.streamCount > dropped else { return }
                 dropped = server.streamCount

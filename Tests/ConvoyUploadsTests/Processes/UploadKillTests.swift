@@ -33,7 +33,7 @@ struct UploadKillTests {
         var sent = 0
         var process = try start(server, fixture)
         for event in events {
-            try eventually(timeout: 60, "the upload to go on: \(output(process))") {
+            try eventually(timeout: 60, "the upload to resume: \(output(process))") {
                 server.state.withLock { $0.received } >= event.at || !process.isRunning
             }
             if event.isKill {
