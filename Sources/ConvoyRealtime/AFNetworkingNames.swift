@@ -19,7 +19,7 @@ public let AFEventSourceErrorDomain = "com.alamofire.networking.event-source.err
 
 extension EventSource {
     /// Opens the source.
-    @available(*, unavailable, message: "Start the source, or enqueue it, as any operation.")
+    @available(*, unavailable, message: "Start or enqueue the source like any operation.")
     public final func open(_ error: Any? = nil) -> Bool { false }
 
     /// Closes the source.
@@ -49,7 +49,7 @@ extension ServerSentEvent {
     public var identifier: String { lastEventID }
 
     /// The reconnection interval.
-    @available(*, unavailable, message: "The source has it, as 'retryInterval'.")
+    @available(*, unavailable, message: "Use the source's 'retryInterval'.")
     public var retry: Int { 0 }
 }
 
@@ -66,7 +66,7 @@ public typealias AFJSONPatchResponseSerializer = JSONPatchResponseSerializer
 
 extension HTTPManager {
     /// Subscribes to the patches of a document.
-    @available(*, unavailable, message: "subscribe(_:) gives the operations to its handler, and applies them to the value.")
+    @available(*, unavailable, message: "subscribe(_:) passes the operations to its handler, and applies them to the value.")
     public func SUBSCRIBE(
         _ path: String, usingBlock block: (([JSONPatch.Operation]?, (any Error)?) -> Void)?, error: Any?
     ) -> EventSource? {
