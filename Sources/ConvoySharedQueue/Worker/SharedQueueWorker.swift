@@ -16,10 +16,11 @@ import Foundation
 /// Each entry becomes an operation with the manager's settings, which runs in a queue of the worker. The manager's
 /// retry policy is not used, because each attempt may be made by another worker, according to ``Settings/retryPolicy``.
 ///
-/// A worker claims up to twice as many entries as it runs concurrently, so that it need not wait for the database
-/// between two entries. It holds a lease on the claimed entries, and renews it three times in its duration. If the
-/// database cannot be reached, the worker continues until a tenth of the duration is left, and then cancels its
-/// entries. Results available by then are reported as soon as the database can be reached again.
+/// A worker claims entries in advance, so that it need not wait for the database between two entries: as many as it
+/// runs concurrently, and up to eight times as many (but not more than 400) if they end within milliseconds. It holds a
+/// lease on the claimed entries, and renews it three times in its duration. If the database cannot be reached, the
+/// worker continues until a tenth of the duration is left, and then cancels its entries. Results available by then are
+/// reported as soon as the database can be reached again.
 public final class SharedQueueWorker: Sendable {
     /// Called with each operation created by the worker, before it is started, on a thread of the worker. It provides
     /// what is not stored: credentials, tokens and handlers. It must not block.
