@@ -4,35 +4,37 @@ import ConvoySupport
 import Dispatch
 import Foundation
 
-/// GLib's main loop, on which GTK runs, as a place where libdispatch's main queue and Swift's main actor run too.
+/// Runs libdispatch's main queue and Swift's main actor in GLib's main loop, which GTK uses.
 ///
 /// ```swift
 /// MainLoop.install()
 /// let status = g_application_run(application, 0, nil)
 /// ```
 ///
-/// Without it, a program that runs GTK's loop never runs what is posted to `DispatchQueue.main`, nor a
-/// `Task { @MainActor in … }`, and the handlers of requests run there unless a program says otherwise.
+/// Without it, a program that runs GTK's loop never runs blocks posted to `DispatchQueue.main` or a
+/// `Task { @MainActor in … }`. Request handlers also run on the main queue by default.
 @MainActor public enum MainLoop {
     private static var isInstalled = false
-    /// What the module's own callbacks have taken of the loop's time.
+    /// The time that this module's callbacks spend in the main loop.
     package static var meter = CallbackMeter()
 
-    /// Makes the main queue and the main actor run in GLib's main loop. A second call has no effect, and each function
-    /// of this module that binds a request to a widget calls it.
+    /// Makes the main queue and the main actor run in GLib's main loop. A second call has no
+    /// effect. Every function of this module that binds a request to a widget calls this.
     ///
-    /// The main queue has the priority of drawing, so that neither holds up the other: the loop runs what was in the
-    /// queue when it came to it, and then draws, before it runs what was added meanwhile. It cannot stop between two
-    /// blocks of those, as libdispatch runs them in one go. Pictures come another way, in portions of four milliseconds.
+    /// The main queue has the same priority as drawing, so that neither starves the other: the loop
+    /// runs the blocks that are queued when it reaches the queue, then draws, and only then runs
+    /// blocks added in the meantime. It cannot draw between two of these blocks, because
+    /// libdispatch runs them in one call. Pictures are therefore delivered separately, in portions
+    /// of four milliseconds.
     ///
-    /// `main.swift` must not await anything at its top level: the program would run GTK inside a block of the main
-    /// queue, which runs no second block before the first has ended. The same holds for a block that runs a loop of its
-    /// own, as for a modal dialog.
+    /// `main.swift` must not await anything at its top level. Otherwise GTK would run inside a
+    /// block of the main queue, which does not run another block until that one has returned. The
+    /// same applies to a block that runs a nested loop, as for a modal dialog.
     public static func install() {
         guard !isInstalled else { return }
         isInstalled = true
         _ = convoy_watch(_dispatch_get_main_queue_handle_4CF(), convoy_redraw_priority()) { descriptor, _, _ in
-            // The count of wake-ups, without which the loop would find the descriptor readable for ever.
+            // Reset the wake-up count; otherwise the descriptor would stay readable.
             var count: UInt64 = 0
             _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
             _dispatch_main_queue_callback_4CF(nil)
@@ -41,12 +43,12 @@ import Foundation
     }
 }
 
-/// Work for the main loop that may come in any number at once, as pictures do: it runs in portions, between which the
-/// loop draws and handles events.
+/// A queue of work for the main loop that may receive any number of items at once, such as
+/// pictures. It runs in portions, so that the loop can draw and handle events in between.
 package enum MainInbox {
     package typealias Work = @MainActor @Sendable () -> Void
 
-    /// How long one portion takes, in nanoseconds: a quarter of a frame at 60 frames per second.
+    /// The duration of one portion in nanoseconds: a quarter of a frame at 60 frames per second.
     package static let portion: UInt64 = 4_000_000
 
     private struct State {
@@ -55,10 +57,11 @@ package enum MainInbox {
     }
 
     private static let state = Locked(State())
-    /// What the loop has taken out and not run yet, from the index on.
+    /// The items that the loop has taken out. Those from `next` on have not run yet.
     @MainActor private static var current: (items: [Work], next: Int) = ([], 0)
 
-    /// Runs the work on the main thread, after what was posted before. Any thread.
+    /// Runs the work on the main thread, after all work posted earlier. Can be called from any
+    /// thread.
     package static func post(_ work: @escaping Work) {
         let isFirst = state.withLock { state in
             state.items.append(work)
@@ -71,7 +74,7 @@ package enum MainInbox {
             convoy_redraw_priority(), { _ in MainActor.assumeIsolated { MainInbox.runPortion() ? 1 : 0 } }, nil)
     }
 
-    /// Whether there is more to run.
+    /// Runs one portion. Returns whether there is more to run.
     @MainActor private static func runPortion() -> Bool {
         let begin = DispatchTime.now().uptimeNanoseconds
         return MainLoop.meter.measure {
@@ -95,18 +98,19 @@ package enum MainInbox {
     }
 }
 
-/// How long the callbacks of this module have held the main loop.
+/// Measures how long the callbacks of this module hold the main loop.
 package struct CallbackMeter {
-    /// Off unless a test turns it on.
+    /// False unless a test sets it.
     package var isOn = false
     package private(set) var count = 0
-    /// The longest of them in nanoseconds of the thread's own time, which other programs on the machine do not change.
+    /// The longest callback in nanoseconds of thread CPU time, which other programs on the machine
+    /// do not affect.
     package private(set) var longest: UInt64 = 0
-    /// The longest of them by the clock.
+    /// The longest callback in nanoseconds of wall-clock time.
     package private(set) var longestByClock: UInt64 = 0
     package private(set) var total: UInt64 = 0
 
-    /// Starts to count anew.
+    /// Resets the counts.
     package mutating func reset() { self = CallbackMeter(isOn: isOn) }
 
     private init(isOn: Bool) { self.isOn = isOn }
@@ -125,7 +129,7 @@ package struct CallbackMeter {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// Runs a callback and adds its time.
+    /// Runs a callback and records its duration.
     @MainActor func measure<Result>(_ body: () -> Result) -> Result {
         guard isOn else { return body() }
         let (begin, clock) = (Self.threadTime, DispatchTime.now().uptimeNanoseconds)

@@ -3,11 +3,11 @@ import CGTK
 import ConvoyImage
 import Foundation
 
-/// A reference to an object of GLib, released with this one.
+/// A strong reference to a GLib object, released together with this instance.
 final class ObjectReference: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 
-    /// Takes over the caller's reference.
+    /// Takes ownership of the caller's reference.
     init(taking pointer: UnsafeMutableRawPointer) { self.pointer = pointer }
     /// Adds a reference.
     init(retaining pointer: UnsafeMutableRawPointer) {
@@ -20,7 +20,7 @@ final class ObjectReference: @unchecked Sendable {
     var opaque: OpaquePointer { OpaquePointer(pointer) }
 }
 
-/// What a widget shows while a picture is loaded, or when it could not be.
+/// The content of a widget while its picture is loading, or after loading has failed.
 public struct PlaceholderImage: Sendable {
     enum Content {
         case empty, unchanged
@@ -31,35 +31,37 @@ public struct PlaceholderImage: Sendable {
 
     let content: Content
 
-    /// Nothing.
+    /// An empty widget.
     public static let empty = PlaceholderImage(content: .empty)
-    /// What the widget has shown before: for a picture that is loaded again, and never for a cell that is used again.
+    /// The widget's previous content. Use it to reload the same picture, but not in reused cells.
     public static let unchanged = PlaceholderImage(content: .unchanged)
-    /// An icon of the theme, by its name, in the middle of the widget.
+    /// A named icon of the theme, centred in the widget.
     public static func icon(_ name: String) -> PlaceholderImage { PlaceholderImage(content: .icon(name)) }
     /// A decoded image.
     public static func image(_ image: Image) -> PlaceholderImage { PlaceholderImage(content: .image(image)) }
-    /// A `GdkPaintable`, to which this adds a reference.
+    /// A `GdkPaintable`, which is retained.
     public static func paintable(_ pointer: UnsafeMutableRawPointer) -> PlaceholderImage {
         PlaceholderImage(content: .paintable(ObjectReference(retaining: pointer)))
     }
 }
 
-/// How a picture takes the place of its placeholder. One that was in memory is there at once.
+/// The transition from a placeholder to its picture. Pictures from the memory cache appear without
+/// a transition.
 public struct ImageTransition: Sendable, Hashable {
     let duration: TimeInterval
 
-    /// At once.
+    /// Shows the picture immediately.
     public static let none = ImageTransition(duration: 0)
-    /// The picture becomes visible over its placeholder. It is at once where the user has turned animations off
-    /// (`gtk-enable-animations`), and in a widget that is not visible.
+    /// Fades the picture in over its placeholder. The picture appears immediately if the user has
+    /// disabled animations (`gtk-enable-animations`) or if the widget is not visible.
     public static func crossFade(_ duration: TimeInterval = 0.25) -> ImageTransition {
         ImageTransition(duration: max(0, min(duration, 10)))
     }
 }
 
 @MainActor enum Paintables {
-    /// A texture that reads the pixels where they are; nil for an image that does not have the pixels that it says.
+    /// Returns a texture that reads the image's pixels without copying them, or nil if the number
+    /// of pixels does not match the image's size.
     static func texture(of image: Image) -> ObjectReference? {
         let (rowLength, count) = (image.bytesPerRow, image.pixels.count)
         guard image.width > 0, image.height > 0, image.width <= Int32.max, image.height <= Int32.max,
@@ -73,7 +75,7 @@ public struct ImageTransition: Sendable, Hashable {
         return ObjectReference(taking: UnsafeMutableRawPointer(texture))
     }
 
-    /// Holds the storage of the data, which is not changed and so stays where it is.
+    /// Keeps the data's storage alive. The data is never mutated, so its address does not change.
     private final class Storage {
         let data: Data
         init(_ data: Data) { self.data = data }
@@ -82,7 +84,7 @@ public struct ImageTransition: Sendable, Hashable {
     private static func bytes(of data: Data) -> OpaquePointer? {
         let storage = Storage(data)
         return storage.data.withUnsafeBytes { buffer -> OpaquePointer? in
-            // The few bytes that `Data` keeps in itself have no lasting address.
+            // `Data` stores up to a few bytes inline, so their address is not stable.
             if buffer.count <= 64 { return g_bytes_new(buffer.baseAddress, gsize(buffer.count)) }
             return convoy_bytes(
                 buffer.baseAddress, buffer.count,
@@ -100,11 +102,13 @@ public struct ImageTransition: Sendable, Hashable {
         var theme: OpaquePointer?
     }
 
-    /// Icons that were drawn. All cells of a grid have the same, and finding one in the theme takes milliseconds.
+    /// The icons drawn so far. All cells of a grid share one, because looking up an icon in the
+    /// theme takes milliseconds.
     private static var icons: [IconKey: ObjectReference] = [:]
     private static var watchedThemes: Set<OpaquePointer> = []
 
-    /// An icon in the middle of an empty area, in the colour of the widget's text if it is symbolic.
+    /// Returns an icon centred in an empty area. A symbolic icon gets the colour of the widget's
+    /// text.
     static func icon(_ name: String, of widget: Widget, width: Int, height: Int) -> ObjectReference? {
         let theme = gtk_icon_theme_get_for_display(gtk_widget_get_display(widget.widget))
         if let theme, watchedThemes.insert(theme).inserted {
@@ -112,7 +116,7 @@ public struct ImageTransition: Sendable, Hashable {
         }
         var color = GdkRGBA()
         gtk_style_context_get_color(gtk_widget_get_style_context(widget.widget), &color)
-        // A placeholder is not to be taken for content.
+        // Dim the icon, so that a placeholder is not mistaken for content.
         color.alpha *= 0.4
         let key = IconKey(
             name: name, width: width, height: height, scale: gtk_widget_get_scale_factor(widget.widget),
@@ -143,7 +147,7 @@ public struct ImageTransition: Sendable, Hashable {
         }
     }
 
-    /// A mixture of two: the first one, in the middle, becomes the second.
+    /// Blends two paintables: the old one, centred, fades into the new one.
     static func mixture(of old: ObjectReference?, and new: ObjectReference, at share: Double) -> ObjectReference? {
         let width = max(1, Int(gdk_paintable_get_intrinsic_width(new.opaque)))
         let height = max(1, Int(gdk_paintable_get_intrinsic_height(new.opaque)))
@@ -173,7 +177,7 @@ public struct ImageTransition: Sendable, Hashable {
 
     private static func drawing(width: Int, height: Int, _ draw: (OpaquePointer) -> Void) -> ObjectReference? {
         guard let snapshot = gtk_snapshot_new() else { return nil }
-        // Something that cannot be seen, so that a drawing of nothing is one, too.
+        // An invisible rectangle, so that a snapshot without content still produces a paintable.
         var clear = GdkRGBA()
         var area = graphene_rect_t(
             origin: graphene_point_t(x: 0, y: 0), size: graphene_size_t(width: Float(width), height: Float(height)))
@@ -185,12 +189,12 @@ public struct ImageTransition: Sendable, Hashable {
     }
 }
 
-/// Shows a picture over another one, a bit more of it with each frame.
+/// Fades a picture in over another one, frame by frame.
 @MainActor final class CrossFade {
     private var ticks: FrameTicks?
     private var begin: Int64?
 
-    /// Calls `show` with each mixture, and last with the new picture.
+    /// Calls `show` with each intermediate picture, and finally with the new one.
     init(
         on widget: Widget, from old: ObjectReference?, to new: ObjectReference, lasting duration: TimeInterval,
         _ show: @escaping @MainActor (ObjectReference) -> Void
@@ -212,7 +216,7 @@ public struct ImageTransition: Sendable, Hashable {
     func cancel() { ticks?.cancel() }
 }
 
-/// Shows the frames of an animation one after the other, while its widget is visible.
+/// Plays an animation while its widget is visible.
 @MainActor final class AnimationPlayer {
     private let animation: ImageAnimation
     private let show: @MainActor (ObjectReference) -> Void
@@ -227,7 +231,7 @@ public struct ImageTransition: Sendable, Hashable {
         textures = Array(repeating: nil, count: animation.frames.count)
     }
 
-    /// Goes on where it was paused.
+    /// Resumes where it was paused.
     func play() {
         guard timer == nil, animation.frames.count > 1 else { return }
         wait()
@@ -246,7 +250,7 @@ public struct ImageTransition: Sendable, Hashable {
         timer = nil
         if index == animation.frames.count - 1 {
             rounds += 1
-            // The last frame stays.
+            // Keep showing the last frame.
             if animation.loopCount > 0, rounds >= animation.loopCount { return }
         }
         index = (index + 1) % animation.frames.count

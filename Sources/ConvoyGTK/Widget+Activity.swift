@@ -4,10 +4,12 @@ import ConvoyOperations
 import Foundation
 
 extension Widget {
-    /// Turns a `GtkSpinner` while an operation is running. The counterpart of `setAnimatingWithStateOfOperation:` of
-    /// `UIActivityIndicatorView`, with the rules of `ActivityView`.
+    /// Spins a `GtkSpinner` while an operation is running. The counterpart of
+    /// `setAnimatingWithStateOfOperation:` of `UIActivityIndicatorView`, with the rules of
+    /// `ActivityView`.
     ///
-    /// - Returns: the binding, which need not be kept: it ends with the operation, or with the spinner.
+    /// - Returns: The binding. You need not keep it: it ends with the operation or with the
+    ///   spinner.
     @MainActor @discardableResult
     public func setAnimatingWithState(of operation: URLConnectionOperation) -> ViewBinding {
         require(gtk_spinner_get_type())
@@ -16,14 +18,14 @@ extension Widget {
         return spinner.follow(operation)
     }
 
-    /// The same for the task of a session.
+    /// Spins a `GtkSpinner` while a session task is running.
     @_disfavoredOverload
     @MainActor @discardableResult
     public func setAnimatingWithState(of request: some HTTPRequestHandle) -> ViewBinding {
         setAnimatingWithState(of: request.operation as URLConnectionOperation)
     }
 
-    /// Turns a `GtkSpinner` from now on until a batch has finished.
+    /// Spins a `GtkSpinner` until a batch has finished.
     @MainActor public func setAnimatingWithState(of batch: BatchOperation) {
         require(gtk_spinner_get_type())
         let spinner = SpinnerBinding(self)
@@ -31,8 +33,8 @@ extension Widget {
         spinner.follow(batch.transferProgressUpdates.lazyMap { _ in true }, isOnAfterEnd: false)
     }
 
-    /// Turns a `GtkSpinner` while the program uses the network, which `NetworkActivityMonitor` observes as long as its
-    /// `isEnabled` is set. The counterpart of the network activity indicator.
+    /// Spins a `GtkSpinner` while the program uses the network. `NetworkActivityMonitor` reports
+    /// this as long as its `isEnabled` is set. The counterpart of the network activity indicator.
     @MainActor public func setAnimatingWithNetworkActivity(of monitor: NetworkActivityMonitor = .shared) {
         require(gtk_spinner_get_type())
         let spinner = SpinnerBinding(self)
@@ -40,14 +42,14 @@ extension Widget {
         spinner.follow(monitor.activityUpdates, isOnAfterEnd: false)
     }
 
-    /// Shows a row with a spinner in a `GtkListBox` while an operation is running. The counterpart of
-    /// `setRefreshingWithStateOfOperation:` of `UIRefreshControl`.
+    /// Shows a row with a spinner in a `GtkListBox` while an operation is running. The counterpart
+    /// of `setRefreshingWithStateOfOperation:` of `UIRefreshControl`.
     ///
     /// - Parameters:
-    ///   - operation: what refreshes the list, or loads more of it.
-    ///   - label: the text beside the spinner, which assistive technologies say.
-    ///   - position: the index of the row; -1 is the end of the list.
-    /// - Returns: the binding, which need not be kept.
+    ///   - operation: The operation that refreshes the list or loads more rows.
+    ///   - label: The text that assistive technologies read, shown beside the spinner.
+    ///   - position: The index of the row; -1 for the end of the list.
+    /// - Returns: The binding. You need not keep it.
     @MainActor @discardableResult
     public func setRefreshingWithState(
         of operation: URLConnectionOperation, label: String = "Loading…", at position: Int = 0
@@ -58,7 +60,7 @@ extension Widget {
         return row.follow(operation)
     }
 
-    /// The same for the task of a session.
+    /// Shows a row with a spinner in a `GtkListBox` while a session task is running.
     @_disfavoredOverload
     @MainActor @discardableResult
     public func setRefreshingWithState(
@@ -67,8 +69,9 @@ extension Widget {
         setRefreshingWithState(of: request.operation as URLConnectionOperation, label: label, at: position)
     }
 
-    /// Calls a closure when the content of a `GtkScrolledWindow` is pulled beyond its top, by touch or by kinetic
-    /// scrolling; nil ends that. It is the place to refresh a list; mice and keys need a button beside it.
+    /// Sets a closure that is called when the user pulls the content of a `GtkScrolledWindow`
+    /// beyond its top, by touch or by kinetic scrolling. Pass nil to remove it. Use it to refresh a
+    /// list, and provide a button as well for mice and keyboards.
     @MainActor public func setPullHandler(_ handler: (@MainActor () -> Void)?) {
         require(gtk_scrolled_window_get_type())
         bind(handler.map { PullBinding(self, $0) }, as: "pull")
@@ -152,13 +155,13 @@ extension Widget {
     private func remove() {
         guard let held = row else { return }
         row = nil
-        // The program may have emptied the list meanwhile.
+        // The program may have removed the row in the meantime.
         let row = Widget(held.pointer)
         if gtk_widget_get_parent(row.widget) == widget.widget { gtk_list_box_remove(widget.opaque, row.widget) }
     }
 
     override func end() {
-        // A list on its way to be freed has given its rows up.
+        // A list that is being destroyed has already released its rows.
         remove()
         super.end()
     }

@@ -7,24 +7,25 @@ extension Widget {
     /// Shows an alert over a `GtkWindow` if an operation fails. The counterpart of
     /// `showAlertViewForRequestOperationWithErrorOnCompletion:delegate:` of `UIAlertView`.
     ///
-    /// The title is the error's description, and the text its suggestion for recovery or else its reason. A cancelled operation
-    /// shows nothing. A window shows one alert at a time: another one waits until the user has closed the first, and the
-    /// same one is shown once.
+    /// The title is the error's description. The text is its recovery suggestion or, if that is
+    /// missing, its failure reason. A cancelled operation shows no alert. A window shows only one
+    /// alert; others wait until the user closes it, and identical alerts are shown once.
     ///
     /// - Parameters:
-    ///   - operation: is not retained for this. A window that is gone when it fails shows nothing.
-    ///   - button: the text of the button that closes the alert.
+    ///   - operation: The operation, which is not retained. If the window has been destroyed when
+    ///     it fails, no alert appears.
+    ///   - button: The title of the button that closes the alert.
     @MainActor public func showAlert(onErrorOf operation: URLConnectionOperation, button: String = "Dismiss") {
         alertBinding().follow(operation, button)
     }
 
-    /// The same for the task of a session.
+    /// Shows an alert over a `GtkWindow` if a session task fails.
     @_disfavoredOverload
     @MainActor public func showAlert(onErrorOf request: some HTTPRequestHandle, button: String = "Dismiss") {
         showAlert(onErrorOf: request.operation as URLConnectionOperation, button: button)
     }
 
-    /// Shows an alert over a `GtkWindow` for an error of any kind.
+    /// Shows an alert over a `GtkWindow` for any error.
     @MainActor public func showAlert(for error: any Error, button: String = "Dismiss") {
         alertBinding().show(error, button)
     }
@@ -45,7 +46,7 @@ extension Widget {
         var button: String
     }
 
-    /// A server that is gone can fail hundreds of operations, each in other words.
+    /// An unreachable server can fail hundreds of operations, each with a different message.
     private static let maximumWaitingCount = 8
 
     private var shown: Alert?
@@ -100,13 +101,14 @@ extension Widget {
         showNext()
     }
 
-    /// Without what C's text cannot have, and no longer than a window.
+    /// Replaces NUL characters, which C strings cannot contain, and limits the length to what fits
+    /// a window.
     private static func printable(_ text: String) -> String {
         String(text.prefix(2000)).replacingOccurrences(of: "\0", with: "\u{FFFD}")
     }
 
     override func end() {
-        // GTK destroys the dialog with its window.
+        // GTK destroys the dialog together with its window.
         (waiting, shown, dialog, observations) = ([], nil, nil, [:])
         super.end()
     }

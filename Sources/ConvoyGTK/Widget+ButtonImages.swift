@@ -3,20 +3,20 @@ import CGTK
 import ConvoyImage
 import Foundation
 
-/// The states in which a button can have a picture of its own. The counterpart of `UIControlState`.
+/// The button states that can have their own picture. The counterpart of `UIControlState`.
 public enum ButtonState: Sendable, Hashable, CaseIterable {
-    /// Any state without a picture of its own.
+    /// Any state for which no picture is set.
     case normal
-    /// The pointer is over it: `GTK_STATE_FLAG_PRELIGHT`.
+    /// The pointer is over the button: `GTK_STATE_FLAG_PRELIGHT`.
     case hovered
-    /// It is pressed: `GTK_STATE_FLAG_ACTIVE`.
+    /// The button is pressed: `GTK_STATE_FLAG_ACTIVE`.
     case pressed
-    /// It is a toggle that is on: `GTK_STATE_FLAG_CHECKED`.
+    /// The toggle button is on: `GTK_STATE_FLAG_CHECKED`.
     case checked
-    /// It does not react: `GTK_STATE_FLAG_INSENSITIVE`.
+    /// The button is insensitive: `GTK_STATE_FLAG_INSENSITIVE`.
     case disabled
 
-    /// In the order in which they count if a button is in several.
+    /// The states in order of precedence, for a button that is in several.
     fileprivate static let byPrecedence: [(state: ButtonState, flag: GtkStateFlags)] = [
         (.disabled, GTK_STATE_FLAG_INSENSITIVE), (.pressed, GTK_STATE_FLAG_ACTIVE), (.checked, GTK_STATE_FLAG_CHECKED),
         (.hovered, GTK_STATE_FLAG_PRELIGHT),
@@ -24,19 +24,22 @@ public enum ButtonState: Sendable, Hashable, CaseIterable {
 }
 
 extension Widget {
-    /// Loads the picture at a URL and shows it in a `GtkButton` while the button is in a state. The counterpart of
-    /// `setImageForState:withURL:` of `UIButton`.
+    /// Loads the picture at a URL and shows it in a `GtkButton` while the button is in the given
+    /// state. The counterpart of `setImageForState:withURL:` of `UIButton`.
     ///
-    /// The button gets a `GtkImage` as its child. A state whose picture has not arrived shows that of ``ButtonState/normal``, and
-    /// without that the state's placeholder. It ends what an earlier call has begun for the same state.
+    /// The button's child becomes a `GtkImage`. If the picture of a state has not arrived, the
+    /// button shows that of ``ButtonState/normal``, or else the state's placeholder. A new call
+    /// ends the previous load for the same state.
     ///
     /// - Parameters:
-    ///   - url: where the picture is.
-    ///   - state: the state.
-    ///   - size: the width and height in the button, in GTK's pixels; the same for all states: the last one counts.
-    ///   - placeholder: what is shown until there is a picture.
-    ///   - downloader: loads it.
-    ///   - completion: called as that of ``setImage(_:placeholder:failure:transition:showsPreviews:by:completion:)``.
+    ///   - url: The URL of the picture.
+    ///   - state: The state in which the picture is shown.
+    ///   - size: The width and height in the button, in GTK's pixels. It applies to all states; the
+    ///     last call wins.
+    ///   - placeholder: The content shown until a picture is available.
+    ///   - downloader: The downloader that loads the picture.
+    ///   - completion: Called as for
+    ///     ``setImage(_:placeholder:failure:transition:showsPreviews:by:completion:)``.
     @MainActor public func setImage(
         from url: URL, for state: ButtonState, size: Int = 32, placeholder: PlaceholderImage = .empty,
         by downloader: ImageDownloader = .default, completion: ImageCompletion? = nil
@@ -48,13 +51,14 @@ extension Widget {
         binding.set(url, state, max(1, min(size, 4096)), placeholder, downloader, completion)
     }
 
-    /// Ends the load for a state of a button, without calling its completion. What is shown stays.
+    /// Cancels the load for a button state without calling its completion. The button keeps its
+    /// picture.
     @MainActor public func cancelImage(for state: ButtonState) {
         bound("button-images", as: ButtonBinding.self)?.cancel(state)
     }
 }
 
-/// The pictures of a button, by its states.
+/// The pictures of a button by state.
 @MainActor private final class ButtonBinding: WidgetBinding {
     private struct Picture {
         var load: PictureLoad?
@@ -67,7 +71,7 @@ extension Widget {
     private var pictures: [ButtonState: Picture] = [:]
 
     override init(_ widget: Widget) {
-        // A button whose child is something else gets an image in its place.
+        // Replaces any other child of the button by an image.
         let child = UnsafeMutableRawPointer(gtk_image_new()!)
         image = ObjectReference(taking: convoy_ref_sink(child))
         surface = PictureSurface(Widget(child))
@@ -118,7 +122,7 @@ extension Widget {
         didEndLoad()
     }
 
-    /// Shows the picture of the most important state that the button is in.
+    /// Shows the picture of the state that takes precedence.
     private func show() {
         let flags = gtk_widget_get_state_flags(widget.widget).rawValue
         let states = ButtonState.byPrecedence.filter { flags & $0.flag.rawValue != 0 }.map(\.state) + [.normal]

@@ -5,16 +5,19 @@ import ConvoySupport
 import Foundation
 
 extension Widget {
-    /// Appends the events of a source to a `GtkTextView`, a paragraph for each, and keeps the last ones.
+    /// Appends the events of a source to a `GtkTextView`, one paragraph per event, and keeps the
+    /// most recent lines.
     ///
-    /// The view follows the end, unless the user has scrolled away from it. It is bound until the source has ended, or
-    /// the view is gone; the source is not closed with it.
+    /// The view scrolls to the end as events arrive, unless the user has scrolled away from it. The
+    /// binding ends when the source ends or the view is destroyed; destroying the view does not
+    /// close the source.
     ///
     /// - Parameters:
-    ///   - source: where the events are from. They arrive on its `completionQueue`, and their text is made there.
-    ///   - maximumLineCount: how many lines the view keeps.
-    ///   - text: what is shown of an event; nil for nothing. The event's data, unless given. A line of more than
-    ///     2,000 characters is cut.
+    ///   - source: The source of the events. They arrive on its `completionQueue`, where `text` is
+    ///     called, too.
+    ///   - maximumLineCount: The maximum number of lines that the view keeps.
+    ///   - text: Returns the text to show for an event, or nil to skip the event. By default, the
+    ///     event's data is shown. A line of more than 2,000 characters is truncated.
     @MainActor public func showEvents(
         of source: EventSource, maximumLineCount: Int = 1000, text: (@Sendable (ServerSentEvent) -> String?)? = nil
     ) {
@@ -23,7 +26,7 @@ extension Widget {
     }
 }
 
-/// The lines that have arrived and are not in the view yet: no more than it would keep.
+/// The lines that have arrived but are not in the view yet, limited to what the view would keep.
 private final class EventLines: Sendable {
     private struct State {
         var lines: [String] = []
@@ -31,7 +34,8 @@ private final class EventLines: Sendable {
         var isOver = false
     }
 
-    /// How long a line can be. GTK lays out each paragraph as a whole, however long it is.
+    /// The maximum length of a line. GTK lays out each paragraph in one pass, regardless of its
+    /// length.
     static let maximumLength = 2000
 
     private let limit: Int
@@ -39,13 +43,13 @@ private final class EventLines: Sendable {
 
     init(limit: Int) { self.limit = limit }
 
-    /// Whether the view has to fetch the lines.
+    /// Appends lines. Returns whether the view must be scheduled to fetch them.
     func append(_ text: String) -> Bool {
         let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }.suffix(limit).map(Self.line)
         return state.withLock { state in
             guard !state.isOver else { return false }
             state.lines += lines
-            // Cut seldom, as that moves what is left.
+            // Trim rarely, because removing the first lines moves all others.
             if state.lines.count >= 2 * limit { state.lines.removeFirst(state.lines.count - limit) }
             defer { state.isPosted = true }
             return !state.isPosted
@@ -64,7 +68,8 @@ private final class EventLines: Sendable {
     private static func line(_ text: Substring) -> String {
         var line = String(text.prefix(maximumLength))
         if line.endIndex != text.endIndex, line.utf8.count < text.utf8.count { line += "…" }
-        // GTK's text has no NUL. A character may have any number of combining marks.
+        // GTK text cannot contain NUL. A character may have any number of combining marks, so limit
+        // the bytes, too.
         if line.utf8.contains(0) { line = line.replacingOccurrences(of: "\0", with: "\u{FFFD}") }
         if line.utf8.count > 8 * maximumLength {
             line = String(String.UnicodeScalarView(line.unicodeScalars.prefix(maximumLength))) + "…"
@@ -93,7 +98,8 @@ private final class EventLines: Sendable {
         }
         super.init(widget)
         place.binding = self
-        // A user who scrolls or moves the cursor while lines arrive is not pulled back to the end.
+        // Stop following when the user scrolls or moves the cursor, so that arriving lines do not
+        // pull the view to the end.
         if let scrolling = gtk_event_controller_scroll_new(GTK_EVENT_CONTROLLER_SCROLL_VERTICAL) {
             Signal.connect(UnsafeMutableRawPointer(scrolling), "scroll") { [weak self] _ in self?.stopFollowing() }
             controller = ObjectReference(retaining: UnsafeMutableRawPointer(scrolling))
@@ -128,21 +134,23 @@ private final class EventLines: Sendable {
 
     private var view: UnsafeMutablePointer<GtkTextView> { widget.pointer.assumingMemoryBound(to: GtkTextView.self) }
 
-    /// Whether the last line was visible, or none was: then new ones are what the user wants to see.
+    /// Whether the last line is visible, or no line was. In both cases the user wants to see new
+    /// lines.
     private var isAtEnd: Bool {
         guard let adjustment = gtk_scrollable_get_vadjustment(widget.opaque) else { return true }
         let visible = gtk_adjustment_get_value(adjustment) + gtk_adjustment_get_page_size(adjustment)
         return visible >= gtk_adjustment_get_upper(adjustment) - 8
     }
 
-    /// Scrolls with each frame until the end is in view: GTK lays new lines out little by little.
+    /// Scrolls with each frame until the end is in view, because GTK lays out new lines
+    /// incrementally.
     private func follow() {
         guard following == nil else { return }
         var frames = 0
         following = FrameTicks.start(widget) { [weak self] _ in
             guard let self else { return false }
             frames += 1
-            // The first frame may come before the new lines have a height.
+            // The first frame may arrive before the new lines have a height.
             if frames > 1, isAtEnd || frames > 60 {
                 following = nil
                 return false
@@ -170,7 +178,7 @@ private final class EventLines: Sendable {
 
     override func end() {
         stopFollowing()
-        // A widget on its way to be freed has given its controllers up.
+        // A widget that is being destroyed has already removed its controllers.
         if let controller, gtk_event_controller_get_widget(controller.opaque) == widget.widget {
             gtk_widget_remove_controller(widget.widget, controller.opaque)
         }
@@ -181,9 +189,9 @@ private final class EventLines: Sendable {
     }
 }
 
-/// Where the observer of a source finds its view: the source must not keep it.
+/// A weak reference to the binding of a view, so that the source does not retain the view.
 private final class EventsPlace: @unchecked Sendable {
-    // Used on the main actor only.
+    // Used only on the main actor.
     weak var binding: EventsBinding?
 }
 #endif

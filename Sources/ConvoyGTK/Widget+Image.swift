@@ -10,8 +10,8 @@ extension Widget {
     /// Called with the picture when it is shown, or with the error.
     public typealias ImageCompletion = @MainActor (_ result: Result<Image, any Error>) -> Void
 
-    /// Loads the picture at a URL and shows it in a `GtkPicture` or a `GtkImage`. The counterpart of
-    /// `setImageWithURL:placeholderImage:` of `UIImageView`, for the usual case of
+    /// Loads the picture at a URL and shows it in a `GtkPicture` or a `GtkImage`. The counterpart
+    /// of `setImageWithURL:placeholderImage:` of `UIImageView`. For more options, see
     /// ``setImage(_:placeholder:failure:transition:showsPreviews:by:completion:)``.
     @MainActor public func setImage(
         from url: URL, placeholder: PlaceholderImage = .empty, failure: PlaceholderImage? = nil,
@@ -25,21 +25,24 @@ extension Widget {
 
     /// Loads a picture and shows it in a `GtkPicture` or a `GtkImage`.
     ///
-    /// It ends what an earlier call has begun, whose completion is not called any more, so that a cell that is used again
-    /// shows its own picture or placeholder and nothing else. A picture in the memory cache is shown before this returns.
-    /// An animation plays while the widget is visible.
+    /// A new call ends the previous load of the widget without calling its completion, so that a
+    /// reused cell shows only its own picture or placeholder. A picture in the memory cache is
+    /// shown before this method returns. An animation plays while the widget is visible.
     ///
     /// - Parameters:
-    ///   - request: what to load. Without a size it is decoded for the widget: in its allocated or requested size, in
-    ///     pixels of its screen, rounded up to 64 so that cells share their pictures, and in any case not larger than the
-    ///     screen. It is loaded again when the widget gets to a screen with another scale factor.
-    ///   - placeholder: what is shown meanwhile.
-    ///   - failure: what is shown after an error; the placeholder, unless given.
-    ///   - transition: how the picture takes the placeholder's place, if it was not in memory.
-    ///   - showsPreviews: whether a progressive JPEG is shown in coarse form while its bytes arrive.
-    ///   - downloader: loads it.
-    ///   - completion: called once, unless another call or ``cancelImage()`` ends this one, or the widget is gone. For a
-    ///     picture in memory, before this returns.
+    ///   - request: The image to load. If the request has no size, the image is decoded for the
+    ///     widget: in its allocated or requested size, in pixels of its screen, rounded up to a
+    ///     multiple of 64 so that cells share their pictures, and never larger than the screen. It
+    ///     is loaded again when the widget moves to a screen with another scale factor.
+    ///   - placeholder: The content shown while the picture loads.
+    ///   - failure: The content shown after an error. Defaults to the placeholder.
+    ///   - transition: The transition from the placeholder to a picture that was not in memory.
+    ///   - showsPreviews: Whether to show coarse previews of a progressive JPEG as its bytes
+    ///     arrive.
+    ///   - downloader: The downloader that loads the image.
+    ///   - completion: Called once, unless another call or ``cancelImage()`` ends this load or the
+    ///     widget is destroyed. If the picture is in memory, it is called before this method
+    ///     returns.
     @MainActor public func setImage(
         _ request: ImageRequest, placeholder: PlaceholderImage = .empty, failure: PlaceholderImage? = nil,
         transition: ImageTransition = .none, showsPreviews: Bool = false, by downloader: ImageDownloader = .default,
@@ -56,24 +59,24 @@ extension Widget {
         }
     }
 
-    /// Ends what ``setImage(from:placeholder:failure:transition:by:completion:)`` has begun, without calling its
-    /// completion. What is shown stays. The counterpart of `cancelImageRequestOperation`.
+    /// Cancels the current load without calling its completion. The widget keeps its content. The
+    /// counterpart of `cancelImageRequestOperation`.
     @MainActor public func cancelImage() {
         bound("image", as: ImageBinding.self)?.cancel()
     }
 
-    /// Ends it and shows nothing, as for a cell that goes out of view.
+    /// Cancels the current load and clears the widget, for example when a cell scrolls out of view.
     @MainActor public func clearImage() {
         require(gtk_picture_get_type(), gtk_image_get_type())
         cancelImage()
         PictureSurface(self).show(nil)
     }
 
-    /// Whether a picture is on its way.
+    /// Whether a picture is loading.
     @MainActor public var isLoadingImage: Bool { bound("image", as: ImageBinding.self)?.isLoading ?? false }
 }
 
-/// A widget that shows one picture.
+/// A widget that shows a single picture.
 @MainActor struct PictureSurface {
     let widget: Widget
     private let isPicture: Bool
@@ -106,16 +109,16 @@ extension Widget {
         }
     }
 
-    /// What it shows, if that is no icon of a `GtkImage`.
+    /// The paintable that the widget shows; nil if a `GtkImage` shows a named icon.
     var shown: ObjectReference? {
         let paintable = isPicture ? gtk_picture_get_paintable(widget.opaque) : gtk_image_get_paintable(widget.opaque)
         return paintable.map { ObjectReference(retaining: UnsafeMutableRawPointer($0)) }
     }
 
-    /// Whether its picture covers all of it.
+    /// Whether the picture covers the entire widget.
     var isCovered: Bool { isPicture && gtk_picture_get_content_fit(widget.opaque) == GTK_CONTENT_FIT_COVER }
 
-    /// The width and the height, as far as they are known before the widget is on the screen.
+    /// The width and the height, as far as they are known before the widget appears on the screen.
     private var size: (width: Int?, height: Int?) {
         if !isPicture, gtk_image_get_pixel_size(widget.opaque) > 0 {
             let length = Int(gtk_image_get_pixel_size(widget.opaque))
@@ -128,7 +131,7 @@ extension Widget {
         return (width > 0 ? Int(width) : nil, height > 0 ? Int(height) : nil)
     }
 
-    /// In pixels: what a picture is decoded for.
+    /// The size, in pixels, for which a picture is decoded.
     var pixelSize: ImageSize {
         let scale = Int(max(1, gtk_widget_get_scale_factor(widget.widget)))
         let (width, height) = size
@@ -137,7 +140,7 @@ extension Widget {
         return ImageSize(width: rounded(width, most: screen.width), height: rounded(height, most: screen.height))
     }
 
-    /// In pixels: the largest of the screens.
+    /// The size of the largest screen, in pixels.
     private var screenSize: ImageSize {
         var size = ImageSize(width: 0, height: 0)
         if let monitors = gdk_display_get_monitors(gtk_widget_get_display(widget.widget)) {
@@ -155,15 +158,15 @@ extension Widget {
     }
 }
 
-/// How many loads there are in memory, for tests that look for leaks.
+/// The number of picture loads in memory, for leak tests.
 package enum PictureLoads {
     fileprivate static let living = Atomic(0)
     package static var count: Int { living.load(ordering: .relaxed) }
 }
 
-/// One picture on its way to the main thread.
+/// The load of one picture, delivered on the main thread.
 @MainActor final class PictureLoad {
-    /// Completions cross here, and go on to the main thread in portions.
+    /// The queue of the downloader's handlers, which forward to the main thread in portions.
     private static let arrivals = DispatchQueue(label: "Convoy.GTK.images")
 
     private var receipt: ImageDownloadReceipt?
@@ -199,7 +202,7 @@ package enum PictureLoads {
         set { if let newValue { receipt?.priority = newValue } }
     }
 
-    /// Ends it; nothing is called any more.
+    /// Cancels the load, so that no handler is called afterwards.
     func cancel() {
         let old = receipt
         (handler, preview, receipt) = (nil, nil, nil)
@@ -207,7 +210,7 @@ package enum PictureLoads {
     }
 }
 
-/// What an image widget loads and shows.
+/// The loading and display of pictures in an image widget.
 @MainActor final class ImageBinding: WidgetBinding {
     struct Job {
         var request: ImageRequest
@@ -222,7 +225,7 @@ package enum PictureLoads {
     private var load: PictureLoad?
     private var fade: CrossFade?
     private var player: AnimationPlayer?
-    /// The picture that is shown or loaded, if its size is the widget's.
+    /// The picture that is shown or loading, if it is decoded for the widget's size.
     private var job: Job?
     private var scale: Int32
     private var isBusy = false
@@ -315,7 +318,7 @@ package enum PictureLoads {
         set(job, nil)
     }
 
-    /// Ends the load and whatever moves; what is shown stays.
+    /// Cancels the load and stops all animations. The widget keeps its content.
     func cancel() {
         load?.cancel()
         fade?.cancel()
@@ -332,7 +335,7 @@ package enum PictureLoads {
         super.end()
     }
 
-    // MARK: What assistive technologies say
+    // MARK: Accessibility
 
     private func setBusy(_ busy: Bool) {
         guard isBusy != busy else { return }
@@ -351,7 +354,7 @@ package enum PictureLoads {
     }
 }
 
-/// Whether the user wants things to move.
+/// Whether the user has animations enabled.
 @MainActor enum Animations {
     static var areOn: Bool { convoy_settings_flag("gtk-enable-animations") != 0 }
 }

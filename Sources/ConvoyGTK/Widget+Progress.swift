@@ -4,42 +4,44 @@ import ConvoyOperations
 import Foundation
 
 extension Widget {
-    /// Shows in a `GtkProgressBar` or a `GtkLevelBar` how much of an operation's response has arrived. The counterpart of
-    /// `setProgressWithDownloadProgressOfOperation:animated:` of `UIProgressView`, with the rules of `TransferProgressView`.
+    /// Shows the download progress of an operation in a `GtkProgressBar` or a `GtkLevelBar`. The
+    /// counterpart of `setProgressWithDownloadProgressOfOperation:animated:` of `UIProgressView`,
+    /// with the rules of `TransferProgressView`.
     ///
-    /// As long as it is unknown how much there will be, a progress bar moves to and fro, and a level bar is empty. Where
-    /// that is never told, the bar is full at the end of an operation that succeeds, and empty after one that fails.
+    /// While the total size is unknown, a progress bar pulses and a level bar is empty. If it
+    /// remains unknown, the bar is full after the operation succeeds, and empty after it fails.
     ///
-    /// - Returns: the binding, which need not be kept: it ends with the operation, or with the bar.
+    /// - Returns: The binding. You need not keep it: it ends with the operation or with the bar.
     @MainActor @discardableResult
     public func setProgressWithDownloadProgress(of operation: URLConnectionOperation) -> ViewBinding {
         makeProgressBinding().follow(operation) { $0.setProgressWithDownloadProgress(of: operation) }
     }
 
-    /// Shows how much of an operation's request was sent. The rest is as for a download.
+    /// Shows the upload progress of an operation, following the same rules as the download
+    /// progress.
     @MainActor @discardableResult
     public func setProgressWithUploadProgress(of operation: URLConnectionOperation) -> ViewBinding {
         makeProgressBinding().follow(operation) { $0.setProgressWithUploadProgress(of: operation) }
     }
 
-    /// The same for the task of a session.
+    /// Shows the download progress of a session task.
     @_disfavoredOverload
     @MainActor @discardableResult
     public func setProgressWithDownloadProgress(of request: some HTTPRequestHandle) -> ViewBinding {
         setProgressWithDownloadProgress(of: request.operation as URLConnectionOperation)
     }
 
-    /// The same for the task of a session.
+    /// Shows the upload progress of a session task.
     @_disfavoredOverload
     @MainActor @discardableResult
     public func setProgressWithUploadProgress(of request: some HTTPRequestHandle) -> ViewBinding {
         setProgressWithUploadProgress(of: request.operation as URLConnectionOperation)
     }
 
-    /// Shows how much of all members' requests and responses has moved. As long as the size of one is unknown, it is as
-    /// for an operation of unknown size.
+    /// Shows the combined upload and download progress of all members of a batch. While the size of
+    /// one is unknown, the bar behaves as for an operation of unknown size.
     ///
-    /// The bar is bound until the batch has finished, or the bar is gone.
+    /// The binding ends when the batch has finished or the bar is destroyed.
     @MainActor public func setProgress(of batch: BatchOperation) {
         makeProgressBinding().follow(batch)
     }
@@ -95,7 +97,7 @@ extension Widget {
             stopPulse()
             show(fraction)
         } else if operation?.isFinished == true {
-            // The last value, of a length that was never told.
+            // The total size was never announced, so show the final state.
             finish(operation?.error == nil ? 1 : 0)
         } else if pulse == nil, !isLevelBar {
             pulse = LoopTimer.start(after: 0.1, repeats: true) { [weak self] in self?.beat() }

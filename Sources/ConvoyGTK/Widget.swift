@@ -2,10 +2,10 @@
 import CGTK
 import Foundation
 
-/// A widget of GTK by its pointer, which a request is bound to.
+/// A reference to a GTK widget, to which requests are bound.
 ///
-/// It is no wrapper: it holds no reference, and has nothing but what this module does with widgets. Any binding of GTK has the
-/// pointer, under one of three types:
+/// It holds only the pointer: it does not retain the widget, and it offers only what this module
+/// does with widgets. Every Swift binding of GTK exposes the pointer, as one of three types:
 ///
 /// ```swift
 /// Widget(gtk_picture_new())          // UnsafeMutablePointer<GtkWidget>, of whichever module
@@ -13,35 +13,35 @@ import Foundation
 /// Widget(button.ptr)                 // UnsafeMutableRawPointer
 /// ```
 ///
-/// What is bound to a widget ends with the widget: a picture's transfer is cancelled, and nothing is kept. Binding it again
-/// ends the earlier binding of the same kind.
+/// Everything bound to a widget ends with the widget: a picture's transfer is cancelled, and
+/// nothing is retained. A new binding replaces an earlier binding of the same kind.
 ///
-/// Each function is called on the main thread, checks the widget's class, and stops the program with the class that it
-/// needs if it is another one.
+/// Call all functions on the main thread. Each of them checks the class of the widget, and stops
+/// the program with a message that names the required class if it does not match.
 public struct Widget: Hashable, @unchecked Sendable {
-    // Sendable because it is an address, which is used on the main actor only.
+    // Sendable because it is only an address, which is dereferenced on the main actor.
 
     /// The address of the `GtkWidget`.
     public let pointer: UnsafeMutableRawPointer
 
-    /// The widget at an address.
+    /// Creates a reference from the address of a widget.
     public init(_ pointer: UnsafeMutableRawPointer) { self.pointer = pointer }
-    /// The widget at an address, as C's incomplete types are imported.
+    /// Creates a reference from a pointer to an incomplete C type.
     public init(_ pointer: OpaquePointer) { self.pointer = UnsafeMutableRawPointer(pointer) }
-    /// The widget at an address, as C's other types are imported: `GtkWidget`, or that of a class.
+    /// Creates a reference from a pointer to `GtkWidget`, or to the struct of a widget class.
     public init<Instance>(_ pointer: UnsafeMutablePointer<Instance>) { self.pointer = UnsafeMutableRawPointer(pointer) }
 }
 
 extension Widget {
-    /// The pointer as most functions take it.
+    /// The pointer for functions that take a `GtkWidget`.
     package var widget: UnsafeMutablePointer<GtkWidget> { pointer.assumingMemoryBound(to: GtkWidget.self) }
-    /// The pointer as those of a class with an incomplete type take it.
+    /// The pointer for functions of a class whose C type is incomplete.
     package var opaque: OpaquePointer { OpaquePointer(pointer) }
 
     package func isA(_ type: GType) -> Bool { convoy_is_a(pointer, type) != 0 }
 
-    /// Stops the program if the widget is of none of these classes: that is a mistake in it, which GTK would only write
-    /// to its log.
+    /// Stops the program if the widget is not an instance of one of these classes. GTK would only
+    /// log this programming error.
     @MainActor package func require(_ types: GType..., function: StaticString = #function) {
         MainLoop.install()
         precondition(
@@ -52,11 +52,11 @@ extension Widget {
             """)
     }
 
-    /// Whether the widget and all it is in are visible, so that it has a frame clock.
+    /// Whether the widget and all its ancestors are visible, so that it has a frame clock.
     @MainActor var isMapped: Bool { gtk_widget_get_mapped(widget) != 0 }
 }
 
-/// What is bound to a widget under a name, until something else is, or until the widget is gone.
+/// An object bound to a widget under a name until it is replaced or the widget is destroyed.
 @MainActor package class WidgetBinding {
     package let widget: Widget
     private var signals: [(object: Widget, handler: UInt)] = []
@@ -65,13 +65,13 @@ extension Widget {
 
     package init(_ widget: Widget) { self.widget = widget }
 
-    /// A binding that another module makes. The closure is called when it ends.
+    /// Creates a binding for another module. The closure is called when the binding ends.
     package convenience init(_ widget: Widget, onEnd: @escaping @MainActor () -> Void) {
         self.init(widget)
         endHandler = onEnd
     }
 
-    /// Ends it. Called once; the widget may be on its way to be freed.
+    /// Ends the binding. Called once; the widget may already be in destruction.
     package func end() {
         endHandler?()
         endHandler = nil
@@ -79,12 +79,12 @@ extension Widget {
         signals = []
     }
 
-    /// Calls the method on each signal of the widget until the binding ends.
+    /// Calls the closure on each emission of the signal until the binding ends.
     package final func connect(_ signal: String, _ body: @escaping @MainActor () -> Void) {
         connectArgument(signal) { _ in body() }
     }
 
-    /// The same with the first argument of the signal, whatever its type is.
+    /// Calls the closure with the first argument of the signal, of any type.
     package final func connectArgument(
         _ signal: String, _ body: @escaping @MainActor (UnsafeMutableRawPointer?) -> Void
     ) {
@@ -93,7 +93,7 @@ extension Widget {
 }
 
 extension Widget {
-    /// Binds something under a name. What was bound under it ends.
+    /// Binds an object under a name, ending the object previously bound under it.
     @MainActor package func bind(_ binding: WidgetBinding?, as name: String) {
         let context = binding.map { Unmanaged.passRetained($0).toOpaque() }
         convoy_set_data(pointer, "convoy-\(name)", context) { context in
@@ -103,14 +103,14 @@ extension Widget {
         }
     }
 
-    /// What is bound under a name.
+    /// Returns the object bound under a name.
     @MainActor package func bound<Binding: WidgetBinding>(_ name: String, as type: Binding.Type = Binding.self) -> Binding? {
         guard let context = convoy_get_data(pointer, "convoy-\(name)") else { return nil }
         return Unmanaged<WidgetBinding>.fromOpaque(context).takeUnretainedValue() as? Binding
     }
 }
 
-/// Closures for GObject's signals.
+/// Connects closures to GObject signals.
 @MainActor package final class Signal {
     private let body: @MainActor (UnsafeMutableRawPointer?) -> Void
 
@@ -118,8 +118,9 @@ extension Widget {
 
     private func call(_ argument: Widget?) { MainLoop.meter.measure { body(argument?.pointer) } }
 
-    /// Calls the closure at each signal with its first argument, or with the instance if it has none, until the instance
-    /// is gone. A signal that returns something goes on to its next handler.
+    /// Calls the closure on each emission of the signal with its first argument, or with the
+    /// instance if it has none, until the instance is destroyed. A signal with a return value
+    /// continues to its next handler.
     @discardableResult
     package static func connect(
         _ instance: UnsafeMutableRawPointer, _ signal: String,
@@ -148,7 +149,7 @@ extension Widget {
 
     private init(_ body: @escaping @MainActor () -> Void) { self.body = body }
 
-    /// Calls the closure once after a time, or again and again, until the timer is cancelled.
+    /// Calls the closure once after a delay, or repeatedly, until the timer is cancelled.
     package static func start(
         after seconds: Double, repeats: Bool = false, _ body: @escaping @MainActor () -> Void
     ) -> LoopTimer {
@@ -175,7 +176,7 @@ extension Widget {
         }
     }
 
-    /// Ends it; it calls nothing more.
+    /// Stops the timer.
     package func cancel() {
         guard source != 0 else { return }
         let old = source
@@ -184,7 +185,7 @@ extension Widget {
     }
 }
 
-/// A callback for each frame of a widget, while it is mapped.
+/// A callback for each frame of a widget while it is mapped.
 @MainActor package final class FrameTicks {
     private let widget: Widget
     private var identifier: UInt32 = 0
@@ -195,7 +196,7 @@ extension Widget {
         self.body = body
     }
 
-    /// Calls the closure with the time of each frame in microseconds, as long as it returns true.
+    /// Calls the closure with the time of each frame, in microseconds, until it returns false.
     package static func start(_ widget: Widget, _ body: @escaping @MainActor (_ time: Int64) -> Bool) -> FrameTicks {
         let ticks = FrameTicks(widget, body)
         ticks.identifier = convoy_add_tick(
@@ -209,7 +210,8 @@ extension Widget {
             { context in
                 guard let context else { return }
                 let ticks = Unmanaged<FrameTicks>.fromOpaque(context).takeRetainedValue()
-                // The callback is gone, maybe with the widget, and must not be removed again.
+                // GTK has removed the callback, for example with the widget, so it must not be
+                // removed again.
                 MainActor.assumeIsolated { ticks.identifier = 0 }
             })
         return ticks

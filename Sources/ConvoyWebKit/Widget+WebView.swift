@@ -7,22 +7,22 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Why a page is not shown, if its transfer has not failed.
+/// The reason why a page could not be shown although its transfer succeeded.
 public enum WebViewError: Error, Sendable, Hashable {
     /// WebKit does not show content of this type, such as `application/zip`.
     case unsupportedType(String)
-    /// The page has no text in its encoding, which the transformation needs.
+    /// The body is not valid text in the given encoding, so the transformation cannot be applied.
     case noText(encoding: String?)
-    /// WebKit could not load what it was given; its message.
+    /// WebKit failed to load the content. The associated value is WebKit's message.
     case notShown(String)
 }
 
 extension WebViewError: LocalizedError, CustomStringConvertible {
     public var description: String {
         switch self {
-        case .unsupportedType(let type): "A web view does not show content of the type \(type)."
-        case .noText(let encoding): "The page is no text in the encoding \(encoding ?? "UTF-8")."
-        case .notShown(let message): "WebKit did not show the page: \(message)"
+        case .unsupportedType(let type): "A web view cannot show content of the type \(type)."
+        case .noText(let encoding): "The page is not valid text in the encoding \(encoding ?? "UTF-8")."
+        case .notShown(let message): "WebKit failed to show the page: \(message)"
         }
     }
     /// The same as `description`.
@@ -30,27 +30,29 @@ extension WebViewError: LocalizedError, CustomStringConvertible {
 }
 
 extension Widget {
-    /// Called when the page is in the view, or with the error. On the main actor.
+    /// Called on the main actor when the page is shown in the view, or with the error.
     public typealias PageCompletion = @MainActor (_ result: Result<HTTPURLResponse, any Error>) -> Void
 
-    /// Loads a page by a manager, and shows it in a `WebKitWebView` after its text was transformed. The counterpart of
-    /// `loadRequest:progress:success:failure:` of `UIWebView`.
+    /// Loads a page with a manager, transforms its text and shows it in a `WebKitWebView`. The
+    /// counterpart of `loadRequest:progress:success:failure:` of `UIWebView`.
     ///
-    /// The manager's trust, credentials, cookies and cache hold for the page. What the page refers to (images, styles, scripts,
-    /// frames) and where its links lead is loaded by WebKit, with WebKit's own cookies, cache and trust: WebKit lets no
-    /// program answer its requests for `https`.
+    /// The page is loaded with the manager's trust settings, credentials, cookies and cache. Its
+    /// subresources (images, styles, scripts, frames) and the pages that its links lead to are
+    /// loaded by WebKit, with WebKit's own cookies, cache and trust settings, because WebKit does
+    /// not let programs handle `https` requests.
     ///
-    /// It ends what an earlier call has begun. The transfer is cancelled when the view is gone.
+    /// A new call ends the previous load of the same view. The transfer is cancelled when the view
+    /// is destroyed.
     ///
     /// - Parameters:
-    ///   - request: the request for the page. After redirects, the last URL is the page's.
-    ///   - manager: sends it.
-    ///   - progress: called with the progress of the transfer.
-    ///   - transform: makes the text that is shown of the response and its text. On a queue of its own; what it throws is
-    ///     the load's error.
-    ///   - completion: called once, unless another call or ``cancelPageLoad()`` ends this one, or the view is gone. Without it, an
-    ///     error is shown as a page.
-    /// - Returns: the operation, which is enqueued.
+    ///   - request: The request for the page. After redirects, the last URL is the page's base URL.
+    ///   - manager: The manager that sends the request.
+    ///   - progress: Called with the progress of the transfer.
+    ///   - transform: Returns the text to show, given the response and its text. Runs on a private
+    ///     queue; an error that it throws fails the load.
+    ///   - completion: Called once, unless another call or ``cancelPageLoad()`` ends this load or
+    ///     the view is destroyed. Without a completion, an error is shown as a page.
+    /// - Returns: The operation, which has already been enqueued.
     @MainActor @discardableResult
     public func loadRequest(
         _ request: URLRequest, by manager: HTTPRequestOperationManager,
@@ -65,17 +67,19 @@ extension Widget {
         }
     }
 
-    /// The same with bytes: the counterpart of `loadRequest:MIMEType:textEncodingName:progress:success:failure:`.
+    /// Loads a page with a manager, transforms its bytes and shows them. The counterpart of
+    /// `loadRequest:MIMEType:textEncodingName:progress:success:failure:`.
     ///
     /// - Parameters:
-    ///   - request: the request for the page.
-    ///   - manager: sends it.
-    ///   - mimeType: what the bytes are shown as; the response's type, unless given.
-    ///   - textEncodingName: the encoding of text; the response's, unless given.
-    ///   - progress: called with the progress of the transfer.
-    ///   - transformData: makes the bytes that are shown; those of the response are, unless given.
-    ///   - completion: as for the other form.
-    /// - Returns: the operation, which is enqueued.
+    ///   - request: The request for the page.
+    ///   - manager: The manager that sends the request.
+    ///   - mimeType: The type as which the bytes are shown. Defaults to the type of the response.
+    ///   - textEncodingName: The text encoding. Defaults to that of the response.
+    ///   - progress: Called with the progress of the transfer.
+    ///   - transformData: Returns the bytes to show. By default, the response's bytes are shown
+    ///     unchanged.
+    ///   - completion: Called as for the method that transforms text.
+    /// - Returns: The operation, which has already been enqueued.
     @MainActor @discardableResult
     public func loadRequest(
         _ request: URLRequest, by manager: HTTPRequestOperationManager, mimeType: String? = nil,
@@ -91,7 +95,7 @@ extension Widget {
         }
     }
 
-    /// Ends what `loadRequest` has begun, without calling its completion. What is shown stays.
+    /// Ends the current page load without calling its completion. The view keeps its content.
     @MainActor public func cancelPageLoad() { bind(nil, as: "page") }
 
     @MainActor private func load(
@@ -111,16 +115,16 @@ extension Widget {
     }
 }
 
-/// What a web view is given.
+/// The content that is passed to a web view.
 private struct Page: Sendable {
     var data: Data
     var type: String
     var encoding: String?
 }
 
-/// A page on its way into a web view.
+/// A page that is being loaded into a web view.
 @MainActor private final class PageLoad: TransferProgressView {
-    /// Transformations may take their time.
+    /// Concurrent, because transformations may take a long time.
     private static let queue = DispatchQueue(label: "Convoy.WebKit.pages", attributes: .concurrent)
 
     private let widget: Widget
@@ -169,13 +173,13 @@ private struct Page: Sendable {
                 throw WebViewError.unsupportedType(page.type)
             }
             self.response = response
-            // Of the events of a load, the one that WebKit has begun to show it.
+            // Wait for the load event that reports that WebKit has begun to show the page.
             binding?.connectArgument("load-changed") { [weak self] event in
                 guard UInt32(truncatingIfNeeded: UInt(bitPattern: event)) == WEBKIT_LOAD_COMMITTED.rawValue else { return }
                 self?.finish(.success(response))
             }
             binding?.connect("web-process-terminated") { [weak self] in
-                self?.fail(WebViewError.notShown("its process has ended."))
+                self?.fail(WebViewError.notShown("its process has terminated."))
             }
             let bytes = page.data.withUnsafeBytes { g_bytes_new($0.baseAddress, gsize($0.count)) }
             defer { g_bytes_unref(bytes) }
@@ -202,7 +206,7 @@ private struct Page: Sendable {
         completion?(result)
     }
 
-    /// Nothing is called any more, and nothing is kept.
+    /// Releases all handlers and bindings, so that nothing is called afterwards.
     private func release() {
         isOver = true
         progressBinding?.invalidate()
