@@ -6,15 +6,15 @@ public struct ImageSize: Sendable, Hashable {
     /// The number of rows.
     public var height: Int
 
-    /// A size. Numbers below 1 count as 1.
+    /// Creates a size. Numbers below 1 count as 1.
     public init(width: Int, height: Int) {
         (self.width, self.height) = (width, height)
     }
 }
 
-/// How a size limits an image, which always keeps its shape.
+/// How a size limits an image. The aspect ratio is always kept.
 public enum ImageContentMode: Sendable, Hashable {
-    /// The image is at most as wide and at most as high.
+    /// The image is at most as wide and at most as high as the size.
     case fit
     /// The image is at least as wide and at least as high, if it has as many pixels. A processor may crop it.
     case fill

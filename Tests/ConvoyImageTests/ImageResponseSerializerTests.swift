@@ -62,7 +62,7 @@ import Testing
         let error = try #require(failure(body))
         #expect(error.domain == URLResponseSerializationErrorDomain)
         #expect(error.localizedDescription == "The body cannot be decoded as an image")
-        #expect(error.localizedFailureReason == "The body has none of the supported formats.")
+        #expect(error.localizedFailureReason == "The image format is not supported.")
         #expect(error.userInfo[URLResponseSerializationErrorKey.data] as? Data == body)
         #expect(error.userInfo[URLResponseSerializationErrorKey.response] is HTTPURLResponse)
         #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == exampleURL)

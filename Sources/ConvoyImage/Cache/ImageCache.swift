@@ -3,21 +3,22 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Decoded images in memory, in the forms in which they were asked for. The counterpart of `AFAutoPurgingImageCache`.
+/// A memory cache of decoded images, in the forms in which they were requested. The counterpart of
+/// `AFAutoPurgingImageCache`.
 ///
-/// It counts the bytes of the decoded pixels. When they exceed ``memoryCapacity``, images are removed in the order of
-/// their last use until ``preferredMemoryUsageAfterPurge`` is reached, so that the next images need no purge. When the
-/// system runs short of memory, all are removed; what is shown then stays, as its widget holds it.
+/// The cache counts the bytes of the decoded pixels. When they exceed ``memoryCapacity``, the least recently used
+/// images are removed until ``preferredMemoryUsageAfterPurge`` is reached. When the system runs short of memory, all
+/// images are removed; visible images stay, because their widgets retain them.
 ///
-/// What an ``ImageDownloader`` has loaded as a user (with credentials, cookies or a certificate) is found by
-/// ``ImageDownloader/cachedImage(for:)`` of a downloader that sends requests as the same user, and not by
-/// ``image(for:)``; removing works for all.
+/// Images that an ``ImageDownloader`` loaded for a user (with credentials, cookies or a certificate) are returned only
+/// by ``ImageDownloader/cachedImage(for:)`` of a downloader that sends requests as the same user, and not by
+/// ``image(for:)``. The methods that remove images affect all of them.
 ///
-/// All members can be used from any thread; getting and inserting take constant time.
+/// All members can be used from any thread. Lookup and insertion take constant time.
 public final class ImageCache: Sendable {
-    /// The maximum number of bytes of pixels.
+    /// The maximum total size of the pixels, in bytes.
     public let memoryCapacity: Int
-    /// How many bytes a purge leaves at most.
+    /// The maximum total size of the pixels after a purge, in bytes.
     public let preferredMemoryUsageAfterPurge: Int
 
     fileprivate struct Entry {
@@ -25,12 +26,12 @@ public final class ImageCache: Sendable {
         var image: Image
         var byteCount: Int
         var tag: String?
-        /// When the image may no longer be used without asking its server; nil for never.
+        /// The time after which the image must be revalidated; nil for never.
         var expiry: MonotonicTime?
     }
 
     fileprivate struct State {
-        /// The image that was used last is the last one.
+        /// The entries, from least to most recently used.
         var entries = LinkedLists<Entry>()
         var places: [ImageCacheKey: Int] = [:]
         var placesByURL: [String: Set<Int>] = [:]
@@ -41,13 +42,13 @@ public final class ImageCache: Sendable {
     private let state = Locked(State())
     private let pressure = Locked<MemoryPressure.Subscription?>(nil)
 
-    /// Makes an empty cache.
+    /// Creates an empty cache.
     ///
     /// - Parameters:
-    ///   - memoryCapacity: in bytes. An image that alone has more is not kept.
-    ///   - preferredMemoryUsageAfterPurge: in bytes; at most the capacity.
-    ///   - respondsToMemoryPressure: whether the cache is emptied when the system runs short of memory, which
-    ///     ``memoryPressureWatch`` describes. Caches that do share one thread.
+    ///   - memoryCapacity: The capacity in bytes. An image larger than this is not cached.
+    ///   - preferredMemoryUsageAfterPurge: The size in bytes to which a purge reduces the cache; at most the capacity.
+    ///   - respondsToMemoryPressure: Whether to empty the cache when the system runs short of memory. See
+    ///     ``memoryPressureWatch``. All such caches share one thread.
     public convenience init(
         memoryCapacity: Int = 100 << 20, preferredMemoryUsageAfterPurge: Int = 60 << 20,
         respondsToMemoryPressure: Bool = true
@@ -57,7 +58,7 @@ public final class ImageCache: Sendable {
             pressure: respondsToMemoryPressure ? .shared : nil)
     }
 
-    /// - Parameter pressure: reports a shortage of memory; nil for none.
+    /// - Parameter pressure: The source of memory pressure reports; nil for none.
     package init(memoryCapacity: Int, preferredMemoryUsageAfterPurge: Int, pressure: MemoryPressure?) {
         self.memoryCapacity = max(0, memoryCapacity)
         self.preferredMemoryUsageAfterPurge = max(0, min(preferredMemoryUsageAfterPurge, memoryCapacity))
@@ -66,43 +67,43 @@ public final class ImageCache: Sendable {
         self.pressure.withLock { $0 = subscription }
     }
 
-    /// How the cache learns that the system runs short of memory.
+    /// How the cache observes memory pressure.
     public var memoryPressureWatch: MemoryPressureWatch { pressure.withLock { $0 }?.watch ?? .off }
 
-    // MARK: Numbers
+    // MARK: Usage
 
-    /// How many bytes the decoded images take.
+    /// The size of the cached pixels, in bytes.
     public var memoryUsage: Int { state.withLock { $0.memoryUsage } }
 
-    /// How many images there are.
+    /// The number of images.
     public var count: Int { state.withLock { $0.entries.count } }
 
     // MARK: Images
 
-    /// The image that was kept for a request, in its form; this counts as a use. nil, too, if the request's cache policy
-    /// ignores local data, or if the image is no longer fresh.
+    /// Returns the cached image for a request, in its form, and marks it as used. Returns nil if there is none, if it
+    /// is stale, or if the request's cache policy ignores local data.
     public func image(for request: ImageRequest) -> Image? {
         guard request.urlRequest.mayUseMemory else { return nil }
         return image(for: ImageCacheKey(request), acceptsStale: request.urlRequest.acceptsStaleImages)
     }
 
-    /// Keeps an image for a request, in its form and with its tag. It replaces an earlier one.
+    /// Stores an image for a request, in its form and with its tag, replacing an earlier one.
     public func insert(_ image: Image, for request: ImageRequest) {
         insert(image, for: ImageCacheKey(request), tag: request.cacheTag, lifetime: nil)
     }
 
-    /// Removes the image that was kept for a request, in its form.
+    /// Removes the cached image for a request, in its form.
     ///
-    /// - Returns: whether there was one.
+    /// - Returns: Whether an image was removed.
     @discardableResult
     public func removeImage(for request: ImageRequest) -> Bool {
         let key = ImageCacheKey(request)
         return remove { $0.places[key].map { [$0] } ?? [] } > 0
     }
 
-    /// Removes the images for a URL, in all forms, whatever else their requests have.
+    /// Removes the images for a URL, in all forms and for all requests.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: The number of images removed.
     @discardableResult
     public func removeImages(for url: URL) -> Int {
         remove { $0.placesByURL[url.absoluteString] ?? [] }
@@ -110,7 +111,7 @@ public final class ImageCache: Sendable {
 
     /// Removes the images with a tag.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: The number of images removed.
     @discardableResult
     public func removeImages(taggedWith tag: String) -> Int {
         remove { $0.placesByTag[tag] ?? [] }
@@ -125,7 +126,7 @@ public final class ImageCache: Sendable {
         withExtendedLifetime(old) {}
     }
 
-    // MARK: Behind the interface
+    // MARK: Implementation
 
     func image(for key: ImageCacheKey, acceptsStale: Bool = false) -> Image? {
         let now = MonotonicClock.now
@@ -137,7 +138,7 @@ public final class ImageCache: Sendable {
         }
     }
 
-    /// - Parameter lifetime: seconds until the image may no longer be used without asking its server; nil for no limit.
+    /// - Parameter lifetime: The time in seconds until the image must be revalidated; nil for no limit.
     func insert(_ image: Image, for key: ImageCacheKey, tag: String?, lifetime: TimeInterval?) {
         let entry = Entry(
             key: key, image: image, byteCount: image.byteCount, tag: tag,
@@ -196,16 +197,16 @@ extension ImageCache.State {
     }
 }
 
-/// What an image is kept by: the request, as whom it is sent, and the form of the image.
+/// The key of a cached image: the request, the user as whom it is sent, and the form of the image.
 struct ImageCacheKey: Hashable, Sendable {
     let url: ExactString
     private let headers: [String: ExactString]
     private let identity: Identity?
     private let form: ExactString
 
-    /// The key of a request that is sent by a manager.
+    /// Creates the key of a request that a manager sends.
     ///
-    /// - Parameter fields: the request's own header fields, without those that are the same for all.
+    /// - Parameter fields: The request's own header fields, without those that are common to all requests.
     init(_ url: URL, fields: [String: String], identity: Identity?, form: String) {
         self.url = ExactString(url.absoluteString)
         headers = Dictionary(
@@ -214,7 +215,7 @@ struct ImageCacheKey: Hashable, Sendable {
         self.form = ExactString(form)
     }
 
-    /// The key of a request outside a downloader: its own fields say as whom it is sent.
+    /// Creates the key of a request that does not come from a downloader. Its own fields identify the user.
     init(_ request: ImageRequest) {
         self.init(
             request.urlRequest.url ?? URL(fileURLWithPath: "/"), fields: request.urlRequest.allHTTPHeaderFields ?? [:],
@@ -223,7 +224,7 @@ struct ImageCacheKey: Hashable, Sendable {
 }
 
 extension URLRequest {
-    /// Whether the cache policy allows an image from memory.
+    /// Whether the cache policy allows the use of images from memory.
     var mayUseMemory: Bool {
         switch cachePolicy {
         case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: false
@@ -231,12 +232,12 @@ extension URLRequest {
         }
     }
 
-    /// Whether the cache policy asks for stored data of any age.
+    /// Whether the cache policy accepts cached data of any age.
     var acceptsStaleImages: Bool { cachePolicy == .returnCacheDataElseLoad || cachePolicy == .returnCacheDataDontLoad }
 }
 
 extension ImageRequest {
-    /// The form of the image, in text that differs between forms.
+    /// A text that uniquely identifies the form of the image.
     var form: String {
         let size = size.map { "\($0.width)x\($0.height)" } ?? "-"
         let mode = contentMode == .fit ? "fit" : "fill"

@@ -2,26 +2,25 @@
 import Foundation
 import FoundationNetworking
 
-/// What to load, and in which form: the request, the size that is needed, and what is done with the pixels.
+/// A request for an image in a particular form: the URL request, the size, and the processors.
 public struct ImageRequest: Sendable {
-    /// The request for the bytes. Its cache policy holds for the memory cache too: one that ignores local data skips
+    /// The URL request. Its cache policy also applies to the memory cache: a policy that ignores local data bypasses
     /// it.
     public var urlRequest: URLRequest
-    /// The size in which the image is needed; nil for all of its pixels. An image is never enlarged.
+    /// The size to which the image is reduced; nil for full size. An image is never enlarged.
     public var size: ImageSize?
     /// How the size limits the image.
     public var contentMode: ImageContentMode
-    /// What is done with the decoded image, in this order.
+    /// The processors that are applied to the decoded image, in this order.
     public var processors: [any ImageProcessor]
-    /// How urgent the image is. It can be changed later, by the receipt.
+    /// The priority of the image. It can be changed later through the receipt.
     public var priority: Operation.QueuePriority = .normal
-    /// A tag for the image in the memory cache, by which it can be removed. It does not distinguish variants.
+    /// A tag for removing the image from the memory cache. It does not distinguish variants.
     public var cacheTag: String?
-    /// Whether an animation is decoded with all of its frames, within the limits; otherwise its first frame alone is.
-    /// True by default.
+    /// Whether to decode all frames of an animation, within the limits; otherwise only the first one. True by default.
     public var allowsAnimation = true
 
-    /// A request for the image at a URL.
+    /// Creates a request for the image at a URL.
     public init(
         _ url: URL, size: ImageSize? = nil, contentMode: ImageContentMode = .fit,
         processors: [any ImageProcessor] = []
@@ -29,7 +28,7 @@ public struct ImageRequest: Sendable {
         self.init(URLRequest(url: url), size: size, contentMode: contentMode, processors: processors)
     }
 
-    /// A request for the image that a `URLRequest` leads to.
+    /// Creates a request for an image from a `URLRequest`.
     public init(
         _ request: URLRequest, size: ImageSize? = nil, contentMode: ImageContentMode = .fit,
         processors: [any ImageProcessor] = []

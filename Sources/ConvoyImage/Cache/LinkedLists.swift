@@ -1,7 +1,7 @@
 #if Images
-/// Doubly linked lists in one array: adding to an end and removing anything take constant time.
+/// Doubly linked lists in one array. Appending and removing elements take constant time.
 struct LinkedLists<Element> {
-    /// The place of an element, valid until the element is removed.
+    /// The position of an element, valid until the element is removed.
     typealias Place = Int
 
     private struct Node {
@@ -15,10 +15,10 @@ struct LinkedLists<Element> {
     private var free: [Place] = []
     private var first: [Place]
     private var last: [Place]
-    /// How many elements all lists have.
+    /// The number of elements in all lists.
     private(set) var count = 0
 
-    /// Empty lists.
+    /// Creates empty lists.
     init(count: Int = 1) {
         first = [Place](repeating: -1, count: count)
         last = first

@@ -2,23 +2,25 @@
 import ConvoySupport
 import Foundation
 
-/// How a cache learns that the system runs short of memory.
+/// The state of a cache's subscription to memory pressure.
 public enum MemoryPressureWatch: Sendable, Hashable {
-    /// The cache does not ask.
+    /// The cache does not observe memory pressure.
     case off
-    /// By the kernel's file at this path: pressure stall information, or the events of the program's control group.
+    /// The kernel's file at this path is being watched: pressure stall information, or the events of the program's
+    /// control group.
     case watching(path: String)
-    /// Not at all, for this reason.
+    /// Memory pressure cannot be observed, for this reason.
     case unavailable(reason: String)
 }
 
-/// Reports when the system runs short of memory, on one thread that runs while there are subscribers.
+/// Reports when the system runs short of memory. Uses one thread, which runs while there are subscribers.
 package final class MemoryPressure: Sendable {
-    /// A file that tells of a shortage.
+    /// A file that reports memory pressure.
     package enum Source: Sendable, Hashable {
-        /// Pressure stall information: the kernel reports stalls of 150 ms in a window, for which it must be asked.
+        /// Pressure stall information: a trigger is registered with the kernel, which then reports stalls of 150 ms
+        /// within a window.
         case stalls(path: String)
-        /// The event counters of a control group, a line each: `high 0`. Any that grows is a report.
+        /// The event counters of a control group, one per line: `high 0`. An increase of any counter is a report.
         case events(path: String)
 
         var path: String {
@@ -28,11 +30,11 @@ package final class MemoryPressure: Sendable {
         }
     }
 
-    /// Ends with this object.
+    /// A subscription that ends when it is released.
     package final class Subscription: Sendable {
         fileprivate let key: Int
         private let owner: MemoryPressure
-        /// What is watched.
+        /// What is watched for this subscription.
         package let watch: MemoryPressureWatch
 
         fileprivate init(_ key: Int, _ owner: MemoryPressure, _ watch: MemoryPressureWatch) {
@@ -42,7 +44,7 @@ package final class MemoryPressure: Sendable {
         deinit { owner.end(key) }
     }
 
-    /// The pressure of the system, or of the control group of this process.
+    /// The memory pressure of the system, or of the control group of this process.
     package static let shared = MemoryPressure(sources: systemSources)
 
     private struct State {
@@ -55,13 +57,13 @@ package final class MemoryPressure: Sendable {
     private let sources: @Sendable () -> [Source]
     private let state = Locked(State())
 
-    /// - Parameter sources: the files, the best one first.
+    /// - Parameter sources: The files to try, in order of preference.
     package init(sources: @escaping @Sendable () -> [Source]) { self.sources = sources }
 
-    /// Whether a thread is watching.
+    /// Whether the watching thread is running.
     package var isWatching: Bool { state.withLock { $0.watcher != nil } }
 
-    /// Calls a handler at each report, on the watching thread.
+    /// Calls a handler for each report, on the watching thread.
     package func subscribe(_ handler: @escaping @Sendable () -> Void) -> Subscription {
         let key = state.withLock { state in
             state.nextKey += 1
@@ -71,7 +73,7 @@ package final class MemoryPressure: Sendable {
         return Subscription(key, self, start())
     }
 
-    /// Starts the thread, unless it runs.
+    /// Starts the thread unless it is running.
     private func start() -> MemoryPressureWatch {
         if let path = state.withLock({ $0.watcher })?.path { return .watching(path: path) }
         var failures: [String] = []
@@ -84,7 +86,7 @@ package final class MemoryPressure: Sendable {
                 continue
             }
             let isFirst = state.withLock { state in
-                // Another thread may have started one, or the subscriber may have gone.
+                // Another thread may have started a watcher, or the subscriber may have been released.
                 guard state.watcher == nil, !state.handlers.isEmpty else { return false }
                 state.watcher = watcher
                 return true
@@ -97,10 +99,10 @@ package final class MemoryPressure: Sendable {
                 return .watching(path: source.path)
             } catch {
                 state.withLock { $0.watcher = nil }
-                failures.append("no thread: \(error.text)")
+                failures.append("cannot start a thread: \(error.text)")
             }
         }
-        return .unavailable(reason: failures.isEmpty ? "The system has no file for it." : failures.joined(separator: "; "))
+        return .unavailable(reason: failures.isEmpty ? "No memory pressure file exists." : failures.joined(separator: "; "))
     }
 
     private func report() {
@@ -116,11 +118,11 @@ package final class MemoryPressure: Sendable {
         withExtendedLifetime(handler) {}
     }
 
-    /// The files of this system: the pressure on all memory, then on that of the control group.
+    /// The files of this system: first for all memory, then for the control group.
     private static let systemSources: @Sendable () -> [Source] = {
         var sources = [Source.stalls(path: "/proc/pressure/memory")]
         guard let groups = try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8) else { return sources }
-        // Of version 2: `0::/path`.
+        // The line of cgroup version 2: `0::/path`.
         for line in groups.split(separator: "\n") where line.hasPrefix("0::/") {
             let directory = "/sys/fs/cgroup" + line.dropFirst(3)
             let base = directory.hasSuffix("/") ? directory : directory + "/"
@@ -134,11 +136,11 @@ package final class MemoryPressure: Sendable {
 private final class PressureWatcher: Sendable {
     let path: String
     private let source: MemoryPressure.Source
-    /// The file itself, or what watches it.
+    /// The file itself, or an inotify instance that watches it.
     private let descriptor: Int32
     /// A pipe that wakes the thread.
     private let wake: (read: Int32, write: Int32)
-    /// The counters when the watch began.
+    /// The counters when watching began.
     private let counters: [Substring: UInt64]
 
     init(_ source: MemoryPressure.Source) throws(SystemError) {
@@ -153,7 +155,7 @@ private final class PressureWatcher: Sendable {
             close(descriptor)
             throw failure
         }
-        // After the watch was set up, so that no growth is missed.
+        // Read the counters after setting up the watch, so that no increase is missed.
         counters = PressureWatcher.eventCounters(source)
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         wake = (ends[0], ends[1])
@@ -167,7 +169,7 @@ private final class PressureWatcher: Sendable {
 
     func stop() { _ = write(wake.write, "x", 1) }
 
-    /// Returns after `stop`, or when the file has gone.
+    /// Returns after `stop`, or when the file has been removed.
     func run(_ report: () -> Void) {
         var counters = counters
         while true {
@@ -193,7 +195,7 @@ private final class PressureWatcher: Sendable {
         }
     }
 
-    /// The counters in a control group's file.
+    /// The counters in a control group's event file.
     private static func eventCounters(_ source: MemoryPressure.Source) -> [Substring: UInt64] {
         guard case .events(let path) = source, let text = try? String(contentsOfFile: path, encoding: .utf8) else {
             return [:]
@@ -201,22 +203,22 @@ private final class PressureWatcher: Sendable {
         var counters: [Substring: UInt64] = [:]
         for line in text.split(separator: "\n") {
             let words = line.split(separator: " ")
-            // `low` counts what the group's protection has not prevented, and is no shortage.
+            // `low` counts reclaims below the group's protection, which do not indicate a shortage.
             guard words.count == 2, words[0] != "low", let count = UInt64(words[1]) else { continue }
             counters[words[0]] = count
         }
         return counters
     }
 
-    /// A file of pressure stall information that reports stalls of 150 ms: in a second, for which a program needs a
-    /// capability, or in two, for which it needs none.
+    /// Opens a file of pressure stall information that reports stalls of 150 ms, within one second if the process has
+    /// the required capability, otherwise within two seconds.
     private static func trigger(_ path: String) throws(SystemError) -> Int32 {
         var failure = SystemError(code: ENOENT)
         for window in [1_000_000, 2_000_000] {
             let file = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
             guard file >= 0 else { throw SystemError(code: errno) }
             let wish = "some 150000 \(window)"
-            // With the zero at its end, as the kernel reads it.
+            // The kernel expects a terminating zero byte.
             if write(file, wish, wish.utf8.count + 1) > 0 { return file }
             failure = SystemError(code: errno)
             close(file)

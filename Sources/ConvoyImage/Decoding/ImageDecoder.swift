@@ -2,23 +2,23 @@
 import CGdkPixbuf
 import Foundation
 
-/// In which form an image is decoded, and when decoding it ends early.
+/// The form in which an image is decoded, and the check for cancellation.
 struct ImageDecoding: Sendable {
     var limits = ImageLimits.standard
     var appliesOrientation = true
-    /// The size that limits the image; nil for all of its pixels.
+    /// The size to which the image is reduced; nil for full size.
     var size: ImageSize?
     var contentMode = ImageContentMode.fit
-    /// Whether all frames of an animation are decoded.
+    /// Whether to decode all frames of an animation.
     var allowsAnimation = false
-    /// Asked between parts of the body.
+    /// Called between parts of the body.
     var isCancelled: @Sendable () -> Bool = { false }
 
-    /// The size of an image of this size in the wanted form.
+    /// The size to which an image of the given size is reduced.
     func target(of whole: ImageSize) -> ImageSize { size?.limiting(whole, contentMode) ?? whole }
 
-    /// How many times smaller than stored a JPEG may be decoded: 1, 2, 4 or 8. Whichever way it is turned upright, no
-    /// pixel is missing.
+    /// The divisor for the size of a JPEG while it is decoded: 1, 2, 4 or 8. The result covers the target in both
+    /// orientations.
     func divisor(of stored: ImageSize) -> Int {
         guard size != nil else { return 1 }
         let upright = target(of: stored)
@@ -32,12 +32,12 @@ struct ImageDecoding: Sendable {
 }
 
 extension ImageDecoding {
-    /// The decoded image in the wanted size.
+    /// Reduces a decoded image to the requested size.
     func reduce(_ image: Image) -> Image { ImageScaler.reduce(image, to: target(of: image.size)) }
 }
 
 extension ImageSize {
-    /// The size of a JPEG that is decoded so many times smaller.
+    /// The size of a JPEG that is decoded at a fraction of its size.
     func divided(by divisor: Int) -> ImageSize {
         ImageSize(width: (width + divisor - 1) / divisor, height: (height + divisor - 1) / divisor)
     }
@@ -79,7 +79,7 @@ enum ImageDecoder {
         if !layout.frames.isEmpty { return try frames(layout, in: body, decoding, all: isAnimated) }
         if isAnimated, let image = try animation(layout, in: body, decoding) { return image }
         var pixbuf = try pixbuf(layout, layout.pieces, in: body, decoding)
-        // Five to eight are turned by a quarter.
+        // Orientations 5 to 8 swap the width and the height.
         let orientation = gdk_pixbuf_get_option(pixbuf, "orientation").flatMap { Int(String(cString: $0)) } ?? 1
         let isTurned = decoding.appliesOrientation && orientation >= 5
         if decoding.appliesOrientation, let upright = gdk_pixbuf_apply_embedded_orientation(pixbuf) {
@@ -88,7 +88,7 @@ enum ImageDecoder {
         }
         let image = try image(taking: pixbuf, layout)
         guard layout.format == .jpeg else { return decoding.reduce(image) }
-        // The size of the whole counts, not that in which it was decoded.
+        // The target depends on the full size, not on the size at which the image was decoded.
         let whole = ImageSize(
             width: isTurned ? layout.height : layout.width, height: isTurned ? layout.width : layout.height)
         return ImageScaler.reduce(image, to: decoding.target(of: whole))
@@ -98,7 +98,7 @@ enum ImageDecoder {
     private static func pixbuf(
         _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> OpaquePointer {
-        // Used when the loader has gone: pixels that it still holds would have to be copied.
+        // The pixbuf is used after the loader has been released; otherwise its pixels would have to be copied.
         try withLoader(layout, pieces, in: body, decoding) { loader throws(ImageFault) in
             guard let decoded = gdk_pixbuf_loader_get_pixbuf(loader), let pixbuf = convoy_pixbuf_ref(decoded) else {
                 throw .truncated
@@ -107,7 +107,7 @@ enum ImageDecoder {
         }
     }
 
-    /// Whether there are several frames, and all of them may be decoded.
+    /// Whether there are several frames, and their total size is within the limits.
     private static func isWithinLimits(_ timing: AnimationTiming, _ layout: ImageLayout, _ decoding: ImageDecoding) -> Bool {
         let whole = ImageSize(width: layout.width, height: layout.height)
         let target = decoding.target(of: whole)
@@ -116,7 +116,7 @@ enum ImageDecoder {
             && count <= decoding.limits.maximumPassedPixelCount / (whole.width * whole.height)
     }
 
-    /// The frames of a WebP: all of them, or the first one.
+    /// Returns all frames of a WebP, or only the first one.
     private static func frames(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding, all: Bool
     ) throws(ImageFault) -> Image {
@@ -125,7 +125,7 @@ enum ImageDecoder {
         for (frame, duration) in zip(layout.frames, all ? layout.timing.durations : [0]) {
             if decoding.isCancelled() { throw .cancelled }
             let drawn = try image(taking: try pixbuf(layout, [frame.file(in: body)], in: body, decoding), layout)
-            guard drawn.size == frame.size else { throw .malformed("a frame of another size than its image") }
+            guard drawn.size == frame.size else { throw .malformed("the size of a frame differs from that of its image") }
             canvas.draw(frame, drawn)
             shown.append(ImageAnimation.Frame(image: decoding.reduce(canvas.image), duration: duration))
         }
@@ -134,7 +134,7 @@ enum ImageDecoder {
         return image
     }
 
-    /// A GIF with all of its frames; nil if the decoder finds one only.
+    /// Returns a GIF with all of its frames, or nil if the decoder finds only one.
     private static func animation(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, _ decoding: ImageDecoding
     ) throws(ImageFault) -> Image? {
@@ -147,20 +147,20 @@ enum ImageDecoder {
             else { return nil }
             defer { convoy_animation_end(iterator) }
             var frames: [ImageAnimation.Frame] = []
-            // A moment after the beginning of each frame, in milliseconds.
+            // A moment after the start of each frame, in milliseconds.
             var time: Int64 = 1
             for (number, duration) in durations.enumerated() {
                 if decoding.isCancelled() { throw .cancelled }
-                // The decoder draws the next frame over this one.
+                // Copy the frame, because the decoder draws the next one over it.
                 guard let shown = gdk_pixbuf_animation_iter_get_pixbuf(iterator), let copy = gdk_pixbuf_copy(shown) else {
                     throw .decoder("The decoder returned no frame.")
                 }
                 let frame = decoding.reduce(try image(taking: copy, layout))
                 guard frames.first.map({ $0.image.size == frame.size }) ?? true else {
-                    throw .malformed("frames of different sizes")
+                    throw .malformed("the frames differ in size")
                 }
                 frames.append(ImageAnimation.Frame(image: frame, duration: duration))
-                // How long the frame is still shown; -1 for ever.
+                // The remaining duration of the frame; -1 if it is shown forever.
                 let left = gdk_pixbuf_animation_iter_get_delay_time(iterator)
                 guard left >= 0 else { break }
                 time += Int64(max(1, left)) + (number == 0 ? 1 : 0)
@@ -172,7 +172,7 @@ enum ImageDecoder {
         }
     }
 
-    /// Passes a body to a loader, and what it has made of it to a closure.
+    /// Passes a body to a loader, then passes the loader to a closure.
     private static func withLoader<Result>(
         _ layout: ImageLayout, _ pieces: [ImageLayout.Piece], in body: UnsafeRawBufferPointer,
         _ decoding: ImageDecoding,
@@ -206,7 +206,7 @@ enum ImageDecoder {
         return try use(loader)
     }
 
-    /// Passes bytes in small parts, so that decoding stops soon after a refusal.
+    /// Passes bytes in small parts, so that decoding stops soon after the image is rejected.
     private static func feed(
         _ bytes: UnsafeRawBufferPointer, to loader: UnsafeMutablePointer<GdkPixbufLoader>,
         watch: UnsafeMutablePointer<LoaderWatch>, failure: inout UnsafeMutablePointer<GError>?
@@ -225,7 +225,7 @@ enum ImageDecoder {
     /// An image that retains the pixbuf instead of copying its pixels.
     private static func image(taking given: OpaquePointer, _ layout: ImageLayout) throws(ImageFault) -> Image {
         var pixbuf = given
-        // Rows are moved below, which another owner of the pixbuf must not see.
+        // The code below moves rows in place, which another owner of the pixbuf must not observe.
         if convoy_pixbuf_is_unshared(pixbuf) == 0 {
             guard let copy = gdk_pixbuf_copy(pixbuf) else {
                 convoy_pixbuf_unref(given)
@@ -280,7 +280,7 @@ enum ImageDecoder {
 struct LoaderWatch {
     private let decoding: ImageDecoding
     let format: ImageFormat
-    /// Why the image is refused, if its decoded size is larger than its layout has announced.
+    /// The reason for rejecting the image, for example a decoded size larger than its layout announced.
     private(set) var refusal: ImageFault?
     private var height = 0
     private var rowsSeen = 0
@@ -290,7 +290,7 @@ struct LoaderWatch {
         self.format = format
     }
 
-    /// Whether the image is no longer wanted, which counts as a refusal.
+    /// Whether the load was cancelled, which is handled like a rejection.
     var isCancelled: Bool {
         mutating get {
             guard decoding.isCancelled() else { return false }
@@ -302,7 +302,7 @@ struct LoaderWatch {
     /// Whether the loader has reached the last row. Some loaders accept a body with too few rows.
     var isComplete: Bool { LoaderWatch.tellsRows.contains(format) ? height > 0 && rowsSeen >= height : true }
 
-    /// These formats are allocated first and then decoded row by row; the others are decoded at once.
+    /// These loaders report each decoded row; the others report the complete image at once.
     private static let tellsRows: Set<ImageFormat> = [.png, .jpeg]
     private static let decodesAfterPreparing: Set<ImageFormat> = [.png, .jpeg, .bmp]
 
@@ -314,7 +314,8 @@ struct LoaderWatch {
                     do throws(ImageFault) {
                         try watch.decoding.limits.check(width: Int(width), height: Int(height))
                         guard watch.format == .jpeg else { return }
-                        // The loader then decodes an eighth of the pixels each way, and never has memory for all.
+                        // The loader then decodes only an eighth of the pixels in each direction, so the full image is
+                        // never allocated.
                         let stored = ImageSize(width: Int(width), height: Int(height))
                         let divisor = watch.decoding.divisor(of: stored)
                         guard divisor > 1 else { return }
@@ -322,7 +323,7 @@ struct LoaderWatch {
                         gdk_pixbuf_loader_set_size(loader, Int32(size.width), Int32(size.height))
                     } catch {
                         watch.refusal = error
-                        // With a size of 0 nothing is allocated.
+                        // With a size of 0, the loader allocates nothing.
                         gdk_pixbuf_loader_set_size(loader, 0, 0)
                     }
                 }
@@ -334,7 +335,7 @@ struct LoaderWatch {
                 LoaderWatch.at(context) { watch in
                     watch.height = Int(gdk_pixbuf_get_height(pixbuf))
                     guard LoaderWatch.decodesAfterPreparing.contains(watch.format) else { return }
-                    // The memory contains old data, which would be visible in a damaged image.
+                    // The new memory contains stale data, which would be visible in a damaged image.
                     memset(gdk_pixbuf_get_pixels(pixbuf), 0, Int(gdk_pixbuf_get_byte_length(pixbuf)))
                 }
             }, watch)
@@ -359,7 +360,8 @@ struct XBMDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
 
-    /// The image: black for set bits, white for others. The least significant bit of a number is the leftmost pixel.
+    /// Decodes an image in which set bits are black and others white. The least significant bit of a number is the
+    /// leftmost pixel.
     static func image(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits
     ) throws(ImageFault) -> Image {
@@ -388,7 +390,8 @@ struct XBMDecoder {
 
     private init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// The next number; nil at the end. All are hexadecimal, even without `0x`, as in X's own reader.
+    /// Returns the next number, or nil at the end. All numbers are hexadecimal, even without `0x`, as in X's own
+    /// reader.
     private mutating func next() throws(ImageFault) -> Int? {
         var value: Int?
         func append(_ digit: UInt8) { value = ((value ?? 0) << 4 | Int(digit)) & 0xFFFF }
@@ -398,9 +401,9 @@ struct XBMDecoder {
             switch byte {
             case 0x30...0x39: append(byte - 0x30)
             case 0x41...0x46, 0x61...0x66: append((byte | 0x20) - 0x61 + 10)
-            case 0x58, 0x78: guard value == 0 else { throw .malformed("something else than numbers") }
+            case 0x58, 0x78: guard value == 0 else { throw .malformed("invalid number") }
             case 0x20, 0x2C, 0x09, 0x0A, 0x0D: if let value { return value }
-            default: throw .malformed("something else than numbers")
+            default: throw .malformed("invalid number")
             }
         }
         return value

@@ -5,11 +5,11 @@ extension ImageLayout {
         let pixels = try body.number(4, at: 10)
         let bitmap = try DeviceIndependentBitmap(body, at: 14)
         try limits.check(width: bitmap.width, height: bitmap.height)
-        guard pixels >= 14 + bitmap.headerSize else { throw .malformed("pixels inside of the header") }
+        guard pixels >= 14 + bitmap.headerSize else { throw .malformed("the pixels overlap the header") }
         switch bitmap.compression {
         case 0, 3: try body.require(bitmap.bytesPerRow * bitmap.height, at: max(pixels, 14 + bitmap.sizeBeforePixels))
         case 1, 2: try walkRuns(body, at: pixels, areNibbles: bitmap.compression == 2)
-        default: throw .malformed("an unknown compression")
+        default: throw .malformed("unsupported compression")
         }
         return ImageLayout(.bmp, width: bitmap.width, height: bitmap.height, pieces: [.range(0..<body.count)])
     }
@@ -33,15 +33,15 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// A Windows icon: a directory of pictures, each a bitmap without a file header or a complete PNG.
+    /// A Windows icon: a directory of pictures, each of which is a bitmap without a file header or a complete PNG.
     ///
-    /// The decoder gets an icon with only the largest picture, so that it decodes the one that was checked.
-    /// gdk-pixbuf's icon loader does not support PNG pictures, which are passed to the PNG loader.
+    /// The decoder gets an icon that contains only the largest picture, so it decodes the picture that was checked.
+    /// gdk-pixbuf's icon loader does not support PNG pictures; these are passed to the PNG loader.
     static func ico(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let count = try body.number(2, at: 4)
-        guard count > 0 else { throw .malformed("an icon without pictures") }
+        guard count > 0 else { throw .malformed("the icon is empty") }
         try body.require(count * 16, at: 6)
-        // Only the pictures' headers are read for this: all entries could point to the same long picture.
+        // Read only the headers of the pictures here, because all entries could point to the same large picture.
         var best: (rank: (area: Int, depth: Int), entry: Int)?
         for index in 0..<count {
             let entry = 6 + index * 16
@@ -79,9 +79,9 @@ extension ImageLayout {
         _ body: ImageBytes, entry: Int, at offset: Int, size: Int, limits: ImageLimits
     ) throws(ImageFault) -> ImageLayout {
         let bitmap = try DeviceIndependentBitmap(body, at: offset)
-        // A height of 1 would mean 0 rows of colours, which the decoder takes for 256.
+        // A height of 1 means 0 rows of colours, which the decoder treats as 256.
         guard bitmap.headerSize == 40, bitmap.compression == 0, bitmap.width > 0, bitmap.height > 1 else {
-            throw .malformed("a picture of an unknown kind")
+            throw .malformed("unsupported picture type")
         }
         let height = bitmap.height / 2
         try limits.check(width: bitmap.width, height: height)
@@ -100,18 +100,18 @@ extension ImageLayout {
     }
 }
 
-/// The header that bitmaps and icons share.
+/// The information header shared by bitmaps and icons.
 struct DeviceIndependentBitmap {
     let headerSize: Int
     let width: Int
-    /// In an icon, the height of the colours and the mask together. Without the sign, which specifies the order of the
-    /// rows.
+    /// The absolute height; the sign specifies the order of the rows. In an icon, it counts the rows of colours and
+    /// mask.
     let height: Int
     let depth: Int
     let compression: Int
     let colors: Int
 
-    /// The size of the header with its masks and colour table, which the pixels may follow directly.
+    /// The size of the header with its masks and colour table, where the pixels may begin.
     var sizeBeforePixels: Int {
         let masks = compression == 3 && headerSize == 40 ? 12 : 0
         return headerSize + masks + (depth <= 8 ? colors * (headerSize == 12 ? 3 : 4) : 0)
@@ -123,7 +123,7 @@ struct DeviceIndependentBitmap {
 
     init(_ body: ImageBytes, at offset: Int) throws(ImageFault) {
         headerSize = try body.number(4, at: offset)
-        guard [12, 40, 52, 56, 64, 108, 124].contains(headerSize) else { throw .malformed("an unknown header") }
+        guard [12, 40, 52, 56, 64, 108, 124].contains(headerSize) else { throw .malformed("unsupported header") }
         try body.require(headerSize, at: offset)
         let declared: Int
         if headerSize == 12 {
@@ -139,7 +139,7 @@ struct DeviceIndependentBitmap {
             compression = try body.number(4, at: offset + 16)
             declared = try body.number(4, at: offset + 32)
         }
-        guard [1, 4, 8, 16, 24, 32].contains(depth) else { throw .malformed("an unknown depth") }
+        guard [1, 4, 8, 16, 24, 32].contains(depth) else { throw .malformed("unsupported colour depth") }
         if depth <= 8 {
             guard declared <= 1 << depth else { throw .malformed("too many colours") }
             colors = declared == 0 ? 1 << depth : declared
@@ -154,16 +154,16 @@ extension ImageLayout {
     static func xbm(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let brace = try body.first(0x7B, from: 0)
         // A generous limit for definitions and comments.
-        guard brace <= 4096 else { throw .malformed("too long a header") }
+        guard brace <= 4096 else { throw .malformed("the header is too long") }
         var sizes: [String: Int] = [:]
         let header = body.text(0..<brace)
         for line in header.split(whereSeparator: \.isNewline) {
             let words = line.split { $0 == " " || $0 == "\t" }
             guard words.count >= 3, words[0] == "#define", let value = Int(words[2]) else { continue }
             let name = words[1].split(separator: "_").last.map(String.init) ?? ""
-            guard sizes.updateValue(value, forKey: name) == nil else { throw .malformed("a definition twice") }
+            guard sizes.updateValue(value, forKey: name) == nil else { throw .malformed("duplicate definition") }
         }
-        guard let width = sizes["width"], let height = sizes["height"] else { throw .malformed("no size") }
+        guard let width = sizes["width"], let height = sizes["height"] else { throw .malformed("the size is missing") }
         try limits.check(width: width, height: height)
 
         let end = try body.first(0x7D, from: brace)
@@ -175,13 +175,14 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// TIFF 6.0: a directory of fields, which specify where the strips or tiles are. Only the first directory is used.
+    /// TIFF 6.0: a directory of fields, which specify the locations of the strips or tiles. Only the first directory is
+    /// used.
     ///
-    /// libtiff decompresses a strip or a tile at a time, so these must be small enough too.
+    /// libtiff decompresses a complete strip or tile in one step, so these are also limited in size.
     static func tiff(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let directory = try TIFFDirectory(body)
         guard let width = try directory.first(256), let height = try directory.first(257) else {
-            throw .malformed("no size")
+            throw .malformed("the size is missing")
         }
         try limits.check(width: width, height: height)
         let samples = try directory.first(277) ?? 1
@@ -191,21 +192,22 @@ extension ImageLayout {
         }
 
         if let tileWidth = try directory.first(322), let tileHeight = try directory.first(323) {
-            // Tiles may extend beyond the edges, but one that is much larger than the image is refused, as it may be a
-            // bomb.
+            // Tiles may extend beyond the edges. A tile much larger than the image is rejected, as it may be a
+            // decompression bomb.
             let (count, overflow) = tileWidth.multipliedReportingOverflow(by: tileHeight)
             guard tileWidth > 0, tileHeight > 0, !overflow, count <= max(1 << 20, 4 * width * height) else {
-                throw .malformed("tiles of a wrong size")
+                throw .malformed("invalid tile size")
             }
         }
         var offsets = try directory.values(273)
         if offsets == nil { offsets = try directory.values(324) }
         var counts = try directory.values(279)
         if counts == nil { counts = try directory.values(325) }
-        guard let offsets, let counts, offsets.count == counts.count else { throw .malformed("no strips") }
+        guard let offsets, let counts, offsets.count == counts.count else { throw .malformed("the strips are missing") }
         for (offset, count) in zip(offsets, counts) { try body.require(count, at: offset) }
         var layout = ImageLayout(.tiff, width: width, height: height, pieces: [.range(0..<body.count)])
-        // With alpha of either kind: libtiff premultiplies if the file does not, and gdk-pixbuf does not undo that.
+        // With either kind of alpha: libtiff premultiplies the pixels if the file does not, and gdk-pixbuf does not
+        // undo that.
         if let extra = try directory.first(338) { layout.isPremultiplied = extra == 1 || extra == 2 }
         return layout
     }
@@ -233,17 +235,17 @@ private struct TIFFDirectory {
             let entry = start + 2 + index * 12
             let tag = try body.number(2, at: entry, bigEndian: isBigEndian)
             guard TIFFDirectory.wanted.contains(tag) else { continue }
-            // Readers differ in which of two equal fields counts, and this parser might differ from libtiff.
-            guard fields[tag] == nil else { throw .malformed("a field twice") }
+            // Readers differ in which of two duplicate fields they use, so this parser might disagree with libtiff.
+            guard fields[tag] == nil else { throw .malformed("duplicate field") }
             let size: Int
             switch try body.number(2, at: entry + 2, bigEndian: isBigEndian) {
             case 1: size = 1
             case 3: size = 2
             case 4: size = 4
-            default: throw .malformed("a field of an unknown type")
+            default: throw .malformed("unknown field type")
             }
             let values = try body.number(4, at: entry + 4, bigEndian: isBigEndian)
-            guard values > 0 else { throw .malformed("a field of no values") }
+            guard values > 0 else { throw .malformed("a field has no values") }
             let isInline = values * size <= 4
             let offset = isInline ? entry + 8 : try body.number(4, at: entry + 8, bigEndian: isBigEndian)
             try body.require(values * size, at: offset)

@@ -2,15 +2,15 @@
 extension ImageLayout {
     /// PNG (W3C, third edition, section 5): chunks, from IHDR to IEND.
     ///
-    /// Only the chunks that the pixels need are passed on: libpng would decompress text and profiles, up to 8 MB for
-    /// each of a thousand chunks.
+    /// Only the chunks that are needed for the pixels are passed on. libpng would decompress text and profiles as well,
+    /// up to 8 MB for each of a thousand chunks.
     static func png(_ body: ImageBytes, at start: Int = 0, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         guard body.starts(with: pngSignature, at: start) else {
-            throw body.count - start < pngSignature.count ? .truncated : .malformed("no PNG signature")
+            throw body.count - start < pngSignature.count ? .truncated : .malformed("the PNG signature is missing")
         }
         let header = start + pngSignature.count
         guard try body.number(4, at: header, bigEndian: true) == 13, body.starts(with: name("IHDR"), at: header + 4)
-        else { throw try body.isShort(25, at: header) ? .truncated : .malformed("no IHDR first") }
+        else { throw try body.isShort(25, at: header) ? .truncated : .malformed("the first chunk is not IHDR") }
         let width = try body.number(4, at: header + 8, bigEndian: true)
         let height = try body.number(4, at: header + 12, bigEndian: true)
         try limits.check(width: width, height: height)
@@ -21,7 +21,7 @@ extension ImageLayout {
         var hasData = false
         while true {
             let length = try body.number(4, at: offset, bigEndian: true)
-            guard length <= Int(Int32.max) else { throw .malformed("a chunk of more than 2 GiB") }
+            guard length <= Int(Int32.max) else { throw .malformed("a chunk is larger than 2 GiB") }
             let size = length + 12
             try body.require(size, at: offset)
             if wanted.contains(where: { body.starts(with: $0, at: offset + 4) }) {
@@ -35,7 +35,7 @@ extension ImageLayout {
             if body.starts(with: name("IEND"), at: offset + 4) { break }
             offset += size
         }
-        guard hasData else { throw .malformed("no IDAT") }
+        guard hasData else { throw .malformed("no IDAT chunk") }
         pieces.append(.range(kept))
         return ImageLayout(.png, width: width, height: height, pieces: pieces)
     }
@@ -62,7 +62,7 @@ extension ImageLayout {
         var scans = 0
         var offset = 2
         while true {
-            guard try body.byte(offset) == 0xFF else { throw .malformed("no marker where one must be") }
+            guard try body.byte(offset) == 0xFF else { throw .malformed("a marker is missing") }
             let marker = try body.byte(offset + 1)
             switch marker {
             case 0xFF:  // a marker may be preceded by any number of these
@@ -74,13 +74,13 @@ extension ImageLayout {
                 return ImageLayout(
                     .jpeg, width: size.width, height: size.height, pieces: [.range(0..<(offset + 2))])
             case 0x00, 0xD8:
-                throw .malformed("a marker out of place")
+                throw .malformed("misplaced marker")
             default:
                 let length = try body.number(2, at: offset + 2, bigEndian: true)
-                guard length >= 2 else { throw .malformed("a segment of no length") }
+                guard length >= 2 else { throw .malformed("invalid segment length") }
                 try body.require(length, at: offset + 2)
                 if 0xC0...0xCF ~= marker, marker != 0xC4, marker != 0xC8, marker != 0xCC {
-                    guard size == nil, length >= 8 else { throw .malformed("a second frame") }
+                    guard size == nil, length >= 8 else { throw .malformed("invalid or second frame header") }
                     let height = try body.number(2, at: offset + 5, bigEndian: true)
                     let width = try body.number(2, at: offset + 7, bigEndian: true)
                     try limits.check(width: width, height: height)
@@ -89,8 +89,8 @@ extension ImageLayout {
                 offset += 2 + length
                 if marker == 0xDA {
                     scans += 1
-                    // A scan of a few bytes costs a pass over the whole image.
-                    guard let size else { throw .malformed("a scan without a frame") }
+                    // A scan of a few bytes costs a pass over the entire image.
+                    guard let size else { throw .malformed("a scan precedes the frame header") }
                     guard scans <= maximumScans,
                         scans <= limits.maximumPassedPixelCount / (size.width * size.height)
                     else { throw .scans(scans, size.width, size.height) }
@@ -102,8 +102,9 @@ extension ImageLayout {
 
     private static let maximumScans = 100
 
-    /// The end of the scans of a progressive JPEG that have arrived whole, and their number; nil for another image, or
-    /// before the first one has. What comes before the end, and an end marker, is a JPEG with less detail.
+    /// Returns the number of complete scans of a progressive JPEG and the offset of their end, or nil if the image is
+    /// not progressive or no scan is complete. The bytes up to that offset, followed by an end marker, form a JPEG with
+    /// less detail.
     static func wholeScans(ofProgressive body: ImageBytes) -> (end: Int, count: Int)? {
         guard body.starts(with: [0xFF, 0xD8]) else { return nil }
         var whole: (end: Int, count: Int)?
@@ -130,12 +131,12 @@ extension ImageLayout {
                 }
             }
         } catch {
-            // The rest has yet to come.
+            // More bytes have yet to arrive.
         }
         return whole
     }
 
-    /// The offset of the next marker that is not part of the scan's data.
+    /// Returns the offset of the next marker that is not part of the scan's data.
     private static func afterScan(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {
         var offset = start
         while true {
@@ -150,10 +151,10 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// GIF (89a specification): a screen, then blocks to the trailer.
+    /// GIF (89a specification): a screen, then blocks up to the trailer.
     ///
-    /// The decoder gets everything up to the end of the first frame, and a trailer, unless the animation is wanted. The
-    /// other frames are only checked: a frame of any size may take only a few bytes in the body.
+    /// Unless the animation is requested, the decoder gets only the bytes up to the end of the first frame, and a
+    /// trailer. The other frames are only checked: a frame of any size may take only a few bytes in the body.
     static func gif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let width = try body.number(2, at: 6)
         let height = try body.number(2, at: 8)
@@ -169,12 +170,12 @@ extension ImageLayout {
             switch try body.byte(offset) {
             case 0x21:  // an extension: a label, then blocks
                 let label = try body.byte(offset + 1)
-                // Graphics control: how long the next frame is shown, in hundredths of a second.
+                // Graphics control extension: the duration of the next frame, in hundredths of a second.
                 if label == 0xF9, try body.byte(offset + 2) >= 4 {
                     delay = try body.number(2, at: offset + 4) * 10
                     if firstEnd == nil { control = offset + 3 }
                 }
-                // Netscape's loop count: how often the frames are shown again.
+                // Netscape's loop count: how often the animation repeats.
                 if label == 0xFF, body.starts(with: netscape, at: offset + 2), try body.byte(offset + 14) == 3,
                     try body.byte(offset + 15) == 1
                 {
@@ -190,7 +191,7 @@ extension ImageLayout {
                 let bottom = try body.number(2, at: offset + 3) + frameHeight
                 if right > width || bottom > height || frameWidth == 0 || frameHeight == 0 { areFramesInside = false }
                 let start = try offset + 10 + colors(body.byte(offset + 9))
-                guard try body.byte(start) <= 11 else { throw .malformed("codes of too many bits") }
+                guard try body.byte(start) <= 11 else { throw .malformed("the code size is too large") }
                 offset = try afterBlocks(body, at: start + 1)
                 if firstEnd == nil { firstEnd = offset }
                 timing.addFrame(milliseconds: delay)
@@ -199,8 +200,8 @@ extension ImageLayout {
                 guard let firstEnd else { throw .malformed("no frame") }
                 var pieces = [Piece.range(0..<firstEnd), .bytes([0x3B])]
                 if let control {
-                    // Nothing comes after the frame. Asked to restore what was under one that reaches beyond the image, the
-                    // decoder copies from outside of it, and complains.
+                    // No frame follows, so the disposal method does not matter. If it requests restoring the area under
+                    // a frame that extends beyond the image, the decoder reads out of bounds and logs a warning.
                     let flags = UInt8(try body.byte(control) & ~0x1C)
                     pieces = [.range(0..<control), .bytes([flags]), .range((control + 1)..<firstEnd), .bytes([0x3B])]
                 }
@@ -211,14 +212,14 @@ extension ImageLayout {
                 }
                 return layout
             default:
-                throw .malformed("an unknown block")
+                throw .malformed("unknown block type")
             }
         }
     }
 
     private static let netscape = [11] + Array("NETSCAPE2.0".utf8)
 
-    /// The length of the colour table that the flags specify.
+    /// The length of the colour table, as specified by the flags.
     private static func colors(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
 
     private static func afterBlocks(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {

@@ -1,9 +1,10 @@
 #if Images
 extension ImageLayout {
-    /// WebP (RFC 9649): a RIFF file with a bitstream, or with a header, perhaps frames, and a bitstream each.
+    /// WebP (RFC 9649): a RIFF file that contains either a single bitstream, or a header followed by one bitstream per
+    /// frame.
     static func webp(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let end = try 8 + body.number(4, at: 4)
-        guard end >= 20, end % 2 == 0 else { throw .malformed("a file of \(end) bytes") }
+        guard end >= 20, end % 2 == 0 else { throw .malformed("invalid file size (\(end) bytes)") }
         try body.require(end, at: 0)
         var layout: ImageLayout?
         var canvas: (width: Int, height: Int)?
@@ -12,32 +13,32 @@ extension ImageLayout {
         var frames: [WebPFrame] = []
         var offset = 12
         while offset < end {
-            guard end - offset >= 8 else { throw .malformed("a chunk without a size") }
+            guard end - offset >= 8 else { throw .malformed("incomplete chunk header") }
             let size = try body.number(4, at: offset + 4)
             let padded = size + size & 1
-            guard padded <= end - offset - 8 else { throw .malformed("a chunk beyond the file") }
+            guard padded <= end - offset - 8 else { throw .malformed("a chunk extends beyond the file") }
             let content = (offset + 8)..<(offset + 8 + size)
             switch body.text(offset..<(offset + 4)) {
             case "VP8X":
-                guard offset == 12, size >= 10 else { throw .malformed("a header out of place") }
+                guard offset == 12, size >= 10 else { throw .malformed("misplaced VP8X header") }
                 let width = try body.number(3, at: offset + 12) + 1
                 let height = try body.number(3, at: offset + 15) + 1
                 try limits.check(width: width, height: height)
                 canvas = (width, height)
                 isAnimation = try body.byte(offset + 8) & 0x02 != 0
             case "ANIM":
-                guard isAnimation, size >= 6 else { throw .malformed("an animation out of place") }
+                guard isAnimation, size >= 6 else { throw .malformed("misplaced ANIM chunk") }
                 timing.loopCount = try body.number(2, at: offset + 12)
             case "ANMF":
-                guard isAnimation, let canvas else { throw .malformed("a frame out of place") }
+                guard isAnimation, let canvas else { throw .malformed("misplaced animation frame") }
                 let frame = try frame(body, content, canvas)
                 timing.addFrame(milliseconds: frame.milliseconds)
                 if frames.count < AnimationTiming.mostFrames { frames.append(frame) }
             case "VP8 ", "VP8L":
-                guard layout == nil, !isAnimation else { throw .malformed("a second image") }
+                guard layout == nil, !isAnimation else { throw .malformed("more than one image") }
                 let (width, height) = try bitstreamSize(body, at: offset, size)
                 try limits.check(width: width, height: height)
-                if let canvas, canvas != (width, height) { throw .malformed("an image of another size than the file's") }
+                if let canvas, canvas != (width, height) { throw .malformed("the image and canvas sizes differ") }
                 layout = ImageLayout(.webp, width: width, height: height, pieces: [])
             default: break
             }
@@ -46,38 +47,38 @@ extension ImageLayout {
         if isAnimation, let canvas, !frames.isEmpty {
             layout = ImageLayout(.webp, width: canvas.width, height: canvas.height, pieces: [])
         }
-        guard var layout else { throw .malformed("no image") }
+        guard var layout else { throw .malformed("no image data") }
         layout.pieces = [.range(0..<end)]
         (layout.frames, layout.timing) = (frames, timing)
         return layout
     }
 
-    /// A frame, which lies within the canvas.
+    /// Parses a frame, which must lie within the canvas.
     private static func frame(
         _ body: ImageBytes, _ content: Range<Int>, _ canvas: (width: Int, height: Int)
     ) throws(ImageFault) -> WebPFrame {
-        guard content.count >= 24 else { throw .malformed("a frame without an image") }
+        guard content.count >= 24 else { throw .malformed("an animation frame has no image") }
         let start = content.lowerBound
         let left = try body.number(3, at: start) * 2
         let top = try body.number(3, at: start + 3) * 2
         let width = try body.number(3, at: start + 6) + 1
         let height = try body.number(3, at: start + 9) + 1
         guard left + width <= canvas.width, top + height <= canvas.height else {
-            throw .malformed("a frame beyond the image")
+            throw .malformed("an animation frame extends beyond the canvas")
         }
         let flags = try body.byte(start + 15)
         var alpha: Range<Int>?
         var offset = start + 16
         while offset < content.upperBound {
-            guard content.upperBound - offset >= 8 else { throw .malformed("a chunk without a size") }
+            guard content.upperBound - offset >= 8 else { throw .malformed("incomplete chunk header") }
             let size = try body.number(4, at: offset + 4)
-            guard size + size & 1 <= content.upperBound - offset - 8 else { throw .malformed("a chunk beyond its frame") }
+            guard size + size & 1 <= content.upperBound - offset - 8 else { throw .malformed("a chunk exceeds its frame") }
             let chunk = offset..<(offset + 8 + size + size & 1)
             switch body.text(offset..<(offset + 4)) {
             case "ALPH": alpha = chunk
             case "VP8 ", "VP8L":
                 guard try bitstreamSize(body, at: offset, size) == (width, height) else {
-                    throw .malformed("a frame of another size than its image")
+                    throw .malformed("the size of a frame differs from that of its image")
                 }
                 let frameSize = ImageSize(width: width, height: height)
                 return WebPFrame(
@@ -88,7 +89,7 @@ extension ImageLayout {
             }
             offset = chunk.upperBound
         }
-        throw .malformed("a frame without an image")
+        throw .malformed("an animation frame has no image")
     }
 
     /// The size in the header of a bitstream (RFC 6386, section 9.1; RFC 9649, section 3.4).
@@ -97,15 +98,15 @@ extension ImageLayout {
     ) throws(ImageFault) -> (width: Int, height: Int) {
         let start = chunk + 8
         if body.starts(with: Array("VP8L".utf8), at: chunk) {
-            guard size >= 5, try body.byte(start) == 0x2F else { throw .malformed("no lossless image") }
+            guard size >= 5, try body.byte(start) == 0x2F else { throw .malformed("no lossless image data") }
             let bits = try body.number(4, at: start + 1)
-            guard bits >> 29 == 0 else { throw .malformed("an unknown version") }
+            guard bits >> 29 == 0 else { throw .malformed("unsupported version") }
             return (bits & 0x3FFF + 1, bits >> 14 & 0x3FFF + 1)
         }
-        guard size >= 10, body.starts(with: [0x9D, 0x01, 0x2A], at: start + 3) else { throw .malformed("no image") }
+        guard size >= 10, body.starts(with: [0x9D, 0x01, 0x2A], at: start + 3) else { throw .malformed("no image data") }
         let tag = try body.number(3, at: start)
         guard tag & 1 == 0 else { throw .malformed("no key frame") }
-        guard tag >> 5 <= size - 10 else { throw .malformed("a part beyond the image") }
+        guard tag >> 5 <= size - 10 else { throw .malformed("a partition extends beyond the image") }
         let width = try body.number(2, at: start + 6) & 0x3FFF
         let height = try body.number(2, at: start + 8) & 0x3FFF
         return (width, height)
@@ -113,7 +114,7 @@ extension ImageLayout {
 }
 
 extension ImageLayout {
-    /// Whether a file of ISO's format says that it is an AVIF image, or a sequence of them.
+    /// Whether the brands of an ISO base media file identify it as an AVIF image or image sequence.
     static func isAVIF(_ body: ImageBytes) -> Bool {
         guard let size = try? body.number(4, at: 0, bigEndian: true), size >= 16, size % 4 == 0 else { return false }
         let brands = [8] + Array(stride(from: 16, to: min(size, body.count), by: 4))
@@ -122,7 +123,7 @@ extension ImageLayout {
 
     /// AVIF (AV1 Image File Format, over ISO/IEC 14496-12 and 23008-12): boxes, one of which describes the items.
     ///
-    /// Every size that a property or a bitstream states is checked, whichever item it belongs to.
+    /// Checks every size that a property or a bitstream declares, regardless of the item to which it belongs.
     static func avif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         var description: Range<Int>?
         var hasData = false
@@ -130,12 +131,12 @@ extension ImageLayout {
             switch body.text(box.name) {
             case "meta" where description == nil: description = box.content
             case "mdat": hasData = true
-            // The frames of a sequence are in a film, of which the image needs none.
-            case "moov": throw .malformed("an image sequence, which is not supported")
+            // The frames of a sequence are in a `moov` box, which a still image does not need.
+            case "moov": throw .malformed("image sequences are not supported")
             default: break
             }
         }
-        guard let description, description.count >= 4 else { throw .malformed("no description") }
+        guard let description, description.count >= 4 else { throw .malformed("no description of the items") }
         guard hasData else { throw .truncated }
         var items = AVIFItems()
         for box in try boxes(body, (description.lowerBound + 4)..<description.upperBound) {
@@ -153,7 +154,7 @@ extension ImageLayout {
         var content: Range<Int>
     }
 
-    /// The boxes in a range, which they must fill.
+    /// Returns the boxes in a range, which they must fill exactly.
     static func boxes(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) -> [Box] {
         var boxes: [Box] = []
         var offset = range.lowerBound
@@ -168,10 +169,10 @@ extension ImageLayout {
                 size = try body.number(4, at: offset + 12, bigEndian: true)
                 header = 16
             } else if size == 0 {
-                // To the end; only the last one of a file may be.
+                // The box extends to the end of the file, which is allowed only for the last box.
                 size = range.upperBound - offset
             }
-            guard size >= header else { throw .malformed("a box without a size") }
+            guard size >= header else { throw .malformed("invalid box size") }
             guard size <= range.upperBound - offset else { throw .truncated }
             guard boxes.count < 1024 else { throw .malformed("too many boxes") }
             boxes.append(Box(name: (offset + 4)..<(offset + 8), content: (offset + header)..<(offset + size)))
@@ -181,15 +182,15 @@ extension ImageLayout {
     }
 }
 
-/// The items of an AVIF image: which is shown, how large each is, and where its bytes are.
+/// The items of an AVIF image: the primary item, the sizes of the items, and the locations of their bytes.
 private struct AVIFItems {
     private var primary: Int?
-    /// The sizes, by the number of their property.
+    /// The sizes, keyed by the index of their property.
     private var sizes: [Int: (width: Int, height: Int)] = [:]
-    /// The properties of the items.
+    /// The property indices of each item.
     private var properties: [Int: [Int]] = [:]
     private var extents: [Range<Int>] = []
-    /// The items that are AV1 images, and where the bytes of all begin.
+    /// The items that are AV1 images, and the first extent of each item.
     private var coded: Set<Int> = []
     private var starts: [Int: Range<Int>] = [:]
 
@@ -216,7 +217,7 @@ private struct AVIFItems {
         _ body: ImageBytes, _ range: Range<Int>, _ limits: ImageLimits
     ) throws(ImageFault) {
         for (index, box) in try ImageLayout.boxes(body, range).enumerated() where body.text(box.name) == "ispe" {
-            guard box.content.count >= 12 else { throw .malformed("a size without numbers") }
+            guard box.content.count >= 12 else { throw .malformed("incomplete size property") }
             let width = try body.number(4, at: box.content.lowerBound + 4, bigEndian: true)
             let height = try body.number(4, at: box.content.lowerBound + 8, bigEndian: true)
             try limits.check(width: width, height: height)
@@ -231,7 +232,7 @@ private struct AVIFItems {
         let count = try body.number(4, at: start + 4, bigEndian: true)
         var offset = start + 8
         for _ in 0..<count {
-            guard offset < range.upperBound else { throw .malformed("fewer properties than announced") }
+            guard offset < range.upperBound else { throw .malformed("properties are missing") }
             let item = try body.number(version == 0 ? 2 : 4, at: offset, bigEndian: true)
             offset += version == 0 ? 2 : 4
             let number = try body.byte(offset)
@@ -242,7 +243,7 @@ private struct AVIFItems {
                 offset += isWide ? 2 : 1
             }
         }
-        guard offset <= range.upperBound else { throw .malformed("properties beyond their box") }
+        guard offset <= range.upperBound else { throw .malformed("properties extend beyond their box") }
     }
 
     /// ISO/IEC 14496-12, section 8.11.6.
@@ -259,10 +260,10 @@ private struct AVIFItems {
         }
     }
 
-    /// Checks the size in the bitstreams: what a decoder allocates is theirs, whatever the properties say.
+    /// Checks the sizes in the bitstreams, because decoders allocate memory for these, whatever the properties declare.
     func checkBitstreams(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) {
         for item in coded {
-            guard let range = starts[item] else { throw .malformed("an image without bytes") }
+            guard let range = starts[item] else { throw .malformed("an image item has no data") }
             let (width, height) = try AV1SequenceHeader.size(body, range.clamped(to: 0..<body.count))
             try limits.check(width: width, height: height)
         }
@@ -272,7 +273,7 @@ private struct AVIFItems {
     private mutating func readPlaces(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) {
         let start = range.lowerBound
         let version = try body.byte(start)
-        guard version <= 2 else { throw .malformed("an unknown version") }
+        guard version <= 2 else { throw .malformed("unsupported version") }
         let sizes = try body.number(2, at: start + 4, bigEndian: true)
         let (offsetSize, lengthSize) = (sizes >> 12, sizes >> 8 & 15)
         let (baseSize, indexSize) = (sizes >> 4 & 15, version == 0 ? 0 : sizes & 15)
@@ -283,15 +284,15 @@ private struct AVIFItems {
             case 0: return 0
             case 1...4: return try body.number(size, at: offset, bigEndian: true)
             case 8:
-                // No body has more than 4 GiB.
+                // A body is never larger than 4 GiB.
                 guard try body.number(4, at: offset, bigEndian: true) == 0 else { throw .truncated }
                 return try body.number(4, at: offset + 4, bigEndian: true)
-            default: throw .malformed("a number of \(size) bytes")
+            default: throw .malformed("unsupported field size (\(size) bytes)")
             }
         }
         let count = try next(version < 2 ? 2 : 4)
         for _ in 0..<count {
-            guard offset < range.upperBound else { throw .malformed("fewer items than announced") }
+            guard offset < range.upperBound else { throw .malformed("items are missing") }
             let item = try next(version < 2 ? 2 : 4)
             let method = version == 0 ? 0 : try next(2) & 15
             _ = try next(2)
@@ -301,27 +302,27 @@ private struct AVIFItems {
                 _ = try next(indexSize)
                 let place = try base + next(offsetSize)
                 let length = try next(lengthSize)
-                // Other methods count from a place inside of the description.
+                // The other construction methods use offsets relative to a location within the description.
                 guard method == 0 else { continue }
                 extents.append(place..<(place + length))
                 if starts[item] == nil { starts[item] = place..<(place + length) }
             }
         }
-        guard offset <= range.upperBound else { throw .malformed("items beyond their box") }
+        guard offset <= range.upperBound else { throw .malformed("items extend beyond their box") }
     }
 
-    /// The size of the item that is shown.
+    /// The size of the primary item.
     func primarySize() throws(ImageFault) -> (width: Int, height: Int) {
-        guard let primary else { throw .malformed("no image to show") }
+        guard let primary else { throw .malformed("no primary item") }
         for property in properties[primary] ?? [] {
             if let size = sizes[property] { return size }
         }
-        throw .malformed("an image without a size")
+        throw .malformed("an image has no size")
     }
 
-    /// Whether all bytes of the items are there.
+    /// Whether the body contains all bytes of the items.
     func areExtentsInside(_ body: ImageBytes) throws(ImageFault) -> Bool {
-        guard !extents.isEmpty else { throw .malformed("an image without bytes") }
+        guard !extents.isEmpty else { throw .malformed("an image item has no data") }
         return extents.allSatisfy { $0.upperBound <= body.count }
     }
 }
@@ -334,7 +335,7 @@ private struct AV1SequenceHeader {
     /// The size in the first sequence header of an item.
     static func size(_ body: ImageBytes, _ range: Range<Int>) throws(ImageFault) -> (width: Int, height: Int) {
         var offset = range.lowerBound
-        // A temporal delimiter and padding may come before it.
+        // A temporal delimiter and padding may precede it.
         for _ in 0..<16 where offset < range.upperBound {
             let header = try body.byte(offset)
             offset += header & 0x04 != 0 ? 2 : 1
@@ -354,7 +355,7 @@ private struct AV1SequenceHeader {
             }
             offset += size
         }
-        throw .malformed("a bitstream without a header")
+        throw .malformed("a bitstream has no sequence header")
     }
 
     private mutating func number(_ bits: Int) throws(ImageFault) -> Int {
@@ -383,7 +384,7 @@ private struct AV1SequenceHeader {
                 var zeros = 0
                 while try number(1) == 0 {
                     zeros += 1
-                    guard zeros < 32 else { throw .malformed("a number without an end") }
+                    guard zeros < 32 else { throw .malformed("unterminated number") }
                 }
                 _ = try number(zeros)
             }

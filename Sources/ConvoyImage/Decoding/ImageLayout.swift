@@ -1,9 +1,9 @@
 #if Images
 /// The structure of an image, parsed without decoding pixels.
 ///
-/// gdk-pixbuf's loaders accept most truncated images, and some report the size of an image only after they have
-/// allocated memory for it. So each body is parsed beforehand, from its signature to its end. Parts that the pixels do
-/// not need are not passed to the decoder, as they may be decompression bombs too.
+/// gdk-pixbuf's loaders accept most truncated images, and some report the size of an image only after allocating memory
+/// for it. Each body is therefore parsed first, from its signature to its end. Parts that are not needed for the pixels
+/// are not passed to the decoder, as they may be decompression bombs, too.
 struct ImageLayout {
     /// A part of the decoder's input.
     enum Piece {
@@ -24,20 +24,20 @@ struct ImageLayout {
 
     /// The format of the body.
     let format: ImageFormat
-    /// The format for the decoder: an icon may contain a PNG.
+    /// The format passed to the decoder, which differs for an icon that contains a PNG.
     var decoder: ImageFormat
     var width: Int
     var height: Int
     var pieces: [Piece]
     /// Whether the decoder returns premultiplied colours.
     var isPremultiplied = false
-    /// How many pixels a number of an XBM encodes.
+    /// The number of pixels encoded in one number of an XBM.
     var bitsPerNumber = 8
-    /// The frames of an animation: how long each is shown; empty for a single image.
+    /// The durations of an animation's frames; empty for a single image.
     var timing = AnimationTiming()
-    /// What the decoder gets for an animation.
+    /// The decoder's input for an animation.
     var animationPieces: [Piece] = []
-    /// The frames of a WebP, each of which is decoded alone.
+    /// The frames of an animated WebP, which are decoded one by one.
     var frames: [WebPFrame] = []
 
     init(_ format: ImageFormat, width: Int, height: Int, pieces: [Piece]) {
@@ -48,7 +48,7 @@ struct ImageLayout {
         self.pieces = pieces
     }
 
-    /// The layout of a body, whose first bytes determine the format.
+    /// Parses a body, whose first bytes determine the format.
     init(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) {
         switch try ImageLayout.format(of: body) {
         case .png: self = try .png(body, limits: limits)
@@ -79,17 +79,17 @@ struct ImageLayout {
     }
 }
 
-/// How the frames of an animation are shown, as its body says.
+/// The timing of an animation, as specified by its body.
 struct AnimationTiming {
-    /// How long each frame is shown, in seconds; none, if there are too many frames.
+    /// The duration of each frame in seconds; empty if there are too many frames.
     private(set) var durations: [Double] = []
     private var isTooLong = false
-    /// A frame may take ten bytes in a body, and thousands of times as much as an image.
+    /// A frame may take only ten bytes in a body, and thousands of times as much when decoded.
     static let mostFrames = 10_000
-    /// How often; 0 for ever.
+    /// The number of times the animation is played; 0 if it repeats forever.
     var loopCount = 1
 
-    /// Adds a frame. Browsers show frames of 10 ms and less for 100 ms, for which animations are made.
+    /// Adds a frame. Browsers show frames of 10 ms or less for 100 ms, and animations rely on that.
     mutating func addFrame(milliseconds: Int) {
         if durations.count == Self.mostFrames { (durations, isTooLong) = ([], true) }
         if isTooLong { return }
@@ -115,7 +115,7 @@ struct ImageBytes {
         return Int(bytes[offset])
     }
 
-    /// An unsigned number of one to four bytes.
+    /// Returns an unsigned number of one to four bytes.
     func number(_ size: Int, at offset: Int, bigEndian: Bool = false) throws(ImageFault) -> Int {
         try require(size, at: offset)
         var value = 0
@@ -123,7 +123,7 @@ struct ImageBytes {
         return value
     }
 
-    /// A signed little-endian number of four bytes.
+    /// Returns a signed little-endian number of four bytes.
     func signed(at offset: Int) throws(ImageFault) -> Int {
         Int(Int32(truncatingIfNeeded: try number(4, at: offset)))
     }
@@ -133,18 +133,18 @@ struct ImageBytes {
         return prefix.indices.allSatisfy { bytes[offset + $0] == prefix[$0] }
     }
 
-    /// The first offset of a byte, from a given offset on.
+    /// Returns the first offset of a byte at or after an offset.
     func first(_ byte: UInt8, from offset: Int) throws(ImageFault) -> Int {
         guard offset <= bytes.count, let found = bytes[offset...].firstIndex(of: byte) else { throw .truncated }
         return found
     }
 
-    /// A part of the bytes as text; invalid UTF-8 is replaced.
+    /// Returns a range of the bytes as text, replacing invalid UTF-8.
     func text(_ range: Range<Int>) -> Substring {
         Substring(decoding: UnsafeRawBufferPointer(rebasing: bytes[range.clamped(to: 0..<bytes.count)]), as: UTF8.self)
     }
 
-    /// A part of the bytes as an array.
+    /// Returns a range of the bytes as an array.
     func array(_ range: Range<Int>) throws(ImageFault) -> [UInt8] {
         try require(range.count, at: range.lowerBound)
         return Array(bytes[range])

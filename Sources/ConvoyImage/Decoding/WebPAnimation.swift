@@ -7,17 +7,17 @@ struct WebPFrame {
     let left: Int
     let top: Int
     let size: ImageSize
-    /// Whether it is drawn over what is there, by its alpha; otherwise it replaces that.
+    /// Whether the frame is alpha-blended onto the canvas; otherwise it replaces the canvas.
     let isBlended: Bool
     /// Whether its area is cleared before the next frame.
     let isDisposed: Bool
     let milliseconds: Int
-    /// The chunk with the alpha of the image; nil if there is none.
+    /// The chunk with the alpha channel; nil if the frame has none.
     var alpha: Range<Int>?
     /// The chunk with the image.
     var bitstream: Range<Int>
 
-    /// A file with the frame as its only image. In one piece, as the loader wants all headers at once.
+    /// Returns a file with the frame as its only image, as a single piece because the loader needs all headers at once.
     func file(in body: UnsafeRawBufferPointer) -> ImageLayout.Piece {
         func number(_ value: Int, _ count: Int) -> [UInt8] { (0..<count).map { UInt8(value >> ($0 * 8) & 255) } }
         var content = Array("WEBP".utf8)
@@ -31,10 +31,10 @@ struct WebPFrame {
     }
 }
 
-/// The picture of an animation, onto which its frames are drawn. Rows of red, green, blue and alpha.
+/// The canvas of an animation, onto which its frames are drawn. Pixels are red, green, blue and alpha.
 ///
-/// gdk-pixbuf's loader for WebP decodes all frames of an animation at once, each in the size of the whole. Here one
-/// frame after the other is decoded, so that the memory is that of two.
+/// gdk-pixbuf's WebP loader decodes all frames of an animation at once, each at the size of the canvas. Convoy decodes
+/// them one by one, so that only two are in memory.
 struct WebPCanvas {
     private let size: ImageSize
     private var pixels: [UInt8]
@@ -46,12 +46,12 @@ struct WebPCanvas {
         pixels = [UInt8](repeating: 0, count: size.width * size.height * 4)
     }
 
-    /// What is shown.
+    /// The current image of the canvas.
     var image: Image {
         Image(format: .webp, width: size.width, height: size.height, hasAlpha: true, pixels: Data(pixels))
     }
 
-    /// Draws a frame, which lies within the canvas.
+    /// Draws a frame, which must lie within the canvas.
     mutating func draw(_ frame: WebPFrame, _ image: Image) {
         if let disposed { clear(disposed) }
         disposed = frame.isDisposed ? frame : nil
@@ -68,7 +68,7 @@ struct WebPCanvas {
                             for channel in 0..<3 { target[to + channel] = source[from + channel] }
                             target[to + 3] = UInt8(alpha)
                         } else if alpha > 0 {
-                            // Neither is multiplied by its alpha.
+                            // The colours of both are not premultiplied.
                             let below = (Int(target[to + 3]) * (255 - alpha) + 127) / 255
                             let sum = alpha + below
                             for channel in 0..<3 {

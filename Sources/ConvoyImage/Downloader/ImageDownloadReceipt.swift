@@ -3,38 +3,37 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// One load of an image, by which it can be cancelled and its priority changed. The counterpart of
+/// A handle for one load of an image, used to cancel the load or change its priority. The counterpart of
 /// `AFImageDownloadReceipt`.
 ///
-/// A load goes on if its receipt is released. A receipt that has ended, by its completion or by ``cancel()``, holds no
-/// closure.
+/// Releasing a receipt does not cancel its load. After the completion or ``cancel()``, a receipt holds no closures.
 public final class ImageDownloadReceipt: Sendable, Hashable {
     struct Handlers: Sendable {
-        /// The queue of the handlers; nil to call them where they arise.
+        /// The queue of the handlers; nil to call them directly.
         var queue: DispatchQueue?
         var progress: (@Sendable (TransferProgress) -> Void)?
         var preview: (@Sendable (Image) -> Void)?
         var completion: @Sendable (Result<Image, any Error>) -> Void
-        /// Called by a cancel, for one who awaits the image.
+        /// Called by `cancel()`, for callers that await the image.
         var cancelled: (@Sendable () -> Void)?
     }
 
     private struct State {
-        /// nil after the end.
+        /// nil after the load has ended.
         var handlers: Handlers?
         var priority: Operation.QueuePriority
-        /// The last progress, until a handler gets it.
+        /// The latest progress that has not been delivered yet.
         var progress: TransferProgress?
         /// nil once nothing is left to cancel.
         var downloader: ImageDownloader?
     }
 
     private let state: Locked<State>
-    /// What the receipt waits for. Guarded by the downloader's lock.
+    /// The job and variant for which the receipt waits. Guarded by the downloader's lock.
     nonisolated(unsafe) var place: (job: ImageJob, variant: ImageVariant)?
-    /// The priority that counts in `place`. Guarded by the downloader's lock.
+    /// The priority with which the receipt is counted in `place`. Guarded by the downloader's lock.
     nonisolated(unsafe) var countedLevel = 0
-    /// The order in which the loads of an image began. Guarded by the downloader's lock.
+    /// The start order among the loads of an image. Guarded by the downloader's lock.
     nonisolated(unsafe) var number = 0
     let wantsProgress: Bool
     let wantsPreview: Bool
@@ -44,14 +43,15 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
         state = Locked(State(handlers: handlers, priority: priority, downloader: downloader))
     }
 
-    /// Ends the load, unless its completion was called. Another load of the same image goes on; the last one's cancel
-    /// ends the transfer.
+    /// Cancels the load, unless its completion has been called. Other loads of the same image continue; cancelling the
+    /// last one cancels the transfer.
     ///
-    /// The completion of a cancelled load is never called. No handler begins after this has returned: none at all, if
-    /// it is called on the handlers' queue and that is serial; otherwise one of them may still be running.
+    /// The completion of a cancelled load is never called. No handler starts after this returns. One may still be
+    /// running, unless this is called on the serial queue of the handlers.
     ///
-    /// - Returns: whether this has ended the load. False if its completion was called, or is being called, or if it was
-    ///   cancelled before: of all loads, each has either one call of its completion or one cancel that returned true.
+    /// - Returns: Whether this call has ended the load. False if the completion has been called or is being called, or
+    ///   if the load was already cancelled. Each load ends with either one call of its completion or one `cancel()`
+    ///   that returns true.
     @discardableResult
     public func cancel() -> Bool {
         let (handlers, downloader) = state.withLock { ($0.handlers.take(), $0.downloader.take()) }
@@ -61,11 +61,11 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
         return true
     }
 
-    /// Whether the completion was called, or the load cancelled.
+    /// Whether the completion has been called or the load cancelled.
     public var isEnded: Bool { state.withLock { $0.handlers == nil } }
 
-    /// How urgent the image is. The highest priority of all loads of an image counts. A change moves what waits, and
-    /// what has begun gets its bytes and its decoding by it.
+    /// The priority of the image. If several loads share an image, the highest priority applies. A change reorders
+    /// waiting downloads, and also affects the transfer and the decoding of a running one.
     public var priority: Operation.QueuePriority {
         get { state.withLock { $0.priority } }
         set {
@@ -79,7 +79,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 
     // MARK: Delivery
 
-    /// Calls the completion on its queue, unless the load is cancelled before.
+    /// Calls the completion on its queue, unless the load is cancelled first.
     func end(with result: Result<Image, any Error>) {
         let queue = state.withLock { state in
             state.downloader = nil
@@ -88,13 +88,13 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
         call(on: queue) { [self] in state.withLock { $0.handlers.take() }?.completion(result) }
     }
 
-    /// Passes a preview on.
+    /// Delivers a preview.
     func show(_ preview: Image) {
         guard wantsPreview, let handlers = state.withLock({ $0.handlers }) else { return }
         call(on: handlers.queue) { [self] in state.withLock { $0.handlers?.preview }?(preview) }
     }
 
-    /// Passes the progress on. Where the queue cannot keep up, its handler gets the last one.
+    /// Delivers the progress. If the queue is busy, only the latest value is delivered.
     func report(_ progress: TransferProgress) {
         guard wantsProgress else { return }
         let handlers = state.withLock { state -> Handlers? in
@@ -122,7 +122,7 @@ public final class ImageDownloadReceipt: Sendable, Hashable {
 }
 
 extension Collection<ImageDownloadReceipt> {
-    /// In the order in which the loads began.
+    /// The receipts in the order in which their loads began.
     var inOrder: [ImageDownloadReceipt] { sorted { $0.number < $1.number } }
 }
 #endif

@@ -4,9 +4,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What happens while an image arrives, and what its bytes become.
+/// Progress and previews while an image arrives.
 extension ImageDownloader {
-    /// Reports the progress of a transfer, and makes previews, if a load asks for them.
+    /// Reports the progress of a transfer, and makes previews if a load requests them.
     func follow(_ operation: HTTPRequestOperation, of job: ImageJob) {
         let (progress, previews) = jobs.withLock { _ in
             let receipts = job.variants.values.lazy.flatMap(\.receipts)
@@ -39,7 +39,7 @@ extension ImageDownloader {
         jobs.withLock { _ in job.variants.values.flatMap { Array($0.receipts) } }
     }
 
-    /// Shows what has arrived of a progressive JPEG. On a decoding thread.
+    /// Shows the complete scans of a progressive JPEG. Called on a decoding thread.
     private func makePreview(of job: ImageJob, _ data: Data) {
         guard let whole = data.withUnsafeBytes({ ImageLayout.wholeScans(ofProgressive: ImageBytes($0)) }),
             job.previews.advances(to: whole.count)
@@ -59,7 +59,7 @@ extension ImageDownloader {
 }
 
 extension ImageRequest {
-    /// The image that a body is, in the form of the request.
+    /// Decodes a body in the form that the request specifies.
     func image(
         of data: Data, _ response: HTTPURLResponse?, limits: ImageLimits, isCancelled: @escaping @Sendable () -> Bool
     ) throws -> Image {

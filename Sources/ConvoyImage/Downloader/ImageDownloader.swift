@@ -8,84 +8,84 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Loads images: from memory, from the HTTP cache, or from the network. The counterpart of `AFImageDownloader`.
+/// Loads images from memory, from the HTTP cache, or from the network. The counterpart of `AFImageDownloader`.
 ///
 /// ```swift
 /// let receipt = ImageDownloader.default.load(
-///     ImageRequest(url, size: ImageSize(width: 200, height: 200))
+/// |    ImageRequest(url, size: ImageSize(width: 200, height: 200))
 /// ) { result in
-///     if case .success(let image) = result { show(image) }
+/// |    if case .success(let image) = result { show(image) }
 /// }
 /// ```
 ///
-/// A number of transfers run at the same time, the others wait in the order of their priority. All loads of the same
-/// image share one transfer; those of the same form of it (size, processors) one decoding, too. What makes two requests
-/// the same is what `coalescesIdenticalRequests` means by it: requests with different credentials share nothing. Images
-/// are decoded on threads of the library's own, one for each processor, in the size that is needed.
+/// A limited number of transfers run concurrently; the others wait in order of their priority. All loads of the same
+/// image share one transfer, and those with the same size and processors also share one decoding. Requests are the same
+/// by the rules of `coalescesIdenticalRequests`; requests with different credentials share nothing. Images are decoded
+/// at the requested size on private threads, one per processor.
 ///
-/// An image in memory is used as long as its response is fresh (RFC 9111, section 4.2); one whose server has stated
-/// nothing, until it is purged. A response with `no-store` or `no-cache` is not kept in memory. After that the manager's
-/// HTTP cache decides, which a server can confirm without sending the image again.
+/// An image in memory is used while its response is fresh (RFC 9111, section 4.2). If its server specified no lifetime,
+/// it is used until it is purged. Responses with `no-store` or `no-cache` are not kept in memory. Stale images are
+/// loaded through the manager's HTTP cache, which can revalidate them without transferring the body again.
 ///
 /// All members can be used from any thread.
 public final class ImageDownloader: Sendable {
-    /// Which of the waiting downloads with the same priority begins first.
+    /// The order in which waiting downloads of the same priority start.
     public enum Prioritization: Sendable, Hashable {
-        /// The one that was asked for first.
+        /// The oldest request first.
         case fifo
-        /// The one that was asked for last: what has just come into view, where a user scrolls. Asking for a waiting
-        /// image again makes it the last one.
+        /// The latest request first, which suits scrolling views. Requesting a waiting image again moves it to the
+        /// front.
         case lifo
     }
 
-    /// Settings of a downloader.
+    /// The settings of a downloader.
     public struct Configuration: Sendable {
-        /// How many transfers run at the same time: 8 unless set, and at least 1. With those that are decoded, there are
-        /// as many bodies in memory at most, and one more for each processor.
+        /// The maximum number of concurrent transfers: 8 by default, and at least 1. At most this number of bodies,
+        /// plus one per processor, are in memory, including those being decoded.
         public var maximumActiveDownloads = 8
-        /// Which of the waiting downloads begins first.
+        /// The order in which waiting downloads start.
         public var prioritization = Prioritization.fifo
         /// The limits on the size of an image.
         public var imageLimits = ImageLimits.standard
-        /// The size of the largest body, in bytes: 64 MiB unless set. The manager's limit applies, too.
+        /// The maximum size of a body in bytes: 64 MiB by default. The manager's limit applies, too.
         public var maximumBodySize = 64 << 20
-        /// How many seconds a transfer may take in total, with its retries: 300 unless set; nil for the manager's
+        /// The maximum duration of a transfer with its retries, in seconds: 300 by default; nil for the manager's
         /// `totalTimeout`.
         public var totalTimeout: TimeInterval? = 300
-        /// The content types that are accepted; nil for all. Unless set, those of images that can be decoded, and
-        /// `application/octet-stream`, which servers send for what they do not know.
+        /// The content types that are accepted; nil for all. By default, those of the supported image formats, and
+        /// `application/octet-stream`, which servers send for unknown types.
         public var acceptableContentTypes: Set<String>? = ImageResponseSerializer.contentTypes.union([
             "application/octet-stream", "binary/octet-stream",
         ])
-        /// How many seconds pass between two previews of an image at least: 0.25 unless set.
+        /// The minimum interval between two previews of an image, in seconds: 0.25 by default.
         public var previewInterval: TimeInterval = 0.25
 
         /// The default settings.
         public init() {}
     }
 
-    /// The manager that makes the operations.
+    /// The manager that creates the operations.
     public let manager: HTTPRequestOperationManager
-    /// The images in memory; nil if none are kept.
+    /// The memory cache; nil for none.
     public let cache: ImageCache?
     /// The settings.
     public let configuration: Configuration
 
-    /// Decodes images, on as many threads as there are processors, of all downloaders.
+    /// The threads that decode images for all downloaders, one per processor.
     static let workers = BlockingWorkers(limit: workerCount)
     private static let workerCount = max(1, ProcessInfo.processInfo.activeProcessorCount)
     let jobs = Locked(ImageJobs())
-    /// Where operations report their ends. Nothing there takes long.
+    /// The queue on which operations report completion. Its blocks must be short.
     private let queue = DispatchQueue(label: "Convoy.Images")
 
-    /// Makes a downloader.
+    /// Creates a downloader.
     ///
     /// - Parameters:
-    ///   - manager: makes the operations, and decides about trust, cookies, credentials, retries and the HTTP cache. nil
-    ///     for that of ``default``.
-    ///   - cache: the images in memory; nil for none. Downloaders may share one, unless their managers send requests as
-    ///     different users by credentials that only a server's question brings out.
-    ///   - configuration: the settings.
+    ///   - manager: The manager that creates the operations and provides trust settings, cookies, credentials, retries
+    ///     and the HTTP cache; nil for that of ``default``.
+    ///   - cache: The memory cache; nil for none. Downloaders may share a cache, unless their managers send requests as
+    ///     different users with credentials that are used only after an authentication challenge.
+    ///   - configuration: The settings.
     public init(
         manager: HTTPRequestOperationManager? = nil, cache: ImageCache? = ImageCache(),
         configuration: Configuration = .init()
@@ -97,8 +97,8 @@ public final class ImageDownloader: Sendable {
 
     // MARK: Loading
 
-    /// The image that is in memory, for a view that must not show a placeholder first; nil if there is none, if it is no
-    /// longer fresh, or if the request's cache policy ignores local data.
+    /// Returns the image in memory, for a view that should not show a placeholder first. Returns nil if there is none,
+    /// if it is stale, or if the request's cache policy ignores local data.
     public func cachedImage(for request: ImageRequest) -> Image? {
         guard let cache, request.urlRequest.mayUseMemory, let key = prepared(request).cacheKey else { return nil }
         return cache.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)
@@ -106,17 +106,18 @@ public final class ImageDownloader: Sendable {
 
     /// Loads an image.
     ///
-    /// The completion is called once, on `queue`, unless the load is cancelled: then it is not called at all. It is never
-    /// called before this returns on a serial queue, not even for an image in memory. See
+    /// The completion is called once, on `queue`, unless the load is cancelled; then it is never called. On a serial
+    /// queue, it is never called before this method returns, not even for an image in memory. See
     /// ``ImageDownloadReceipt/cancel()``.
     ///
     /// - Parameters:
-    ///   - request: what to load, and in which form.
-    ///   - queue: the queue of all handlers, a serial one.
-    ///   - progress: called when bytes have arrived and the queue has time.
-    ///   - preview: called with coarse images while a progressive JPEG arrives. Without it they are not made.
-    ///   - completion: called with the image, or with the error: a `URLError` or `HTTPError` of the operation, the one
-    ///     that ``ImageResponseSerializer`` throws for a body that is no image, or that of a processor.
+    ///   - request: The image to load, and its form.
+    ///   - queue: The serial queue on which all handlers are called.
+    ///   - progress: Called as bytes arrive. Intermediate values are skipped while the queue is busy.
+    ///   - preview: Called with coarse images while a progressive JPEG arrives. Without this handler, previews are not
+    ///     decoded.
+    ///   - completion: Called with the image, or with the error: a `URLError` or `HTTPError` of the operation, the
+    ///     error that ``ImageResponseSerializer`` throws for an invalid image, or the error of a processor.
     @discardableResult
     public func load(
         _ request: ImageRequest, on queue: DispatchQueue = .main,
@@ -133,7 +134,7 @@ public final class ImageDownloader: Sendable {
 
     /// Loads an image. Cancelling the task cancels the load.
     ///
-    /// - Throws: as the completion of ``load(_:on:progress:preview:completion:)``; `URLError.cancelled` if the task was
+    /// - Throws: The errors of ``load(_:on:progress:preview:completion:)``; `URLError.cancelled` if the task was
     ///   cancelled.
     public func image(for request: ImageRequest) async throws -> Image {
         let awaited = AwaitedImage()
@@ -153,17 +154,17 @@ public final class ImageDownloader: Sendable {
         }
     }
 
-    // MARK: Numbers
+    // MARK: Counts
 
-    /// How many transfers run.
+    /// The number of running transfers.
     public var activeDownloadCount: Int { jobs.withLock { $0.running } }
 
-    /// How many downloads wait for another one's end.
+    /// The number of downloads waiting for a free slot.
     public var waitingDownloadCount: Int { jobs.withLock { $0.waitingCount } }
 
-    // MARK: The way of a load
+    // MARK: Running a load
 
-    /// A request as it is sent, and what it shares with others.
+    /// A request as it will be sent, and the keys by which it is shared.
     struct Prepared {
         let request: URLRequest
         let sharedKey: SharedTransferKey?
@@ -197,7 +198,7 @@ public final class ImageDownloader: Sendable {
         var decodes = false
         var joined: (ImageJob, HTTPRequestOperation)?
         jobs.withLock { jobs in
-            // Within the lock, as a job that is over has put its image there before.
+            // Check within the lock, because a finished job has stored its image there before.
             if mayUseMemory, let key = prepared.cacheKey {
                 stored = cache?.image(for: key, acceptsStale: request.urlRequest.acceptsStaleImages)
                 if stored != nil { return }
@@ -237,11 +238,11 @@ public final class ImageDownloader: Sendable {
         startWaiting()
     }
 
-    /// Starts transfers, as many as there may be.
+    /// Starts waiting transfers, up to the limit.
     private func startWaiting() {
         while let job = jobs.withLock({ jobs -> ImageJob? in
             let limit = max(1, configuration.maximumActiveDownloads)
-            // No more bodies are in memory than may arrive at the same time, and one for each decoding thread.
+            // Limit the bodies in memory to one per concurrent transfer and one per decoding thread.
             guard jobs.running < limit, jobs.running + jobs.decoding < limit + ImageDownloader.workerCount else {
                 return nil
             }
@@ -278,7 +279,7 @@ public final class ImageDownloader: Sendable {
             job.phase = .transferring(operation)
             return true
         }
-        // Given up while the operation was made; the next one may start.
+        // The job was cancelled while the operation was being created, so the next one may start.
         guard isWanted else { return }
         passPriority(to: job)
         follow(operation, of: job)
@@ -287,7 +288,7 @@ public final class ImageDownloader: Sendable {
 
     private func transferDidEnd(_ job: ImageJob, _ response: HTTPURLResponse?, _ data: Data?, _ error: (any Error)?) {
         var failed: [ImageDownloadReceipt] = []
-        // The forms are released outside the lock, as their processors are a program's.
+        // Release the variants outside the lock, because their processors belong to the program.
         let (variants, decodes) = jobs.withLock { jobs -> ([ImageVariant], Bool) in
             jobs.transferDidEnd()
             guard case .transferring = job.phase else { return ([], false) }
@@ -314,7 +315,7 @@ public final class ImageDownloader: Sendable {
         startWaiting()
     }
 
-    /// Makes the most urgent form that waits. On a decoding thread.
+    /// Decodes the most urgent waiting variant. Called on a decoding thread.
     private func decodeNext() {
         guard let (variant, job, data, response) = jobs.withLock({ $0.decodeNext() }) else { return }
         let result: Result<Image, any Error>
@@ -347,13 +348,13 @@ public final class ImageDownloader: Sendable {
         }
     }
 
-    // MARK: Changes
+    // MARK: Cancellation and priority
 
     /// Removes a cancelled load.
     func leave(_ receipt: ImageDownloadReceipt) {
         var left: (job: ImageJob, variant: ImageVariant)?
         let operation = jobs.withLock { jobs -> HTTPRequestOperation? in
-            // Released outside the lock, as its processors are a program's.
+            // Release it outside the lock, because its processors belong to the program.
             left = receipt.place
             guard let (job, variant) = left else { return nil }
             let (before, formBefore) = (job.level, variant.level)
@@ -371,11 +372,11 @@ public final class ImageDownloader: Sendable {
         startWaiting()
     }
 
-    /// Moves what a receipt waits for.
+    /// Moves the waiting job and variant of a receipt to its new priority.
     func priorityDidChange(_ receipt: ImageDownloadReceipt) {
         let moved = jobs.withLock { jobs -> ImageJob? in
             guard let (job, variant) = receipt.place else { return nil }
-            // Read here, so that the last of several changes counts.
+            // Read the priority within the lock, so that the last of several changes wins.
             let level = PriorityLevel.of(receipt.priority)
             let (before, formBefore) = (job.level, variant.level)
             job.move(receipt, in: variant, to: level)
@@ -387,7 +388,7 @@ public final class ImageDownloader: Sendable {
         if let moved { passPriority(to: moved) }
     }
 
-    /// Gives the operation of a job its priority, which another thread may change meanwhile.
+    /// Passes the priority of a job to its operation. Another thread may change the priority concurrently.
     private func passPriority(to job: ImageJob) {
         while true {
             let (operation, level) = jobs.withLock { _ -> (HTTPRequestOperation?, Int) in

@@ -5,17 +5,17 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The transfer of one image, and the forms in which it is wanted. All members are guarded by the downloader's lock.
+/// The transfer of one image, and the variants requested of it. All members are guarded by the downloader's lock.
 final class ImageJob: @unchecked Sendable {
     enum Phase {
-        /// At this place of the waiting ones.
+        /// The job is waiting, at this place in the list.
         case waiting(place: Int)
-        /// The operation is being made.
+        /// The operation is being created.
         case starting
         case transferring(HTTPRequestOperation)
-        /// The bytes are here, and forms are being made of them.
+        /// The bytes have arrived, and variants are being decoded.
         case decoding(Data, HTTPURLResponse?)
-        /// Nothing is wanted of it any more.
+        /// No variant is needed anymore.
         case over
     }
 
@@ -23,7 +23,7 @@ final class ImageJob: @unchecked Sendable {
     let request: URLRequest
     var phase = Phase.over
     var variants: [ExactString: ImageVariant] = [:]
-    /// How many receipts have each priority.
+    /// The number of receipts for each priority.
     private var counts = [Int](repeating: 0, count: PriorityLevel.count)
     private var loads = 0
     var reportsProgress = false
@@ -32,7 +32,7 @@ final class ImageJob: @unchecked Sendable {
 
     init(_ request: URLRequest, _ key: SharedTransferKey?) { (self.request, self.key) = (request, key) }
 
-    /// The most urgent level of its receipts.
+    /// The most urgent priority level of its receipts.
     var level: Int { counts.firstIndex { $0 > 0 } ?? PriorityLevel.count - 1 }
 
     func add(_ receipt: ImageDownloadReceipt, to variant: ImageVariant, level: Int) {
@@ -58,18 +58,18 @@ final class ImageJob: @unchecked Sendable {
     }
 }
 
-/// A form of an image that is wanted: its size, and what is done with it. Guarded by the downloader's lock.
+/// A requested form of an image: its size and processors. Guarded by the downloader's lock.
 final class ImageVariant: @unchecked Sendable {
     let form: ExactString
     let request: ImageRequest
     let cacheKey: ImageCacheKey?
     unowned(unsafe) let job: ImageJob
-    /// The loads that wait for it.
+    /// The loads that wait for this variant.
     private(set) var receipts: Set<ImageDownloadReceipt> = []
     private var counts = [Int](repeating: 0, count: PriorityLevel.count)
-    /// The tags under which the image is kept; the last one counts.
+    /// The tag under which the image is cached; the last one set wins.
     var cacheTag: String?
-    /// The place among those to be decoded; nil if it is not waiting there.
+    /// The place in the list of variants to decode; nil if the variant is not in it.
     var place: Int?
     /// Read by the decoding thread.
     let isCancelled = Atomic<Bool>(false)
@@ -97,7 +97,7 @@ final class ImageVariant: @unchecked Sendable {
     }
 }
 
-/// The five levels of `Operation.QueuePriority`; 0 is the most urgent one.
+/// The five levels of `Operation.QueuePriority`; 0 is the most urgent.
 enum PriorityLevel {
     static let count = 5
 
@@ -117,7 +117,7 @@ enum PriorityLevel {
     }
 }
 
-/// When the next preview of a transfer is made. Asked on the network thread.
+/// Decides when to make the next preview of a transfer. Used on the network thread.
 final class PreviewPace: Sendable {
     private struct State {
         var isBusy = false
@@ -128,11 +128,12 @@ final class PreviewPace: Sendable {
 
     private let state = Locked(State())
 
-    /// Whether so many bytes are to be looked at now. Then `end` must be called.
+    /// Whether to make a preview of this number of bytes now. If true, `end` must be called afterwards.
     func begin(with count: Int) -> Bool {
         let now = MonotonicClock.now
         return state.withLock { state in
-            // By a quarter more each time, so that all previews together cost a few times what the image does.
+            // Require a quarter more bytes each time, so that all previews together cost a few times as much as the
+            // image.
             guard !state.isBusy, now >= state.earliest, count >= state.seenBytes + max(256, state.seenBytes / 4) else {
                 return false
             }
@@ -156,15 +157,15 @@ final class PreviewPace: Sendable {
     }
 }
 
-/// All that a downloader has to do: which transfers run and which wait, and what is to be decoded.
+/// The state of a downloader: its running and waiting transfers, and the variants to decode.
 struct ImageJobs {
     /// The jobs that others may join.
     private(set) var shared: [SharedTransferKey: ImageJob] = [:]
     private var waiting = LinkedLists<ImageJob>(count: PriorityLevel.count)
     private var undecoded = LinkedLists<ImageVariant>(count: PriorityLevel.count)
-    /// How many transfers run, or are being stopped.
+    /// The number of transfers that are running or being stopped.
     private(set) var running = 0
-    /// How many bodies are here to be decoded.
+    /// The number of bodies waiting to be decoded, or being decoded.
     private(set) var decoding = 0
 
     var waitingCount: Int { waiting.count }
@@ -177,12 +178,12 @@ struct ImageJobs {
         job.phase = .waiting(place: waiting.append(job, to: job.level))
     }
 
-    /// Moves a waiting job to the end of the line of its priority.
+    /// Moves a waiting job to the end of the list for its priority.
     mutating func requeue(_ job: ImageJob) {
         if case .waiting(let place) = job.phase { waiting.move(place, to: job.level) }
     }
 
-    /// The next job to start; nil if none waits.
+    /// Returns the next job to start, or nil if none is waiting.
     mutating func startNext(_ order: ImageDownloader.Prioritization) -> ImageJob? {
         for level in 0..<PriorityLevel.count {
             guard let place = order == .fifo ? waiting.first(of: level) : waiting.last(of: level),
@@ -195,10 +196,10 @@ struct ImageJobs {
         return nil
     }
 
-    /// Notes that a transfer has ended.
+    /// Records the end of a transfer.
     mutating func transferDidEnd() { running -= 1 }
 
-    /// Gives a job up, with what waits of it. Returns the operation that must be cancelled.
+    /// Cancels a job and its waiting variants. Returns the operation that must be cancelled.
     mutating func giveUp(_ job: ImageJob) -> HTTPRequestOperation? {
         defer { job.phase = .over }
         unshare(job)
@@ -217,7 +218,7 @@ struct ImageJobs {
 
     // MARK: Decoding
 
-    /// Notes that the bytes of a job are here. All its forms wait for a decoding thread.
+    /// Stores the body of a job, and queues all its variants for decoding.
     mutating func beginDecoding(_ job: ImageJob, _ data: Data, _ response: HTTPURLResponse?) {
         job.phase = .decoding(data, response)
         decoding += 1
@@ -230,7 +231,7 @@ struct ImageJobs {
         if let place = variant.place { undecoded.move(place, to: variant.level) }
     }
 
-    /// The next form to make, and its bytes.
+    /// Returns the next variant to decode, and its bytes.
     mutating func decodeNext() -> (variant: ImageVariant, job: ImageJob, data: Data, response: HTTPURLResponse?)? {
         for level in 0..<PriorityLevel.count {
             while let place = undecoded.first(of: level), let variant = undecoded.remove(place) {
@@ -243,7 +244,7 @@ struct ImageJobs {
         return nil
     }
 
-    /// Removes a form that was made, or is no longer wanted. Returns the operation that must be cancelled.
+    /// Removes a variant that has been decoded or is no longer needed. Returns the operation that must be cancelled.
     mutating func remove(_ variant: ImageVariant, of job: ImageJob) -> HTTPRequestOperation? {
         if let place = variant.place { undecoded.remove(place) }
         variant.place = nil

@@ -2,14 +2,14 @@
 import ConvoySupport
 import Foundation
 
-/// Loads images into memory before they are needed, and yields to those that are.
+/// Loads images into memory before they are needed, at a lower priority than visible images.
 ///
-/// Its loads have the lowest priority, and only few of them run at a time, so that there is a slot for what is on the
-/// screen. When such an image is asked for by ``ImageDownloader/load(_:on:progress:preview:completion:)``, that load
-/// joins the prefetched one and gives it its own priority.
+/// Prefetching uses the lowest priority and only few concurrent loads, so that slots remain for visible images. If
+/// ``ImageDownloader/load(_:on:progress:preview:completion:)`` requests an image that is being prefetched, that load
+/// joins the transfer and raises its priority to its own.
 public final class ImagePrefetcher: Sendable {
     private struct State {
-        /// The requests that have not begun, in their order.
+        /// The requests that have not started, in order.
         var waiting = LinkedLists<(key: ImageCacheKey, request: ImageRequest)>()
         var places: [ImageCacheKey: Int] = [:]
         var running: [ImageCacheKey: ImageDownloadReceipt?] = [:]
@@ -19,11 +19,11 @@ public final class ImagePrefetcher: Sendable {
     private let limit: Int
     private let state = Locked(State())
 
-    /// Makes a prefetcher.
+    /// Creates a prefetcher.
     ///
     /// - Parameters:
-    ///   - downloader: loads the images. Without a memory cache nothing is prefetched.
-    ///   - maximumActiveDownloads: how many images it loads at the same time; at least 1.
+    ///   - downloader: The downloader that loads the images. If it has no memory cache, nothing is prefetched.
+    ///   - maximumActiveDownloads: The maximum number of concurrent loads; at least 1.
     public init(downloader: ImageDownloader = .default, maximumActiveDownloads: Int = 2) {
         self.downloader = downloader
         limit = max(1, maximumActiveDownloads)
@@ -31,10 +31,10 @@ public final class ImagePrefetcher: Sendable {
 
     deinit { cancelAll() }
 
-    /// How many images have been asked for and are not loaded yet.
+    /// The number of images that are waiting or loading.
     public var count: Int { state.withLock { $0.waiting.count + $0.running.count } }
 
-    /// Loads images, in this order, unless they are in memory already, or asked for.
+    /// Loads images in this order, except those that are already in memory or requested.
     public func startPrefetching(_ requests: [ImageRequest]) {
         guard downloader.cache != nil else { return }
         for request in requests {
@@ -49,7 +49,7 @@ public final class ImagePrefetcher: Sendable {
         startWaiting()
     }
 
-    /// Does not load these images any more. What was loaded stays in memory.
+    /// Stops prefetching these images. Loaded images stay in memory.
     public func stopPrefetching(_ requests: [ImageRequest]) {
         for request in requests {
             guard let key = downloader.prepared(request).cacheKey else { continue }
@@ -62,7 +62,7 @@ public final class ImagePrefetcher: Sendable {
         startWaiting()
     }
 
-    /// Does not load any of the images any more.
+    /// Stops prefetching all images.
     public func stopAll() { cancelAll() }
 
     private func cancelAll() {
@@ -79,7 +79,7 @@ public final class ImagePrefetcher: Sendable {
             request.priority = .veryLow
             let receipt = ImageDownloadReceipt(
                 downloader, request.priority, .init(completion: { [weak self] _ in self?.didEnd(key) }))
-            // Before it begins, as it may end at once.
+            // Store the receipt before the load begins, because it may finish immediately.
             let isWanted = state.withLock { state in
                 guard state.running[key] != nil else { return false }
                 state.running[key] = .some(receipt)

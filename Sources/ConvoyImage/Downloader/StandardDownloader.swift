@@ -5,17 +5,17 @@ import ConvoyOperations
 import ConvoySupport
 import Foundation
 
-/// The downloader that a program shares, and its cache on disk.
+/// The downloader that all parts of a program share, and its disk cache.
 extension ImageDownloader {
-    /// The downloader that the parts of a program share: 100 MB of images in memory, and an HTTP cache on disk, so that
-    /// the program's next run gets its images without the network where their servers allow it.
+    /// The shared downloader. It keeps up to 100 MB of images in memory, and an HTTP cache on disk, so that the next
+    /// run of the program loads its images without the network if their servers allow that.
     ///
-    /// The cache is in `$XDG_CACHE_HOME/NAME/images`, or `~/.cache/NAME/images`, where `NAME` is that of the program's
-    /// file. Where it cannot be used, responses are kept in memory, and ``standardCacheFailure`` says why. Temporary
-    /// failures are retried, three times.
+    /// The cache is in `$XDG_CACHE_HOME/NAME/images`, or `~/.cache/NAME/images`, where `NAME` is the file name of the
+    /// executable. If it cannot be used, responses are cached in memory, and ``standardCacheFailure`` has the reason.
+    /// Temporary failures are retried up to three times.
     public static let `default` = ImageDownloader()
 
-    /// Why the standard HTTP cache is not on disk; nil if it is.
+    /// The reason why the standard HTTP cache is not on disk; nil if it is.
     public static var standardCacheFailure: HTTPCacheError? { standardCache.failure }
 
     /// The manager of ``default``.
@@ -36,17 +36,17 @@ extension ImageDownloader {
         }
     }()
 
-    /// Opens the HTTP cache of a program's images, for a manager of its own.
+    /// Opens the HTTP cache for a program's images, for use with a custom manager.
     ///
     /// - Parameters:
-    ///   - name: the name of the folder in the user's folder for caches; nil for the name of the program's file.
-    ///   - diskCapacity: in bytes.
-    /// - Throws: `HTTPCacheError`, if the folder cannot be made or used.
+    ///   - name: The name of the folder within the user's cache folder; nil for the file name of the executable.
+    ///   - diskCapacity: The capacity in bytes.
+    /// - Throws: `HTTPCacheError` if the folder cannot be created or used.
     public static func diskCache(
         named name: String? = nil, diskCapacity: Int64 = 256 << 20
     ) throws(HTTPCacheError) -> HTTPCache {
         let environment = ProcessInfo.processInfo.environment
-        // By the XDG Base Directory Specification, a path that is not absolute counts for nothing.
+        // The XDG Base Directory Specification requires ignoring relative paths.
         let base: URL
         if let path = environment["XDG_CACHE_HOME"], path.hasPrefix("/") {
             base = URL(fileURLWithPath: path, isDirectory: true)
@@ -78,7 +78,7 @@ extension ImageDownloader {
     }()
 }
 
-/// Cancels a load whose task is cancelled, perhaps before it has begun.
+/// Cancels a load when its task is cancelled, even if the load has not begun.
 final class AwaitedImage: Sendable {
     private enum State {
         case waiting

@@ -18,27 +18,27 @@ import Foundation
 /// }
 /// ```
 public protocol ImageProcessor: Sendable {
-    /// What the processor does, in text that no other processor has, nor the same one with other values. Processed
-    /// images are cached by it.
+    /// A text that identifies the processor and its parameters. It must be unique, as it is part of the key under which
+    /// processed images are cached.
     var identifier: String { get }
 
-    /// The processed image. Called on a thread that decodes images, which it may use for a while; for each frame of an
-    /// animation.
+    /// Returns the processed image. Called on a decoding thread, which it may occupy for a while; for an animation,
+    /// once per frame.
     ///
-    /// - Throws: an error that becomes that of the load.
+    /// - Throws: An error, with which the load fails.
     func process(_ image: Image) throws -> Image
 }
 
-/// Reduces an image to a size, in its own shape. An image is never enlarged.
+/// Reduces an image to a size, keeping its aspect ratio. An image is never enlarged.
 ///
 /// ``ImageRequest/size`` does the same while the image is decoded, which takes less memory.
 public struct ImageResizing: ImageProcessor, Hashable {
     /// The size that limits the image.
     public let size: ImageSize
-    /// How it does.
+    /// How the size limits the image.
     public let contentMode: ImageContentMode
 
-    /// Reduces to a size.
+    /// Creates a processor that reduces images to a size.
     public init(to size: ImageSize, contentMode: ImageContentMode = .fit) {
         (self.size, self.contentMode) = (size, contentMode)
     }
@@ -46,24 +46,24 @@ public struct ImageResizing: ImageProcessor, Hashable {
     /// The size and the mode.
     public var identifier: String { "convoy.resize(\(size.width)x\(size.height),\(contentMode))" }
 
-    /// The reduced image.
+    /// Returns the reduced image.
     public func process(_ image: Image) -> Image { ImageScaler.reduce(image, to: size.limiting(image.size, contentMode)) }
 }
 
-/// Keeps the middle of an image, at most of a size.
+/// Crops an image to its centre, up to a maximum size.
 ///
-/// With ``ImageContentMode/fill`` in the request, the result has exactly this size, if the image is large enough.
+/// If the image is large enough and the request uses ``ImageContentMode/fill``, the result has exactly this size.
 public struct ImageCropping: ImageProcessor, Hashable {
-    /// The size of what is kept.
+    /// The maximum size of the result.
     public let size: ImageSize
 
-    /// Crops to a size.
+    /// Creates a processor that crops images to a size.
     public init(to size: ImageSize) { self.size = size }
 
     /// The size.
     public var identifier: String { "convoy.crop(\(size.width)x\(size.height))" }
 
-    /// The cropped image.
+    /// Returns the cropped image.
     public func process(_ image: Image) -> Image {
         let width = max(1, min(size.width, image.width))
         let height = max(1, min(size.height, image.height))
@@ -82,24 +82,24 @@ public struct ImageCropping: ImageProcessor, Hashable {
     }
 }
 
-/// Makes the corners of an image round, and transparent outside of the round.
+/// Rounds the corners of an image. The area outside the corners is transparent.
 public struct ImageRounding: ImageProcessor, Hashable {
-    /// The radius in pixels; nil for a circle out of the middle of the image.
+    /// The radius in pixels; nil for a circle cut out of the centre of the image.
     public let radius: Double?
 
-    /// Rounds the corners with a radius in pixels, at most half of the shorter side. A negative radius, or NaN, counts
-    /// as 0.
+    /// Creates a processor that rounds corners with a radius in pixels, at most half of the shorter side. A negative
+    /// radius or NaN counts as 0.
     public init(radius: Double) { self.radius = radius > 0 ? radius : 0 }
 
     private init() { radius = nil }
 
-    /// A circle out of the middle of the image.
+    /// Cuts a circle out of the centre of the image.
     public static let circle = ImageRounding()
 
     /// The radius.
     public var identifier: String { radius.map { "convoy.round(\($0))" } ?? "convoy.circle" }
 
-    /// The image with round corners and an alpha.
+    /// Returns the image with rounded corners and an alpha channel.
     public func process(_ image: Image) -> Image {
         let shorter = min(image.width, image.height)
         let image = radius == nil ? ImageCropping(to: ImageSize(width: shorter, height: shorter)).process(image) : image
@@ -112,7 +112,7 @@ public struct ImageRounding: ImageProcessor, Hashable {
                 for x in 0..<reach {
                     let coverage = ImageRounding.coverage(x, y, radius)
                     guard coverage < 1 else { continue }
-                    // The four corners, each once, also where they meet.
+                    // Process each of the four corners once, even where they overlap.
                     for row in y == image.height - 1 - y ? [y] : [y, image.height - 1 - y] {
                         for column in x == image.width - 1 - x ? [x] : [x, image.width - 1 - x] {
                             let alpha = (row * image.width + column) * 4 + 3
@@ -125,7 +125,7 @@ public struct ImageRounding: ImageProcessor, Hashable {
         return Image(format: image.format, width: image.width, height: image.height, hasAlpha: true, pixels: pixels)
     }
 
-    /// How much of a pixel lies within the round of the upper left corner, from 0 to 1.
+    /// The share of a pixel, from 0 to 1, that lies within the rounded upper left corner.
     static func coverage(_ x: Int, _ y: Int, _ radius: Double) -> Double {
         let (across, down) = (radius - Double(x) - 0.5, radius - Double(y) - 0.5)
         guard across > 0, down > 0 else { return 1 }
@@ -133,15 +133,15 @@ public struct ImageRounding: ImageProcessor, Hashable {
     }
 }
 
-/// Several processors as one, in order.
+/// Applies several processors in order.
 public struct ImageComposition: ImageProcessor {
-    /// The processors, the first one first.
+    /// The processors, in the order in which they are applied.
     public let processors: [any ImageProcessor]
 
-    /// One of several.
+    /// Creates a processor that applies others in order.
     public init(_ processors: [any ImageProcessor]) { self.processors = processors }
 
-    /// The identifiers of all, with their lengths, so that different lists differ.
+    /// The identifiers of all processors with their lengths, so that different lists have different identifiers.
     public var identifier: String { "convoy.compose(\(Self.list(processors)))" }
 
     static func list(_ processors: [any ImageProcessor]) -> String {
@@ -151,14 +151,14 @@ public struct ImageComposition: ImageProcessor {
         }.joined()
     }
 
-    /// The image that the last one makes.
+    /// Returns the image after applying all processors.
     public func process(_ image: Image) throws -> Image {
         try processors.reduce(image) { try $1.process($0) }
     }
 }
 
 extension Image {
-    /// The samples with alpha; opaque, where the image has none.
+    /// The pixels with an alpha channel, which is opaque if the image has none.
     var pixelsWithAlpha: Data {
         if hasAlpha { return Data(pixels) }
         var result = Data(count: width * height * 4)

@@ -1,16 +1,16 @@
 #if Images
 import Foundation
 
-/// Reduces an image row by row, each pixel of the result being the mean of the area that it covers.
+/// Reduces an image row by row. Each pixel of the result is the mean of the source area that it covers.
 ///
-/// Colours are weighted with their alpha, so that what is transparent has no colour. All sums are exact.
+/// Colours are weighted by alpha, so that transparent pixels contribute no colour. All sums are exact.
 struct ImageScaler {
     private let source: ImageSize
     private let target: ImageSize
     private let hasAlpha: Bool
-    /// The sums of the row that is being made: premultiplied with alpha, if there is one.
+    /// The sums of the current target row, premultiplied if there is an alpha channel.
     private var sums: [UInt64]
-    /// The same of one source row.
+    /// The sums of one source row.
     private var rowSums: [UInt64]
     private(set) var pixels: Data
     private var sourceRow = 0
@@ -27,7 +27,7 @@ struct ImageScaler {
         pixels = Data(count: target.width * target.height * channels)
     }
 
-    /// The reduced image; the image itself where it is not larger.
+    /// Returns the reduced image, or the image itself if it is not larger than the target.
     static func reduce(_ image: Image, to target: ImageSize) -> Image {
         let target = ImageSize(
             width: max(1, min(target.width, image.width)), height: max(1, min(target.height, image.height)))
@@ -48,7 +48,7 @@ struct ImageScaler {
     mutating func add(_ row: UnsafeRawBufferPointer) {
         let isNarrower = target.width != source.width
         if hasAlpha { sumWithAlpha(row) } else if isNarrower { sum(row) } else { copy(row) }
-        // In units of a source row's share of the target: this row covers so much, which two rows may share.
+        // In units in which a source row has the height of the target. A source row may overlap two target rows.
         let top = sourceRow * target.height
         let bottom = top + target.height
         let end = (targetRow + 1) * source.height
@@ -79,7 +79,7 @@ struct ImageScaler {
         let (source, target) = (source.width, target.width)
         rowSums.withUnsafeMutableBufferPointer { sums in
             var (x, offset) = (0, 0)
-            // Where the current pixel's area begins, in units of a target pixel's share of the source.
+            // The left edge of the current pixel's area, in units in which a source pixel has the width of the target.
             var left = 0
             for column in 0..<target {
                 let end = (column + 1) * source
@@ -136,7 +136,7 @@ struct ImageScaler {
         }
     }
 
-    /// Rounds the sums of a row to pixels.
+    /// Rounds the sums of a row to pixel values.
     private mutating func finishRow() {
         let area = UInt64(source.width) * UInt64(source.height)
         let count = sums.count
