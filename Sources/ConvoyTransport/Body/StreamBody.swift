@@ -2,14 +2,14 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// A body that is read from an `InputStream`.
+/// A request body that is read from an `InputStream`.
 ///
-/// The stream is the user's, and its `read` may block, so it is read on a worker thread, a little ahead of what the
-/// network takes. While there is nothing to send, only this transfer waits.
+/// The stream belongs to the user and its `read` may block, so a worker thread reads it slightly ahead of the network.
+/// While there is nothing to send, only this transfer waits.
 final class StreamBody: BodySource {
     private static let chunkSize = 128 << 10
-    /// How many bytes are read ahead at most, and how many sent bytes are kept, to be sent again if a kept-alive
-    /// connection turns out to be closed.
+    /// The maximum number of bytes to read ahead, and to keep after sending so that they can be sent again if a
+    /// keep-alive connection turns out to be closed.
     private static let window = 512 << 10
 
     let length: Int64?
@@ -20,14 +20,14 @@ final class StreamBody: BodySource {
     /// The chunks to send, from `position` in the first one.
     private var chunks: [Data] = []
     private var position = 0
-    /// The chunks that were sent; nil once they are too many to be kept.
+    /// The chunks already sent; nil once they exceed the limit.
     private var replay: [Data]? = []
-    /// How many of the chunks to send were sent before.
+    /// The number of chunks in `chunks` that were sent before.
     private var replayed = 0
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
-    /// Ends the body of a stream that has supplied its announced length, but does not report its end.
+    /// Ends the body if the stream has supplied its announced length but does not report its end.
     private var patience: RunLoopTimer?
     private var isPatienceOver = false
     private let runLoop: NetworkRunLoop?
@@ -50,7 +50,7 @@ final class StreamBody: BodySource {
         guard let chunk = chunks.first else {
             guard hasEnded || supplied == length && isPatienceOver else { return supplied == length ? awaitEnd() : .notNow }
             if let length, supplied < length {
-                return .failed(exhausted("The stream ended after \(supplied) of \(length) announced bytes."))
+                return .failed(exhausted("The body stream ended after \(supplied) of \(length) bytes."))
             }
             return .bytes(0)
         }
@@ -58,10 +58,10 @@ final class StreamBody: BodySource {
         if let length {
             let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
             if supplied + waiting > length {
-                return .failed(exhausted("The stream holds more than the \(length) announced bytes."))
+                return .failed(exhausted("The body stream has more than the announced \(length) bytes."))
             }
-            // The last byte is held back until the stream has reported its end, so that a stream that is too long is
-            // detected. A stream that never reports its end is ended by its announced length.
+            // Hold the last byte back until the stream reports its end, so that a stream that is too long is detected.
+            // If the stream never reports its end, the body ends at the announced length.
             if supplied + Int64(count) == length, !hasEnded, !isPatienceOver {
                 guard count > 1 else { return awaitEnd() }
                 count -= 1
@@ -74,7 +74,7 @@ final class StreamBody: BodySource {
         if position == chunk.count {
             keep(chunks.removeFirst())
             position = 0
-            // Chunks that are sent again were counted the first time.
+            // Chunks that are sent again have already been counted.
             if replayed > 0 { replayed -= 1 } else { reader.noteTaken(chunk.count) }
         }
         return .bytes(count)
@@ -95,10 +95,10 @@ final class StreamBody: BodySource {
         reader.stop()
     }
 
-    /// How long a stream may take to report its end after its announced length, in nanoseconds.
+    /// The time, in nanoseconds, within which a stream must report its end after its announced length.
     private static let patience: MonotonicTime = 500_000_000
 
-    /// Waits for a stream that has supplied its announced length to report its end.
+    /// Waits for the end of a stream that has supplied its announced length.
     private func awaitEnd() -> BodySupply {
         guard let runLoop else { return .notNow }
         if patience == nil {
@@ -118,7 +118,7 @@ final class StreamBody: BodySource {
         hasEnded = arrived.hasEnded
         if let error = arrived.failure, failure == nil {
             failure = URLError(
-                .requestBodyStreamExhausted, url: url, "The body's stream failed: \(error.localizedDescription)",
+                .requestBodyStreamExhausted, url: url, "Reading the body stream failed: \(error.localizedDescription)",
                 underlying: error)
         }
     }
@@ -136,27 +136,27 @@ final class StreamBody: BodySource {
     }
 }
 
-/// Reads a body for its transfer, off the network thread.
+/// Reads a body for a transfer, off the network thread.
 protocol BodyReader: Sendable {
     /// Returns what has been read since the last call. `wake` is called on the network thread when more has been read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
 
-    /// Notes that a chunk of this length has been sent.
+    /// Records that a chunk of this length has been sent.
     func noteTaken(_ count: Int)
 
-    /// Ends the reading.
+    /// Stops reading.
     func stop()
 }
 
-/// The reading side of a streamed body, which may block.
+/// Reads a streamed body on worker threads, because reads may block.
 private final class Reader: BodyReader {
-    /// `InputStream` is not Sendable: one worker at a time uses it, in turns that the mutex orders.
+    /// `InputStream` is not Sendable. Only one worker uses it at any time, ordered by the mutex.
     private struct Box: @unchecked Sendable { let stream: InputStream }
 
     private struct State {
         var chunks: [Data] = []
         var buffered = 0
-        /// The call that reads; nil for none.
+        /// The call that is reading; nil if there is none.
         var reading: BlockingCall?
         var hasOpened = false
         var hasEnded = false
@@ -187,7 +187,7 @@ private final class Reader: BodyReader {
             state.chunks = []
             if !state.hasEnded, state.failure == nil {
                 state.isAwaited = true
-                // Called only on the network thread, from which it came.
+                // Called only on the network thread, where it was created.
                 state.wake = { call.wake() }
             }
             return (chunks, state.hasEnded, state.failure)
@@ -206,15 +206,15 @@ private final class Reader: BodyReader {
             state.isStopped = true
             state.wake = nil
             state.chunks = []
-            // The thread that found the end of a stream has closed it.
+            // The thread that reached the end of the stream has closed it.
             return (state.reading, state.hasOpened && !state.hasEnded && state.failure == nil)
         }
         if let reading {
-            // A `read` may never return. If it does return, it closes the stream.
+            // A `read` may never return. If it does, its thread closes the stream.
             if reading.giveUp() { BlockingWorkers.shared.replaceThread(of: reading) }
             guard reading.isWithdrawn else { return }
         }
-        // A user's `close` may block too.
+        // The user's `close` may block, too.
         if isOpen { BlockingWorkers.shared.perform { self.box.stream.close() } }
     }
 
@@ -258,12 +258,12 @@ private final class Reader: BodyReader {
                 piece = Data(chunk.prefix(max(0, count)))
             } else {
                 chunk.count = count
-                // The next read has a chunk of its own: it would copy one that it shares.
+                // The next read gets a new chunk, because appending to a shared one would copy it.
                 (piece, chunk) = (chunk, Data())
             }
             let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in
                 if count > 0 {
-                    // Small pieces become one: each would cost more memory, and more time, than its bytes.
+                    // Merge small pieces; separately, each would cost more memory and time than its bytes.
                     if isSmall, let last = state.chunks.indices.last, state.chunks[last].count + count <= chunkSize {
                         state.chunks[last].append(piece)
                     } else {
@@ -302,10 +302,10 @@ protocol BodySource: AnyObject {
     /// Fills the buffer with the next bytes. After `.notNow`, `whenReady` will be called.
     func fill(_ buffer: UnsafeMutableRawBufferPointer) -> BodySupply
 
-    /// Starts over from the first byte. False if that is impossible.
+    /// Restarts from the first byte. Returns false if that is impossible.
     func rewind() -> Bool
 
-    /// Called on the network thread when there are bytes after a `.notNow`.
+    /// Called on the network thread when bytes are available after a `.notNow`.
     var whenReady: (() -> Void)? { get set }
 
     /// Stops reading: no more bytes are needed.
@@ -313,7 +313,7 @@ protocol BodySource: AnyObject {
 }
 
 enum BodySupply {
-    /// This many bytes; 0 means that the body has ended.
+    /// The number of bytes filled in; 0 at the end of the body.
     case bytes(Int)
     case notNow
     case failed(URLError)

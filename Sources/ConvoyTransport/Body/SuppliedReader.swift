@@ -1,15 +1,15 @@
 import ConvoySupport
 import Foundation
 
-/// Asks for the pieces of a body as they are needed: the next one while the last one is sent, and none while the
-/// network accepts no bytes.
+/// Requests the pieces of a body as needed: the next piece while the last one is being sent, and none while the network
+/// accepts no bytes.
 final class SuppliedReader: BodyReader {
-    /// Used by one thread at a time: `isAsking` orders its calls.
+    /// Used by one thread at a time, because `isAsking` serializes the calls.
     private struct Box: @unchecked Sendable { let stream: any SuppliedBodyStream }
 
     private struct State {
         var pieces: [Data] = []
-        /// How many pieces have arrived and are not sent yet.
+        /// The number of pieces that have arrived but have not been sent.
         var unsent = 0
         var isAsking = false
         var hasEnded = false
@@ -17,7 +17,7 @@ final class SuppliedReader: BodyReader {
         var failure: BodySupplyFailure?
         var wake: (@Sendable () -> Void)?
 
-        /// Whether the next piece is to be asked for now.
+        /// Returns whether to request the next piece now.
         mutating func mustAsk() -> Bool {
             guard !isAsking, !hasEnded, !isStopped, failure == nil, unsent <= 1 else { return false }
             isAsking = true
@@ -39,7 +39,7 @@ final class SuppliedReader: BodyReader {
         let call = Call(wake: wake)
         let (old, mustAsk) = state.withLock { state -> (State, Bool) in
             let mustAsk = state.mustAsk()
-            // Called only on the network thread, from which it came.
+            // Called only on the network thread, where it was created.
             if state.hasEnded || state.failure != nil { state.wake = nil } else { state.wake = { call.wake() } }
             defer { state.pieces = [] }
             return (state, mustAsk)
@@ -48,7 +48,7 @@ final class SuppliedReader: BodyReader {
         return (old.pieces, old.hasEnded, old.failure)
     }
 
-    /// The next piece is requested when the transfer asks for bytes again.
+    /// The next piece is requested when the transfer needs more bytes.
     func noteTaken(_ count: Int) { state.withLock { $0.unsent -= 1 } }
 
     func stop() {
@@ -83,15 +83,15 @@ final class SuppliedReader: BodyReader {
 
 /// A request body that supplies its pieces on request, so that no thread blocks in `read`.
 package protocol SuppliedBodyStream: InputStream {
-    /// Requests the next piece; called when the previous one has arrived. Must not block. `then` is called once, on any
-    /// thread, with nil at the end; it is not called after ``stopSupplying()``.
+    /// Requests the next piece, once the previous one has arrived. Must not block. `then` is called once, on any
+    /// thread, with nil at the end of the body. It is not called after ``stopSupplying()``.
     func supply(_ then: @escaping @Sendable (Result<Data?, any Error>) -> Void)
 
     /// Ends the supply.
     func stopSupplying()
 }
 
-/// The underlying error of a body whose supplying user code failed.
+/// The underlying error of a body that failed because user code threw an error.
 package struct BodySupplyFailure: Error, CustomStringConvertible {
     /// The error that the user's code threw.
     package let cause: any Error

@@ -2,17 +2,17 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// The settings of a connection that are not part of its request.
+/// The settings of a connection, apart from those of its request.
 public struct ConnectionConfiguration: Sendable, Hashable {
-    /// The settings that a program shares between many requests; copies of a configuration share the storage. The
-    /// properties beside it differ between requests.
+    /// The settings that typically apply to many requests. Copies of a configuration share their storage; the other
+    /// properties differ between requests.
     struct Settings: Sendable, Hashable {
         var sensitiveHeaders: Set<String> = []
         var keepsHeadersAcrossOrigins: Set<String> = []
         var sendsBodiesAcrossOrigins = false
         var maximumRedirects = 20
         var allowsRedirectToPlainText = false
-        /// nil for the standard ones.
+        /// nil for the standard names.
         var itemNames: SecretClassifier.ItemNames?
         var usesHTTP2 = true
         var maximumExpansion: Double? = 250
@@ -21,7 +21,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         var refusesUnknownEncodings = false
         var tls = TLSConfiguration()
         var routing = RoutingConfiguration()
-        /// How fast and how slow a transfer may be; nil without limits.
+        /// The rate and stall limits; nil for none.
         var limits: TransferLimits?
         var trace: ConnectionTrace?
     }
@@ -43,8 +43,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { storage = Storage(newValue) }
     }
 
-    /// A file of certificates to trust in place of the system's: the same as
-    /// `certificateAuthorities` of `securityPolicy` with a file.
+    /// A file of certificates to trust instead of the system's. Equivalent to setting `certificateAuthorities` of
+    /// `securityPolicy` to a file.
     public var certificateAuthorities: URL? {
         get {
             if case .file(let file) = securityPolicy.certificateAuthorities { file } else { nil }
@@ -52,60 +52,61 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { securityPolicy.certificateAuthorities = newValue.map(CertificateAuthorities.file) ?? .system }
     }
 
-    /// Header fields that are secrets, besides those with telling names such as `Authorization`, `Cookie`, `X-Api-Key`
-    /// and `X-Auth-Token`: they are masked in all output, and removed when a redirect leads to another origin. Names
-    /// are case-insensitive.
+    /// The names of additional secret header fields. Like those with well-known names such as `Authorization`,
+    /// `Cookie`, `X-Api-Key` and `X-Auth-Token`, they are masked in all output and removed on a redirect to another
+    /// origin. Names are case-insensitive.
     public var sensitiveHeaders: Set<String> {
         get { settings.sensitiveHeaders }
         set { settings.sensitiveHeaders = newValue }
     }
 
-    /// Header fields that a redirect to another origin keeps, though they are secrets or not known to be harmless. Empty by
-    /// default. Names are case-insensitive.
+    /// The header fields to keep on a redirect to another origin, even if they are secret or not known to be harmless.
+    /// Empty by default. Names are case-insensitive.
     ///
-    /// Without it another origin gets only what is meant for any: `Accept` and the like, `User-Agent`, `Range` and
-    /// conditions, `Cache-Control`, what describes the body, and `Referer` without its path. A name in here is a decision:
-    /// with `Authorization` or `Cookie` every server that a redirect leads to gets the client's secret. `Host` is never kept.
+    /// By default, another origin receives only fields that are meant for any server: `Accept` and related fields,
+    /// `User-Agent`, `Range` and conditions, `Cache-Control`, fields that describe the body, and `Referer` without its
+    /// path. Add names with care: with `Authorization` or `Cookie`, every server that a redirect points to receives the
+    /// client's secret. `Host` is never kept.
     public var keepsHeadersAcrossOrigins: Set<String> {
         get { settings.keepsHeadersAcrossOrigins }
         set { settings.keepsHeadersAcrossOrigins = newValue }
     }
 
-    /// Whether a body is sent again where a redirect that keeps it (307 and 308, and 301 and 302 unless for POST) leads to
-    /// another origin. False by default: it is an error, see `RedirectEvent.Refusal.bodyForOtherOrigin`, unless the
-    /// operation's `redirectHandler` answers with a request. From http to https on the same host, with the standard ports,
-    /// it is sent in any case.
+    /// Whether to resend the body on a redirect to another origin, if the redirect keeps the body (307 and 308, and 301
+    /// and 302 except for POST). False by default: such a redirect fails with
+    /// `RedirectEvent.Refusal.bodyForOtherOrigin`, unless the operation's `redirectHandler` returns a request. A
+    /// redirect from http to https on the same host, with the standard ports, always resends the body.
     public var sendsBodiesAcrossOrigins: Bool {
         get { settings.sendsBodiesAcrossOrigins }
         set { settings.sendsBodiesAcrossOrigins = newValue }
     }
 
-    /// How many redirects are followed, 20 by default. One more is an error, `URLError.httpTooManyRedirects`; with 0,
-    /// or less, any redirect is.
+    /// The maximum number of redirects to follow, 20 by default. Exceeding it fails with
+    /// `URLError.httpTooManyRedirects`; with 0 or less, any redirect does.
     ///
-    /// To receive a redirect as the response, answer with nil in the operation's `redirectHandler`. A loop of GETs that
-    /// nothing can end is found before the limit is reached: see `RedirectEvent.Refusal.loop`.
+    /// To receive a redirect as the response, return nil from the operation's `redirectHandler`. An endless loop of
+    /// GETs is detected before the limit is reached; see `RedirectEvent.Refusal.loop`.
     public var maximumRedirects: Int {
         get { settings.maximumRedirects }
         set { settings.maximumRedirects = newValue }
     }
 
-    /// Whether a redirect may lead from https to http, where anyone on the way can read and change the request and its
-    /// response. False by default: it is an error, `URLError.appTransportSecurityRequiresSecureConnection`.
+    /// Whether to allow redirects from https to http, where anyone on the network path can read and modify the request
+    /// and its response. False by default: such a redirect fails with
+    /// `URLError.appTransportSecurityRequiresSecureConnection`.
     public var allowsRedirectToPlainText: Bool {
         get { settings.allowsRedirectToPlainText }
         set { settings.allowsRedirectToPlainText = newValue }
     }
 
-    /// The query items whose values are masked: in descriptions, in the texts of errors, in `curlCommand` and in
-    /// traces. By default the words that make a name secret: with `token`, `reset_token`, `sessionToken` and
-    /// `X-Amz-Security-Token` are hidden. A value that is no secret is shown: `code=404` is, `code=4/0AX…` is not.
+    /// The query items whose values are masked in descriptions, error messages, `curlCommand` and traces. By default,
+    /// these are the words that make a name secret: `token` also masks `reset_token`, `sessionToken` and
+    /// `X-Amz-Security-Token`. Values that are clearly not secret are shown: `code=404` is shown, `code=4/0AX…` is not.
     ///
-    /// To add a name, insert it: it counts as a whole, without regard to case, `-` and `_`, and in `user[name]` each
-    /// part counts. Remove a word to show what it hides; to hide nothing, set an empty set. The URLs themselves keep
-    /// their query: those of requests, responses and events, and that of an error under `NSURLErrorFailingURLErrorKey`,
-    /// so that Foundation's description of an error that was cast to `NSError`, which lists its `userInfo`, shows it
-    /// too.
+    /// To mask another item, insert its full name; case, `-` and `_` are ignored, and in `user[name]` each part is
+    /// compared. Remove a word to show the values that it masks, or set an empty set to mask nothing. The URLs
+    /// themselves keep their query in requests, responses, events, and under `NSURLErrorFailingURLErrorKey`.
+    /// Foundation's description of an error cast to `NSError` lists its `userInfo`, and therefore shows the query, too.
     public var sensitiveQueryItems: Set<String> {
         get { settings.itemNames?.names ?? SecretName.standard }
         set { settings.itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
@@ -117,33 +118,35 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.usesHTTP2 = newValue }
     }
 
-    /// How many times larger than its encoded form a decoded body may be, if it exceeds 4 MiB; nil for no limit. A
-    /// larger one, which only a decompression bomb should be, fails with `URLError.dataLengthExceedsMaximum`.
+    /// The maximum ratio of a decoded body's size to its encoded size, applied to decoded bodies larger than 4 MiB; nil
+    /// for no limit. A body that exceeds it, presumably a decompression bomb, fails with
+    /// `URLError.dataLengthExceedsMaximum`.
     public var maximumExpansion: Double? {
         get { settings.maximumExpansion }
         set { settings.maximumExpansion = newValue }
     }
 
-    /// How many seconds may pass from the sending of the request until the head of the response is complete, including
-    /// interim responses; nil, the default, for no such limit.
+    /// The maximum time, in seconds, from sending the request until the response head is complete, including interim
+    /// responses; nil, the default, for no limit.
     ///
-    /// The request's `timeoutInterval` limits the time without a byte. Only the first and the last line of a head count
-    /// as bytes for it, so that a server that sends a line now and then also times out. If this limit is set, every
-    /// line counts.
+    /// The request's `timeoutInterval` limits the time without any bytes. For that timeout, only the first and the last
+    /// line of a head count, so that a server that sends a line now and then also times out. If this limit is set,
+    /// every line counts.
     public var timeoutIntervalForHead: TimeInterval? {
         get { settings.timeoutIntervalForHead }
         set { settings.timeoutIntervalForHead = newValue }
     }
 
-    /// How many seconds making a connection may take: name lookup, connecting, proxies and TLS; nil, the default, for
-    /// no such limit beside the request's `timeoutInterval`. More is `URLError.timedOut`.
+    /// The maximum time, in seconds, for establishing a connection: DNS lookup, TCP, proxies and TLS; nil, the default,
+    /// for no limit other than the request's `timeoutInterval`. Exceeding it fails with `URLError.timedOut`.
     public var timeoutIntervalForConnecting: TimeInterval? {
         get { settings.timeoutIntervalForConnecting }
         set { settings.timeoutIntervalForConnecting = newValue }
     }
 
-    /// Whether a body with a content coding other than gzip, deflate, br and zstd is an error,
-    /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
+    /// Whether a body with a content coding other than gzip, deflate, br and zstd fails with
+    /// `URLError.cannotDecodeContentData`. If false, the default, such a body is delivered undecoded, as in
+    /// AFNetworking.
     public var refusesUnknownEncodings: Bool {
         get { settings.refusesUnknownEncodings }
         set { settings.refusesUnknownEncodings = newValue }
@@ -155,74 +158,76 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { settings.tls = newValue }
     }
 
-    /// Where connections are made to.
+    /// Proxies and network routing.
     package var routing: RoutingConfiguration {
         get { settings.routing }
         set { settings.routing = newValue }
     }
 
-    /// Receives what the connection does; nil, the default, costs nothing.
+    /// Receives the events of the connection. If nil, the default, tracing has no cost.
     public var trace: ConnectionTrace? {
         get { settings.trace }
         set { settings.trace = newValue }
     }
 
-    /// Whether the delegate receives the metrics of each request. False by default, which costs nothing. For an
-    /// operation, its own `collectsMetrics` counts.
+    /// Whether the delegate receives the metrics of each request. If false, the default, metrics have no cost.
+    /// Operations use their own `collectsMetrics` instead.
     public var collectsMetrics = false
 
-    /// Decides what is secret.
+    /// Determines which values are secret.
     package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: settings.itemNames) }
 
     /// The name of the user or tenant on whose behalf requests are sent; nil, the default, for none.
     ///
-    /// With a name, a cache keeps what is stored under it: the name stands in place of credentials, tokens, cookies and
-    /// other secret fields, so that a token that is exchanged for a new one keeps its cache, in a directory also that
-    /// of an earlier run. The policy, the client's certificate and where connections lead still count; a 401 and a 403
-    /// are not stored, as the next token may be accepted. And connections serve only requests with the same name.
+    /// If a name is set, the cache stores responses under the name instead of under credentials, tokens, cookies and
+    /// other secret fields. Cached responses thus remain usable after a token is renewed, and in a persistent cache
+    /// also in later runs. The security policy, the client certificate and the network route still distinguish cached
+    /// responses. Responses with status 401 or 403 are not stored, because the next token may be accepted. Connections
+    /// serve only requests with the same name.
     ///
-    /// Without a name, what is stored is kept apart by what requests say of themselves. An empty text is no name. It is
-    /// compared by its bytes. It must not be the same for two users: each would be served what the other was sent.
+    /// If no name is set, cached responses are kept apart by the secrets in their requests. An empty string counts as
+    /// no name. Names are compared by their bytes. Never use the same name for two users: each would receive the
+    /// other's responses.
     public var identity: String? {
         get { routing.settings.identity?.text }
         set { routing.settings.identity = newValue.flatMap { $0.isEmpty ? nil : ExactString($0) } }
     }
 
-    /// Authorizes requests to the servers and proxies that ask for it.
+    /// Authorizes requests in response to challenges of servers and proxies.
     package var authorizer: AuthorizerReference?
-    /// Whether challenges of proxies are answered, so that no credentials need be sent before one.
+    /// Whether to answer proxy challenges, so that credentials need not be sent before a challenge.
     package var answersChallenges = false
 
-    /// Stores the cookies; nil for none.
+    /// The cookie store; nil for none.
     package var cookies: CookieKeeperReference?
-    /// Stores responses; nil for none.
+    /// The response cache; nil for none.
     package var cache: ResponseCacheReference?
 
-    /// The redirects that led to the request in an earlier transfer; nil for none.
+    /// The redirects of an earlier transfer that led to this request; nil for none.
     package var continuation: RedirectContinuation?
 
-    /// Whether a request that has no `User-Agent` gets the standard one.
+    /// Whether to add the standard `User-Agent` to requests that have none.
     package var addsUserAgent = false
 
-    /// Whether the body is asked for without an encoding, unless the request has an `Accept-Encoding` of its own.
+    /// Whether to request the body without an encoding, unless the request sets `Accept-Encoding`.
     package var asksForIdentity = false
-    /// Whether an encoded body is decoded though the request has an `Accept-Encoding` of its own, or asks for none.
+    /// Whether to decode an encoded body even if the request sets `Accept-Encoding` or requests no encoding.
     package var decodesUnaskedEncodings = false
 
-    /// How many bytes libcurl receives at once. It allocates a buffer for each transfer, which is cheap only if it is
-    /// small; a large file arrives faster with a larger one.
+    /// The maximum number of bytes that libcurl receives in one read. libcurl allocates a buffer of this size per
+    /// transfer: a small buffer is cheap, a larger one speeds up large files.
     package var receiveBufferSize = 32 << 10
 
-    /// Whether cancelling a transfer during its body also closes its connection, unless others use it: for bodies of
-    /// unknown remaining length.
+    /// Whether cancelling a transfer during its body also closes its connection, unless other transfers use it.
+    /// Intended for bodies of unknown remaining length.
     package var closesWhenStopped = false
 
-    /// A configuration with defaults for all other settings.
+    /// Creates a configuration with defaults for all other settings.
     ///
     /// - Parameters:
-    ///   - certificateAuthorities: a file in PEM or DER; nil for the system's.
-    ///   - sensitiveHeaders: fields that are secrets, besides those with telling names.
-    ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
+    ///   - certificateAuthorities: A file in PEM or DER format; nil for the system's certificates.
+    ///   - sensitiveHeaders: The names of secret fields, in addition to well-known ones.
+    ///   - usesHTTP2: Whether to offer HTTP/2 over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
         if !sensitiveHeaders.isEmpty { self.sensitiveHeaders = sensitiveHeaders }
         if !usesHTTP2 { self.usesHTTP2 = usesHTTP2 }
@@ -230,43 +235,44 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     }
 }
 
-/// TLS. Two requests use the same connection only if all of these settings are equal.
+/// TLS settings. Requests share a connection only if all of these settings are equal.
 extension ConnectionConfiguration {
-    /// Which servers are trusted. It decides inside the handshake, before anything of the request is sent. A server that
-    /// is not trusted fails with the codes that `URLError.serverTrustFailure` names; a host that is pinned and a URL
-    /// without TLS fail with `URLError.appTransportSecurityRequiresSecureConnection`, before anything is connected.
+    /// The policy that decides which servers are trusted. It is evaluated during the handshake, before any part of the
+    /// request is sent. If a server is not trusted, the request fails with a code listed at
+    /// `URLError.serverTrustFailure`. A URL without TLS whose host is pinned fails with
+    /// `URLError.appTransportSecurityRequiresSecureConnection` before connecting.
     public var securityPolicy: SecurityPolicy {
         get { tls.settings.policy }
         set { tls.settings.policy = newValue }
     }
 
-    /// Which proxies are trusted, where TLS is spoken with the proxy itself.
+    /// The policy that decides which proxies are trusted, for TLS connections to the proxy itself.
     public var proxySecurityPolicy: SecurityPolicy {
         get { tls.settings.proxyPolicy }
         set { tls.settings.proxyPolicy = newValue }
     }
 
-    /// Authenticates the client to servers that ask for it; nil for none. It is presented neither to proxies nor, after
-    /// a redirect, to servers of another origin.
+    /// The client certificate for servers that request one; nil for none. It is not presented to proxies or, after a
+    /// redirect, to servers of another origin.
     public var clientIdentity: ClientIdentity? {
         get { tls.settings.identity }
         set { tls.settings.identity = newValue }
     }
 
-    /// The lowest version of TLS that is accepted, 1.2 by default.
+    /// The minimum TLS version, 1.2 by default.
     public var minimumTLSVersion: TLSVersion {
         get { tls.settings.minimumVersion }
         set { tls.settings.minimumVersion = newValue }
     }
 
-    /// The highest version of TLS that is accepted; nil, the default, for the highest that OpenSSL supports.
+    /// The maximum TLS version; nil, the default, for the highest that OpenSSL supports.
     public var maximumTLSVersion: TLSVersion? {
         get { tls.settings.maximumVersion }
         set { tls.settings.maximumVersion = newValue }
     }
 
-    /// The cipher suites that are offered, by OpenSSL's names; empty, the default, for its own choice. Those of TLS 1.3
-    /// begin with "TLS_"; a version without any named suite is not offered.
+    /// The cipher suites to offer, by their OpenSSL names; empty, the default, for OpenSSL's own choice. Names of TLS
+    /// 1.3 suites begin with "TLS_". A TLS version for which no suite is listed is not offered.
     public var cipherSuites: [String] {
         get { tls.settings.cipherSuites }
         set { tls.settings.cipherSuites = newValue }
@@ -275,17 +281,17 @@ extension ConnectionConfiguration {
 
 /// Rate limits and the stall limit.
 extension ConnectionConfiguration {
-    /// The limits of how many bytes of responses' bodies come in a second; none by default. All of them hold, and
-    /// `RateLimit.shared` besides.
+    /// The limits on the rate at which response bodies are received; none by default. They all apply, as does
+    /// `RateLimit.shared`.
     ///
-    /// Two configurations are equal only if they have the same objects.
+    /// Two configurations are equal only if they have the same limit objects.
     public var receiveRateLimits: [RateLimit] {
         get { settings.limits?.receiving ?? [] }
         set { setLimits { $0.receiving = newValue } }
     }
 
-    /// The limits of how many bytes of requests' bodies are sent in a second; none by default. All of them hold, and
-    /// `RateLimit.sharedForSending` besides.
+    /// The limits on the rate at which request bodies are sent; none by default. They all apply, as does
+    /// `RateLimit.sharedForSending`.
     public var sendRateLimits: [RateLimit] {
         get { settings.limits?.sending ?? [] }
         set { setLimits { $0.sending = newValue } }
@@ -297,7 +303,7 @@ extension ConnectionConfiguration {
         settings.limits = limits == TransferLimits() ? nil : limits
     }
 
-    /// How slow a transfer may be, before it fails with `URLError.timedOut`; nil, the default, for no such limit.
+    /// The minimum speed of a transfer, below which it fails with `URLError.timedOut`; nil, the default, for none.
     public var stallLimit: StallLimit? {
         get { settings.limits?.stall }
         set { setLimits { $0.stall = newValue } }
@@ -305,7 +311,7 @@ extension ConnectionConfiguration {
 }
 
 extension ConnectionConfiguration: CustomStringConvertible {
-    /// The settings in a line, without secrets: of the client's identity only whether there is one.
+    /// The settings in one line, without secrets. The client identity is shown only as being present or not.
     public var description: String {
         var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
         if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
@@ -334,6 +340,6 @@ extension ConnectionConfiguration: CustomStringConvertible {
 }
 
 extension ConnectionConfiguration: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

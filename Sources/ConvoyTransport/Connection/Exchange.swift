@@ -5,16 +5,15 @@ import Foundation
 
 /// The state of a connection for one request and its response.
 ///
-/// It is replaced as a whole when another exchange begins: with each redirect, when the same request begins anew, and
-/// when a stored response replaces the network's. Nothing of the earlier one remains, except for what an initializer
-/// takes over.
+/// It is replaced as a whole when another exchange begins: on each redirect, when the same request is restarted, and
+/// when a stored response replaces the network's. Only the values that an initializer copies are kept.
 @dynamicMemberLookup
 struct Exchange: ~Copyable {
     /// The request as it is sent.
     var request: TransferRequest
-    /// Where it goes; nil until its URL has been read.
+    /// The server and URL of the request; nil until the URL has been parsed.
     var address: HTTPAddress?
-    /// The header of the request, against which the response is checked; nil until it is made.
+    /// The header of the request, against which the response is checked; nil until it has been created.
     var header: RequestHeader?
     /// The TLS context, if TLS is used.
     var tls: TLSContext?
@@ -22,36 +21,36 @@ struct Exchange: ~Copyable {
     var speaksTLS = false
     var body: (any BodySource)?
     var sentBytes: Int64 = 0
-    /// Whether the request's body is sent in part.
+    /// Whether the request's body has been sent only in part.
     var isSendingBody = false
 
     var response = Response()
-    /// The holds of the response, and what waits behind them.
+    /// The holds on the response, and the state of held bytes.
     var flow: TransferState
-    /// libcurl's result for the transfer, while it waits behind a hold.
+    /// libcurl's result for the transfer while it is held back.
     var heldResult: CURLcode?
     var times = TransferTimes()
-    /// How often a stored body could not be read, so that the request began anew.
+    /// The number of times that the request was restarted because a stored body could not be read.
     var lostReplays = 0
-    /// Whether the request needs a connection of its own.
+    /// Whether the request needs a dedicated connection.
     var isAlone = false
     /// Whether the server requires HTTP/1.1 for the request.
     var needsHTTP1 = false
 
     /// The thread's count of descriptor shortages when the request was passed to libcurl.
     var earlierShortages = 0
-    /// Since when the request lacks a descriptor for its connection; 0 if it did not.
+    /// The time since which the request has been waiting for a descriptor; 0 if it has not.
     var waitsSince: MonotonicTime = 0
-    /// When the request began; nil if it is not measured.
+    /// The time at which the request began; nil if metrics are not collected.
     var start: StartMoment?
-    /// Whether the request was reported to the delegate, which expects its metrics.
+    /// Whether the request has been reported to the delegate, which then expects its metrics.
     var isReported = false
 
-    /// What few exchanges have. The network thread's.
+    /// State that few exchanges have. Used on the network thread only.
     final class Rare {
-        /// The way to the server; nil for the direct one.
+        /// The route to the server; nil for a direct connection.
         @exclusivity(unchecked) var route: Route?
-        /// The credentials with which libcurl authenticates the connection itself, in several messages; nil if it does not.
+        /// The credentials with which libcurl authenticates the connection itself, in several messages; nil for none.
         @exclusivity(unchecked) var negotiation: Negotiation?
         /// nil without a stall limit.
         @exclusivity(unchecked) var stallMeter: URLConnection.Reference<StallMeter>?
@@ -61,7 +60,7 @@ struct Exchange: ~Copyable {
         @exclusivity(unchecked) var replay: Replay?
     }
 
-    /// Made when its first member is set.
+    /// Created when its first member is set.
     private var rare: Rare?
 
     subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {
@@ -86,7 +85,7 @@ struct Exchange: ~Copyable {
         self.flow = flow.next
     }
 
-    /// The state of the same request, begun anew; keeps the counts of failed attempts and the waiting time.
+    /// Creates the state for restarting the same request, keeping the counts of failed attempts and the waiting time.
     init(again earlier: borrowing Exchange) {
         self.init(earlier.request, after: earlier.flow)
         lostReplays = earlier.lostReplays
@@ -97,7 +96,7 @@ struct Exchange: ~Copyable {
         isReported = earlier.isReported
     }
 
-    /// The state of the same request, answered by a stored response.
+    /// Creates the state for the same request when a stored response answers it.
     init(_ replay: Replay, insteadOf earlier: borrowing Exchange) {
         self.init(again: earlier)
         address = earlier.address
@@ -106,49 +105,50 @@ struct Exchange: ~Copyable {
         self.replay = replay
     }
 
-    /// The head of the response, as far as it has arrived.
+    /// The part of the response head that has arrived.
     var head: HeadParser { response.head }
-    /// Whether the response refuses the request's `Expect`. libcurl then sends the request again.
+    /// Whether the response rejects the request's `Expect`. libcurl then sends the request again.
     var isExpectationRefused: Bool { head.statusCode == 417 && header?.setsExpect == true }
-    /// Whether nothing of the response is missing, by its head or its announced length (RFC 9112, section 6.3), whatever
-    /// happens to its stream or connection. A head that libcurl may answer itself does not count.
+    /// Whether the response is complete according to its head or its announced length (RFC 9112, section 6.3),
+    /// regardless of what happens to its stream or connection afterwards. A head to which libcurl may respond itself
+    /// does not count.
     var isResponseComplete: Bool {
         guard head.isWhole, self.negotiation == nil, !isExpectationRefused else { return false }
         if request.method == "HEAD" || head.statusCode == 204 || head.statusCode == 304 { return true }
         return head.contentLength.map { response.received >= $0 } ?? false
     }
-    /// What has arrived of the response. It is replaced alone if libcurl sends the request again.
+    /// The part of the response that has arrived. It is replaced separately if libcurl sends the request again.
     @dynamicMemberLookup
     struct Response: ~Copyable {
         var head = HeadParser()
-        /// The head of the proxy's answer to CONNECT.
+        /// The head of the proxy's response to CONNECT.
         var tunnelAnswer = TunnelAnswer()
         var dropsExpectation = false
         /// Whether the request must be sent over another connection.
         var isMisdirected = false
-        /// The number of bytes of the body that were taken from libcurl, before decoding.
+        /// The number of bytes of the body received from libcurl, before decoding.
         var received: Int64 = 0
-        /// Whether the body may be cut off although libcurl reports it as complete.
+        /// Whether the body may be truncated although libcurl reports it as complete.
         var isUnproven = false
-        /// How many bytes of an unneeded body were discarded.
+        /// The number of discarded bytes of an unneeded body.
         var discarded: Int { self.rest.map { $0.value.limit.isDiscarded ? $0.value.received : 0 } ?? 0 }
 
-        /// What few responses have. The network thread's.
+        /// State that few responses have. Used on the network thread only.
         final class Rare {
-            /// A head to deliver only if the request is not sent again.
+            /// A head that is delivered only if the request is not sent again.
             @exclusivity(unchecked) var heldHead: ResponseHead?
             @exclusivity(unchecked) var decoder: ContentDecoder?
-            /// The handshake of the connection whose end ends the body.
+            /// The TLS session of a connection whose close marks the end of the body.
             @exclusivity(unchecked) var closure: TLSHandshake?
-            /// The error with which the transfer must fail, found in a callback of libcurl.
+            /// The error with which the transfer must fail, found in a libcurl callback.
             @exclusivity(unchecked) var failure: URLError?
-            /// Limits how long the rest of the response is read; nil without a limit.
+            /// Limits how long the rest of the response is read; nil for no limit.
             @exclusivity(unchecked) var rest: URLConnection.Reference<RestMeter>?
-            /// Stores the body.
+            /// Writes the body to the cache.
             @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
         }
 
-        /// Made when its first member is set.
+        /// Created when its first member is set.
         private var rare: Rare?
 
         subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Rare, Value?>) -> Value? {

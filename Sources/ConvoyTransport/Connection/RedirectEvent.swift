@@ -2,96 +2,96 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What was done about a redirect (RFC 9110, section 15.4), and why.
+/// The handling of a redirect (RFC 9110, section 15.4), and the reasons for it.
 public struct RedirectEvent: Sendable, Hashable {
-    /// What became of the redirect.
+    /// The outcome of a redirect.
     public enum Outcome: Sendable, Hashable {
-        /// The request that follows from the rules was sent.
+        /// The request was sent as determined by the redirect rules.
         case followed
-        /// The redirect handler answered with another request, which was sent.
+        /// The redirect handler returned another request, which was sent.
         case changedByHandler
-        /// The redirect handler answered with nil: the redirecting response is the response.
+        /// The redirect handler returned nil, so the redirect is delivered as the response.
         case keptAsResponse
-        /// The transfer failed because of it.
+        /// The transfer failed because of the redirect.
         case refused(Refusal)
     }
 
-    /// Why the next request has the method that it has.
+    /// The reason for the method of the next request.
     public enum MethodReason: String, Sendable, Hashable {
-        /// 307 and 308 keep the method, and with it the body (RFC 9110, sections 15.4.8 and 15.4.9).
+        /// 307 and 308 keep the method and therefore the body (RFC 9110, sections 15.4.8 and 15.4.9).
         case keptByStatus
-        /// 303 asks for a GET, without the body (section 15.4.4); a HEAD stays a HEAD.
+        /// 303 changes the method to GET, without the body (section 15.4.4). HEAD stays HEAD.
         case seeOther
-        /// 301 and 302 turn a POST into a GET without the body, in all browsers (sections 15.4.2 and 15.4.3).
+        /// 301 and 302 change POST to GET, without the body, as in all browsers (sections 15.4.2 and 15.4.3).
         case postBecomesGet
-        /// 301 and 302 keep any other method, and with it the body.
+        /// 301 and 302 keep any other method and therefore the body.
         case keptAsNotPost
-        /// The redirect handler chose it.
+        /// The redirect handler chose the method.
         case chosenByHandler
     }
 
-    /// What became of the request's body.
+    /// The handling of the request's body.
     public enum BodyOutcome: String, Sendable, Hashable {
-        /// There was none.
+        /// The request had no body.
         case none
-        /// The next request carries the body as well.
+        /// The next request includes the body.
         case sentAgain
-        /// The next request has none, as its method is another.
+        /// The next request has no body, because its method changed.
         case dropped
     }
 
-    /// A header field that the next request lacks.
+    /// A header field that was removed from the next request.
     public struct RemovedField: Sendable, Hashable {
-        /// Why a field is removed.
+        /// The reason why a field was removed.
         public enum Reason: String, Sendable, Hashable {
-            /// The field is a secret, by its name or its value or as `sensitiveHeaders` has it, and meant for another origin.
+            /// The field is a secret, by its name, its value or `sensitiveHeaders`, and was meant for another origin.
             case secretOfOtherOrigin
-            /// The field was meant for another origin, and is not known to be harmless. See
+            /// The field was meant for another origin and is not known to be harmless. See
             /// ``ConnectionConfiguration/keepsHeadersAcrossOrigins``.
             case notKnownToBeHarmless
             /// `Host`, which names the first origin.
             case namesOtherOrigin
             /// The field describes the body, which is not sent again.
             case describesBody
-            /// A `Referer` with a user name or a password, one of https for plain text (RFC 9110, section 10.1.3), or one
-            /// for another origin that is no URL.
+            /// A `Referer` that contains a user name or a password, would reveal an https URL over plain text (RFC
+            /// 9110, section 10.1.3), or is not a URL and would be sent to another origin.
             case revealingReferer
         }
 
-        /// The field's name, as it was spelled.
+        /// The name of the field, as spelled in the request.
         public let name: String
-        /// Why it is removed.
+        /// The reason for the removal.
         public let reason: Reason
     }
 
     /// The status of the redirecting response: 301, 302, 303, 307 or 308.
     public let statusCode: Int
-    /// The URL that redirected.
+    /// The URL of the request that was redirected.
     public let from: URL
-    /// The redirect's target, without user information; nil if the `Location` is not a URL. If the handler chose
-    /// another URL, this is that one.
+    /// The target of the redirect, without user information; nil if the `Location` is not a URL. If the handler chose
+    /// another URL, that URL.
     public internal(set) var to: URL?
     /// The method of the request that was redirected.
     public let previousMethod: String
-    /// The method of the next request; for a redirect that was not followed, the one that it would have had.
+    /// The method of the next request. If the redirect was not followed, the method that it would have had.
     public internal(set) var method: String
-    /// Why `method` is what it is.
+    /// The reason for `method`.
     public internal(set) var methodReason: MethodReason
-    /// What became of the body.
+    /// The handling of the body.
     public internal(set) var body: BodyOutcome
-    /// The fields that the next request lacks, by name.
+    /// The fields removed from the next request, by name.
     public internal(set) var removedFields: [RemovedField]
-    /// Whether the next request, which is for another origin, has only the origin of its `Referer` (the
-    /// `strict-origin-when-cross-origin` of the Referrer Policy standard).
+    /// Whether the `Referer` of the next request, which is for another origin, was shortened to its origin
+    /// (`strict-origin-when-cross-origin` of the Referrer Policy standard).
     public internal(set) var shortensReferer = false
-    /// What became of the redirect.
+    /// The outcome of the redirect.
     public internal(set) var outcome: Outcome
-    /// Decides what the description masks.
+    /// Determines which values the description masks.
     let secrets: SecretClassifier
 }
 
 extension RedirectEvent: CustomStringConvertible {
-    /// A line without secrets: the status, both URLs, the methods, and the names of removed fields.
+    /// A description in one line, without secrets: the status, both URLs, the methods, and the names of removed fields.
     public var description: String {
         var line = "\(statusCode) \(Redaction.url(from.absoluteString, secrets))"
         if let to { line += " -> \(Redaction.url(to.absoluteString, secrets))" }
@@ -101,7 +101,7 @@ extension RedirectEvent: CustomStringConvertible {
         if !removedFields.isEmpty {
             line += ", without " + removedFields.map { "\($0.name) (\($0.reason.rawValue))" }.joined(separator: ", ")
         }
-        if shortensReferer { line += ", with the origin of the Referer only" }
+        if shortensReferer { line += ", Referer shortened to its origin" }
         switch outcome {
         case .followed: return line
         case .changedByHandler: return line + ", changed by the handler"
@@ -112,32 +112,32 @@ extension RedirectEvent: CustomStringConvertible {
 }
 
 extension RedirectEvent: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension RedirectEvent {
-    /// Why a redirect ended the transfer with an error.
+    /// The reason why a redirect failed the transfer.
     public enum Refusal: Sendable, Hashable {
-        /// There were more than `ConnectionConfiguration.maximumRedirects`, which is the limit.
+        /// The number of redirects exceeded `ConnectionConfiguration.maximumRedirects`, the associated value.
         case tooManyRedirects(limit: Int)
-        /// The same GET or HEAD, with the same fields, was sent before in this transfer, and no response since then
-        /// has set a cookie or asked to wait: the answer would be the same.
+        /// The same GET or HEAD, with the same fields, was already sent in this transfer, and no response since then
+        /// has set a cookie or requested a delay. The server would redirect again.
         case loop
         /// The redirect leads from https to http, and `ConnectionConfiguration.allowsRedirectToPlainText` is false.
         case plainText
         /// The redirect leads to a scheme other than http and https.
         case unsupportedScheme(String)
-        /// The `Location` is no URL, is empty, or has no host.
+        /// The `Location` is empty, is not a URL, or has no host.
         case unreadableLocation
         /// The `Location` contains a control character.
         case controlCharacterInLocation
-        /// The `Location` contains a user name or a password, which a server has no business to choose.
+        /// The `Location` contains a user name or a password, which a server must not choose.
         case credentialsInLocation
-        /// There are two different `Location` fields.
+        /// The response has two different `Location` fields.
         case conflictingLocations
-        /// The body would have to be sent to another origin, and neither
-        /// ``ConnectionConfiguration/sendsBodiesAcrossOrigins`` nor the operation's `redirectHandler` allows that.
+        /// The body would have to be sent to another origin, which neither
+        /// ``ConnectionConfiguration/sendsBodiesAcrossOrigins`` nor the operation's `redirectHandler` allows.
         case bodyForOtherOrigin
         /// The body must be sent again, but its stream cannot be read twice.
         case bodyCannotBeSentAgain
@@ -145,21 +145,21 @@ extension RedirectEvent {
 }
 
 extension RedirectEvent.Refusal: CustomStringConvertible {
-    /// The reason in a sentence.
+    /// A message that describes the reason.
     public var description: String {
         switch self {
-        case .tooManyRedirects(0): "The server redirects, and no redirect is allowed."
-        case .tooManyRedirects(let limit): "More than \(limit) redirects."
-        case .loop: "The redirect leads to a request that was redirected before."
-        case .plainText: "A redirect leads from https to http, which would be readable on the way."
-        case .unsupportedScheme: "A redirect leads to a URL that is neither http nor https."
+        case .tooManyRedirects(0): "The server sent a redirect, but redirects are not allowed."
+        case .tooManyRedirects(let limit): "The server sent more than \(limit) redirects."
+        case .loop: "The redirects form a loop."
+        case .plainText: "The redirect leads from https to http, which is not encrypted."
+        case .unsupportedScheme: "The redirect's scheme is not http or https."
         case .unreadableLocation: "The redirect's Location is not a URL."
         case .controlCharacterInLocation: "The redirect's Location contains a control character."
         case .credentialsInLocation: "The redirect's Location contains a user name or a password."
-        case .conflictingLocations: "The redirect has two different Location fields."
+        case .conflictingLocations: "The redirect has conflicting Location fields."
         case .bodyForOtherOrigin:
-            "The redirect requires sending the body to another origin, for which it was not meant. Set "
-                + "sendsBodiesAcrossOrigins, or a redirectHandler, to allow that."
+            "The redirect requires sending the body to another origin. To allow that, set "
+                + "sendsBodiesAcrossOrigins or a redirectHandler."
         case .bodyCannotBeSentAgain:
             "The redirect requires sending the body again, but its stream cannot be read twice."
         }
@@ -179,19 +179,20 @@ extension RedirectEvent.Refusal: CustomStringConvertible {
 }
 
 extension URLError {
-    /// A key in the `userInfo` of an error about a redirect that was refused: a `RedirectEvent.Refusal`.
+    /// The `userInfo` key for the reason why a redirect was refused. Its value is a `RedirectEvent.Refusal`.
     public static let redirectRefusalKey = "ConvoyRedirectRefusal"
 
-    /// Why a redirect was refused; nil for other errors.
+    /// The reason why a redirect was refused; nil for other errors.
     ///
-    /// The code is `.httpTooManyRedirects` for too many and for a loop, `.appTransportSecurityRequiresSecureConnection`
-    /// for one from https to http, `.unsupportedURL` for another scheme, `.requestBodyStreamExhausted` for a stream
-    /// that cannot be sent again, and else `.badServerResponse`.
+    /// The error code is `.httpTooManyRedirects` for too many redirects and for a loop,
+    /// `.appTransportSecurityRequiresSecureConnection` for a redirect from https to http, `.unsupportedURL` for another
+    /// scheme, `.requestBodyStreamExhausted` for a stream that cannot be read again, and `.badServerResponse`
+    /// otherwise.
     public var redirectRefusal: RedirectEvent.Refusal? {
         userInfo[Self.redirectRefusalKey] as? RedirectEvent.Refusal
     }
 
-    /// The error of a refused redirect, about the URL that it leads to if there is one.
+    /// Creates the error for a refused redirect, with the URL of the target if it is known.
     init(refusing event: RedirectEvent, _ refusal: RedirectEvent.Refusal) {
         let error = URLError(refusal.code, url: event.to ?? event.from, refusal.description)
         self.init(error.code, describedBy: error.userInfo.merging([Self.redirectRefusalKey: refusal]) { $1 })

@@ -3,17 +3,17 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The rules for redirects (RFC 9110, section 15.4, and the "HTTP-redirect fetch" of the Fetch standard). Without I/O.
+/// The redirect rules (RFC 9110, section 15.4, and "HTTP-redirect fetch" of the Fetch standard), without I/O.
 struct RedirectRules {
     /// The maximum number of redirects.
     let limit: Int
     let allowsPlainText: Bool
     private let secrets: SecretClassifier
-    /// The fields that are also sent to other origins, in lower case.
+    /// The fields that are also sent to other origins, in lowercase.
     private let keptFields: Set<String>
     private let sendsBodiesAcrossOrigins: Bool
 
-    /// Replaces a target by its form over TLS, if its host requires TLS.
+    /// Upgrades a target to https if its host requires TLS.
     var upgrade: (URL) -> URL = { $0 }
 
     init(_ configuration: ConnectionConfiguration) {
@@ -24,7 +24,7 @@ struct RedirectRules {
         sendsBodiesAcrossOrigins = configuration.sendsBodiesAcrossOrigins
     }
 
-    /// Whether a status redirects, provided that the response has a `Location`.
+    /// Returns whether a status is a redirect, provided that the response has a `Location`.
     static func isRedirect(_ statusCode: Int) -> Bool {
         switch statusCode {
         case 301, 302, 303, 307, 308: true
@@ -32,17 +32,17 @@ struct RedirectRules {
         }
     }
 
-    /// The decision about a response with such a status.
+    /// The decision about a response with a redirect status.
     enum Verdict {
-        /// It has no `Location`, so it is the final response.
+        /// The response has no `Location`, so it is the final response.
         case noRedirect
         case follow(Redirect)
         case refuse(RedirectEvent, RedirectEvent.Refusal)
     }
 
-    /// - Parameter followed: how many redirects have been followed before.
+    /// - Parameter followed: The number of redirects followed so far.
     func evaluate(_ response: ResponseHead, to request: URLRequest, followed: Int) -> Verdict {
-        // As bytes: those that are not ASCII are sent back unchanged, as their encoding is unknown.
+        // Use the bytes: those that are not ASCII are sent back unchanged, because their encoding is unknown.
         let locations = response.bytes(of: "Location")
         guard let location = locations.first else { return .noRedirect }
         let (method, reason) = Self.method(after: response.statusCode, of: request.httpMethod ?? "GET")
@@ -62,8 +62,8 @@ struct RedirectRules {
             event.to = URLReference.url(location, relativeTo: response.url)?.withoutUserInfo
             return refuse(.tooManyRedirects(limit: limit))
         }
-        // Parsers disagree about control characters: some drop them, some encode them, so that one's path is another's
-        // host.
+        // Parsers handle control characters differently: some drop them, others encode them, so one parser may see a
+        // path where another sees a host.
         guard !location.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
             return refuse(.controlCharacterInLocation)
         }
@@ -97,7 +97,7 @@ struct RedirectRules {
             Redirect(response: response, request: next, event: event, bodyConsent: isWithheld ? .init() : nil))
     }
 
-    // MARK: The parts
+    // MARK: Implementation
 
     private static func method(after status: Int, of method: String) -> (String, RedirectEvent.MethodReason) {
         switch status {
@@ -111,8 +111,8 @@ struct RedirectRules {
     fileprivate struct Step {
         let target: URL
         let leavesOrigin: Bool
-        /// Whether it leads from http to https on the same host, at the standard ports. That is another origin, but the
-        /// same recipient.
+        /// Whether the redirect leads from http to https on the same host, at the standard ports. The origin differs,
+        /// but the recipient is the same.
         let isUpgrade: Bool
         let keepsBody: Bool
 
@@ -132,7 +132,7 @@ struct RedirectRules {
         var shortensReferer = false
         for (name, value) in request.allHTTPHeaderFields ?? [:] {
             guard let reason = reason(toRemove: name.lowercased(), value, step) else { continue }
-            // Other origins may know only the origin of a `Referer`.
+            // Other origins may receive the origin part of a `Referer`.
             if reason == .revealingReferer, let origin = Self.origin(ofReferer: value, for: step.target) {
                 guard !origin.utf8.elementsEqual(value.utf8) else { continue }
                 request.setValue(origin, forHTTPHeaderField: name)
@@ -145,7 +145,7 @@ struct RedirectRules {
         return (removed.sorted { $0.name < $1.name }, shortensReferer)
     }
 
-    /// - Parameter name: in lower case.
+    /// - Parameter name: The name in lowercase.
     private func reason(
         toRemove name: String, _ value: String, _ step: Step
     ) -> RedirectEvent.RemovedField.Reason? {
@@ -156,7 +156,7 @@ struct RedirectRules {
             return staysWhole && !Self.isRevealing(value, for: step.target) ? nil : .revealingReferer
         }
         guard step.leavesOrigin, !keptFields.contains(name) else { return nil }
-        // Challenges are fields of responses, but some clients send them back.
+        // Challenges are response fields, but some clients send them back.
         let isSecret = name == "www-authenticate" || !secrets.shown(name, value).utf8.elementsEqual(value.utf8)
         if isSecret { return .secretOfOtherOrigin }
         return step.isUpgrade || SecretClassifier.isHarmless(name) ? nil : .notKnownToBeHarmless
@@ -173,13 +173,13 @@ struct RedirectRules {
         return Target(target)?.isSecure != true && Target(referer)?.isSecure == true
     }
 
-    /// The part of a `Referer` that another origin may know; nil for nothing.
+    /// The part of a `Referer` that another origin may receive; nil for none.
     private static func origin(ofReferer referer: String, for target: URL) -> String? {
         guard !isRevealing(referer, for: target), let origin = Target(referer) else { return nil }
         return "\(origin)/"
     }
 
-    /// A fragment is inherited if the new reference has none (RFC 9110, section 10.2.2).
+    /// The target inherits the fragment if it has none (RFC 9110, section 10.2.2).
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target
@@ -187,8 +187,8 @@ struct RedirectRules {
 }
 
 extension ConnectionConfiguration {
-    /// Removes from a request that was made for one URL, and goes to another, what a redirect between the two would
-    /// remove.
+    /// Removes the fields that a redirect would remove, from a request that was made for one URL but is sent to
+    /// another.
     package func removeSecrets(of request: inout URLRequest, madeFor base: URL) {
         guard let target = request.url else { return }
         _ = RedirectRules(self).removeFields(of: &request, RedirectRules.Step(from: base, to: target, keepsBody: true))
@@ -199,15 +199,15 @@ extension ConnectionConfiguration {
 package struct Redirect: Sendable {
     /// The response that redirects.
     package let response: ResponseHead
-    /// The request to follow with.
+    /// The request that follows the redirect.
     ///
-    /// If the origin (scheme, host, port) changed, it lacks `Host`, what is secret, and what is not known to be
-    /// harmless; see `ConnectionConfiguration.keepsHeadersAcrossOrigins`. Removed fields stay removed, even if a later
-    /// redirect leads back to the first origin.
+    /// If the origin (scheme, host, port) changed, the request lacks `Host`, secrets, and fields that are not known to
+    /// be harmless; see `ConnectionConfiguration.keepsHeadersAcrossOrigins`. Removed fields stay removed, even if a
+    /// later redirect leads back to the first origin.
     package var request: URLRequest
-    /// The decision by the rules, and its reasons.
+    /// The decision and the reasons for it.
     package let event: RedirectEvent
-    /// Set if the request has a body that is sent to another origin only with the user's consent.
+    /// Set if the request's body may be sent to the other origin only with the user's consent.
     package let bodyConsent: BodyConsent?
 
     init(response: ResponseHead, request: URLRequest, event: RedirectEvent, bodyConsent: BodyConsent? = nil) {
@@ -221,26 +221,26 @@ package struct Redirect: Sendable {
     package final class BodyConsent: Sendable {
         private let isGiven = Atomic(false)
 
-        /// Notes that the answer is the user's own decision.
+        /// Records that the request is the user's own decision.
         package func give() { isGiven.store(true, ordering: .releasing) }
 
         fileprivate var wasGiven: Bool { isGiven.load(ordering: .acquiring) }
     }
 
-    /// Whether a request must not be sent, as its body is not meant for its target.
+    /// Returns whether a request must not be sent because its body is not meant for its target.
     func withholdsBody(of request: URLRequest) -> Bool {
         guard let bodyConsent, !bodyConsent.wasGiven else { return false }
         return request.httpBody?.isEmpty == false || request.httpBodyStream != nil
     }
 
-    /// The event if this request is sent; for nil, if the redirect is kept as the response.
+    /// The event if the given request is sent. If it is nil, the redirect is delivered as the response.
     func event(sending answer: URLRequest?) -> RedirectEvent {
         var event = event
         guard let answer else {
             event.outcome = .keptAsResponse
             return event
         }
-        // `==` of requests ignores their fields.
+        // `==` on requests ignores their header fields.
         guard
             answer.url != request.url || answer.httpMethod != request.httpMethod
                 || answer.allHTTPHeaderFields != request.allHTTPHeaderFields
@@ -262,15 +262,15 @@ extension Redirect: CustomStringConvertible {
 }
 
 extension Redirect: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What a transfer must know about earlier redirects, if it begins with a request that they led to.
+/// The state of earlier redirects, for a transfer that begins with a request that they led to.
 package struct RedirectContinuation: Sendable, Hashable {
-    /// The URL of the first request, which may be of another origin than that of the transfer.
+    /// The URL of the first request, whose origin may differ from that of this transfer.
     package let first: URL
-    /// How many redirects were followed.
+    /// The number of redirects already followed.
     package let followed: Int
 
     package init(first: URL, followed: Int) {

@@ -5,13 +5,13 @@ import FoundationNetworking
 
 /// The identity of requests.
 extension ConnectionConfiguration {
-    /// Makes the identity of a request; no other code does.
+    /// Creates the identity of a request. No other code creates one.
     ///
     /// - Parameters:
-    ///   - target: where it is sent; nil for a URL that is neither http nor https.
-    ///   - header: the request's own secrets.
-    ///   - credential: of an `Authorization` that was added on the way; nil if there is none.
-    ///   - tls: the TLS settings for the server; nil for plain text.
+    ///   - target: The server that receives the request; nil for a URL that is neither http nor https.
+    ///   - header: The secrets in the request's own header.
+    ///   - credential: The credential of an `Authorization` field added during sending; nil for none.
+    ///   - tls: The TLS settings for the server; nil for plain text.
     func identity(
         at target: Target?, _ header: SecretHeader, credential: (user: String, password: String)?, tls: TLSContext?
     ) -> Identity {
@@ -21,7 +21,7 @@ extension ConnectionConfiguration {
         } else if let fixed = target.flatMap(fixedAddress) {
             place = .address(fixed)
         }
-        // An added field may differ for each request, so the credential stands for it.
+        // An added field may change with each request, so the credential represents it.
         let secrets = credential == nil ? header.fields : header.fields.filter { !KnownSecret.isAuthorization($0.name) }
         return Identity(
             name: routing.settings.identity, credential: credential, secrets: secrets,
@@ -30,7 +30,7 @@ extension ConnectionConfiguration {
             place: place)
     }
 
-    /// The identity of a request before it is authorized, with the cookies of the store, if there are any.
+    /// The identity of a request before authorization, including the cookies from the store.
     package func identity(of request: URLRequest) -> Identity {
         let sent = (request.allHTTPHeaderFields ?? [:]).map { (name: $0.key, value: $0.value) }
         let hasCookie = sent.contains { KnownSecret.isCookie($0.name) }
@@ -43,8 +43,8 @@ extension ConnectionConfiguration {
 }
 
 extension Identity {
-    /// The partition of a cache for the identity, so that its responses are served to no other identity; nil if it
-    /// cannot be computed.
+    /// The cache partition for the identity, whose responses are served to no other identity; nil if it cannot be
+    /// computed.
     func partition(salt: @autoclosure () -> String) -> String? {
         // An anonymous identity needs no digest.
         isEmpty ? "" : MessageDigest.sha256(Data("\(salt()):".utf8 + bytes))?.hexadecimalString

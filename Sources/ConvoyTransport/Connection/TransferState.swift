@@ -1,20 +1,21 @@
-/// The state of one stage of a transfer: what holds it up, and what to do when that changes. A value, without locks or
-/// I/O.
+/// The state of one stage of a transfer: what holds it back, and what to do when that changes. A value type without
+/// locks or I/O.
 ///
-/// A stage has a source that it can pause, and a receiver. For `URLConnection` the source is libcurl; for an operation
-/// it is the connection. Code that needs time adds its own hold to a set, and removes only that one. Bytes flow while
-/// the set is empty. The end of the source waits for some of the holds; a stop waits for none.
+/// A stage has a source that it can pause, and a receiver. For `URLConnection`, the source is libcurl; for an
+/// operation, it is the connection. Code that needs time adds its own hold to a set, and later removes only that hold.
+/// Bytes flow while the set is empty. The end of the source waits for some of the holds; a stop waits for none.
 ///
-/// `handle(_:)` is the only function that changes the state, and returns what to do. That may be done late, when other
-/// events have made it unnecessary: each action states what was right when it was decided, and the events that undo it
-/// return an action of their own.
+/// `handle(_:)` is the only function that changes the state. It returns an action, which may be executed late, when
+/// later events have made it unnecessary. That is safe: each action was right when it was decided, and the events that
+/// supersede it return their own actions.
 package struct TransferState: Hashable, Sendable {
     package enum Event: Hashable, Sendable {
         case hold(TransferHolds)
         case lift(TransferHolds)
         /// The source has bytes that were refused, and is paused.
         case refused
-        /// Bytes were taken from the source and could not be passed on. They precede the end of the source.
+        /// Bytes were taken from the source but could not be passed on. They are delivered before the end of the
+        /// source.
         case kept
         /// The kept bytes have been passed on.
         case drained
@@ -24,20 +25,20 @@ package struct TransferState: Hashable, Sendable {
         case fed
         /// The source has ended.
         case end
-        /// The transfer must end now, despite all holds.
+        /// The transfer must stop immediately, despite all holds.
         case stop
     }
 
     package enum Action: Hashable, Sendable {
         case nothing
-        /// Pass on the kept bytes; then report `drained`, unless there is another hold.
+        /// Pass on the kept bytes, then report `drained`, unless there is another hold.
         case drain
-        /// Resume receiving, sending, or both. A direction that is false stays paused, or is paused now. If there are
-        /// kept bytes, report `kept` again afterwards.
+        /// Resume receiving, sending, or both. A direction that is false stays paused or is paused now. If there are
+        /// still kept bytes, report `kept` again afterwards.
         case run(receiving: Bool, sending: Bool)
-        /// The transfer ends as its source did. The last action.
+        /// The transfer ends with the result of its source. This is the last action.
         case end
-        /// The transfer ends before its source, or despite how the source ended. The last action.
+        /// The transfer ends before its source, or regardless of its result. This is the last action.
         case stopped
     }
 
@@ -48,14 +49,15 @@ package struct TransferState: Hashable, Sendable {
     package private(set) var hasKept = false
     /// Whether the source waits for bytes to send.
     package private(set) var isStarved = false
-    /// Whether the source has ended, which is not reported yet.
+    /// Whether the source has ended but its end has not been reported.
     package private(set) var isEnding = false
-    /// Whether the end was reported.
+    /// Whether the end has been reported.
     package private(set) var isOver = false
 
     package init() {}
 
-    /// The state for the next exchange: the delegate's hold and a pause stay, as exchanges are invisible to them.
+    /// The state for the next exchange. The delegate's hold and a pause are kept, because exchanges are transparent to
+    /// them.
     package var next: TransferState {
         var next = TransferState()
         next.holds = holds.intersection([.delegate, .pause])
@@ -68,12 +70,12 @@ package struct TransferState: Hashable, Sendable {
     /// Whether a pause holds up both directions.
     package var isPaused: Bool { holds.contains(.pause) }
 
-    /// Whether this side holds up bytes of the source or the receiver.
+    /// Whether this side is holding back bytes of the source or the receiver.
     package var isHeldBack: Bool { hasRefused || hasKept }
 
     package mutating func handle(_ event: Event) -> Action {
         switch event {
-        // Holds are counted even after the end: the delegate's hold also applies to the next exchange.
+        // Count holds even after the end, because the delegate's hold also applies to the next exchange.
         case .hold(let holds):
             let stopsSending = holds.contains(.pause) && !isPaused
             self.holds.formUnion(holds)
@@ -89,7 +91,7 @@ package struct TransferState: Hashable, Sendable {
         case _ where isOver: return .nothing
         case .refused:
             hasRefused = true
-            // The reason for the wait may be gone by now.
+            // The reason for waiting may have disappeared.
             return goOn()
         case .kept:
             hasKept = true
@@ -104,7 +106,7 @@ package struct TransferState: Hashable, Sendable {
         case .fed:
             guard isStarved else { return .nothing }
             isStarved = false
-            // Receiving may have to wait longer, sending need not.
+            // Sending can resume even if receiving still has to wait.
             return isEnding ? .nothing : run(receiving: isFree && !hasKept)
         case .end:
             isEnding = true
@@ -117,7 +119,7 @@ package struct TransferState: Hashable, Sendable {
 
     private var mayEnd: Bool { holds.isDisjoint(with: .beforeEnd) && !hasKept }
 
-    /// What to do after a hold was removed, or the kept bytes were passed on.
+    /// Returns the action to take after a hold was removed or the kept bytes were passed on.
     private mutating func goOn() -> Action {
         if hasKept { return isFree ? .drain : .nothing }
         if isEnding { return mayEnd ? end() : .nothing }
@@ -135,16 +137,16 @@ package struct TransferState: Hashable, Sendable {
     }
 }
 
-/// The reasons for which a transfer can be held up.
+/// The reasons for holding a transfer back.
 package struct TransferHolds: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The sink is busy with earlier bytes.
+    /// The sink is still processing earlier bytes.
     package static let sink = TransferHolds(rawValue: 1 << 0)
     /// The reader of a stream has enough bytes for now.
     package static let reader = TransferHolds(rawValue: 1 << 1)
-    /// The delegate wants no bytes for now.
+    /// The delegate has suspended receiving.
     package static let delegate = TransferHolds(rawValue: 1 << 2)
     /// A decision about a redirect or a response is pending.
     package static let decision = TransferHolds(rawValue: 1 << 3)
@@ -152,12 +154,12 @@ package struct TransferHolds: OptionSet, Hashable, Sendable {
     package static let cookies = TransferHolds(rawValue: 1 << 4)
     /// A rate limit allows no bytes now.
     package static let rate = TransferHolds(rawValue: 1 << 5)
-    /// The operation is paused. The only hold that also delays sending.
+    /// The operation is paused. The only hold that also applies to sending.
     package static let pause = TransferHolds(rawValue: 1 << 6)
-    /// The transfer has used its share of a turn of the run loop.
+    /// The transfer has used up its share of a run loop turn.
     package static let turn = TransferHolds(rawValue: 1 << 7)
 
-    /// The holds that delay the end of the source. The others only delay bytes, of which none are left after the last
+    /// The holds that also delay the end of the source. The others only delay bytes, and none are left after the last
     /// one.
     package static let beforeEnd: TransferHolds = [.sink, .decision, .cookies]
 }

@@ -3,19 +3,19 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Consults the cache before a request is sent, and passes the response on to it.
+/// Consults the cache before a request is sent, and passes the response to it.
 extension URLConnection {
     // MARK: Before the request
 
     /// Asks the cache whether the request must be sent.
     ///
-    /// - Parameter user: of an `Authorization` that was added on the way; nil if there is none.
+    /// - Parameter user: The credential of an `Authorization` field added during sending; nil for none.
     func consult(
         _ cache: any ResponseCache, at address: HTTPAddress, for user: (user: String, password: String)?
     ) throws(URLError) {
         let request = exchange.request
-        // A response to a request that libcurl authenticates belongs to the connection and the user's tickets, so it is
-        // not stored. But an unsafe request still invalidates what is stored.
+        // If libcurl authenticates the request, the response belongs to the connection and the user's tickets, so it is
+        // not stored. An unsafe request must still invalidate stored responses.
         guard exchange.negotiation == nil || !RequestRules.isSafe(request.method),
             let view = exchange.header?.view(
                 configuration.secrets, isNamed: configuration.routing.settings.identity != nil, salt: { cache.salt }),
@@ -60,8 +60,8 @@ extension URLConnection {
             throw failure(
                 .resourceUnavailable,
                 reason == .stale
-                    ? "The stored response is too old, and loading is forbidden."
-                    : "There is no cached response, and loading is forbidden.")
+                    ? "The cached response is stale, and the cache policy does not allow loading."
+                    : "The response is not cached, and the cache policy does not allow loading.")
         }
     }
 
@@ -74,12 +74,12 @@ extension URLConnection {
 
     /// Passes the head of a response to the cache.
     func react(to response: ResponseHead) -> Reaction {
-        // Most heads say nothing that a cache could use.
+        // Most heads contain no caching information.
         guard exchange.cache?.needsHead == true || response.concernsCaches else {
             exchange.cache?.cancel()
             return .deliver
         }
-        // The next token of the same name may be accepted.
+        // The next token of the same identity may be accepted.
         if configuration.identity != nil, response.statusCode == 401 || response.statusCode == 403 {
             exchange.cache?.cancel()
             return .deliver
@@ -93,7 +93,7 @@ extension URLConnection {
         }
     }
 
-    /// Continues when the complete response can be found in the cache.
+    /// Continues once the complete response has been stored in the cache.
     func finishStoring(_ then: @escaping @Sendable (URLConnection) -> Void) {
         guard let writer = exchange.response.cacheWriter else { return then(self) }
         exchange.response.cacheWriter = nil
@@ -108,7 +108,7 @@ extension URLConnection {
         if case .given = answer.awaitLater() { then(self) }
     }
 
-    /// Ends the cache's part in the current request.
+    /// Ends the cache's involvement in the current request.
     func leaveCache() {
         exchange.response.cacheWriter?.abandon()
         exchange.response.cacheWriter = nil
@@ -130,7 +130,7 @@ extension TransferRequest {
         }
     }
 
-    /// The same request, revalidated by every cache, unless it has a `Cache-Control` of its own.
+    /// The same request, forcing every cache to revalidate, unless it has its own `Cache-Control`.
     package var revalidating: TransferRequest {
         var request = urlRequest
         guard request.cachePolicy == .useProtocolCachePolicy else { return self }
@@ -139,7 +139,7 @@ extension TransferRequest {
     }
 }
 
-/// A head in the cache's representation: text with one character for each byte, so that nothing is lost.
+/// A response head in the cache's representation: text with one character per byte, so that no information is lost.
 extension ResponseHead {
     /// The head for the cache.
     var forCache: CachedHead {
@@ -148,12 +148,12 @@ extension ResponseHead {
         return CachedHead(statusCode: statusCode, fields: fields)
     }
 
-    /// Whether it says how long it is fresh, or how it can be validated.
+    /// Whether the head has information on freshness or validators.
     var concernsCaches: Bool { hasField("cache-control", "etag", "expires", "last-modified") }
 
-    /// The head of a stored response.
+    /// Creates the head of a stored response.
     ///
-    /// - Parameter length: the length of the stored body in bytes.
+    /// - Parameter length: The length of the stored body in bytes.
     convenience init(_ stored: CachedHead, of request: TransferRequest, length: Int, use: CacheUse) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(stored.fields.reduce(64) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 })
@@ -199,8 +199,8 @@ extension ResponseHead {
     }
 }
 
-/// Revalidates a stale response that was served meanwhile (RFC 5861, section 3). The result goes into the cache only.
-/// Redirects are followed, as each hop is cached by itself.
+/// Revalidates a stale response after it has been served (RFC 5861, section 3). The result is only stored in the cache.
+/// Redirects are followed, because each response is cached separately.
 final class BackgroundRevalidation: URLConnectionDelegate {
     private init() {}
 
@@ -208,13 +208,13 @@ final class BackgroundRevalidation: URLConnectionDelegate {
         var configuration = connection.configuration
         configuration.collectsMetrics = false
         if connection.followedRedirects > 0, let first = configuration.continuation?.first ?? connection.firstRequest.url {
-            // The client's certificate is only for the first origin.
+            // The client certificate is used only for the first origin.
             configuration.continuation = RedirectContinuation(first: first, followed: connection.followedRedirects)
         }
         let revalidation = URLConnection(
             request, configuration: configuration, delegate: BackgroundRevalidation(), thread: connection.thread)
         revalidation.revalidates = true
-        // Asynchronously, as this is called while the response is being served.
+        // Start asynchronously, because this is called while the response is being served.
         connection.thread.perform { revalidation.start() }
     }
 
@@ -224,7 +224,7 @@ final class BackgroundRevalidation: URLConnectionDelegate {
         stopUnlessStoring(connection)
     }
 
-    /// Stops the transfer of a response that is not stored, whose body may be endless.
+    /// Stops the transfer if its response is not stored, as its body may be endless.
     private func stopUnlessStoring(_ connection: any Connection) {
         guard let connection = connection as? URLConnection, connection.exchange.response.cacheWriter?.isStoring != true
         else { return }

@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Handles libcurl's callbacks. All on the network thread.
+/// The callbacks of libcurl, all called on the network thread.
 extension URLConnection: EasyHandleOwner {
     // MARK: The head
 
@@ -34,7 +34,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// The head that has arrived, which is complete.
+    /// The complete response head that has arrived.
     var receivedHead: ResponseHead {
         let head = exchange.head
         return ResponseHead(
@@ -44,28 +44,28 @@ extension URLConnection: EasyHandleOwner {
 
     private func receiveHead() -> Bool {
         let response = receivedHead
-        // libcurl stops sending after such a head, or when the whole response has come and the connection is to be
-        // closed. But it does not notice the end of the response while it waits for bytes of the request's body.
+        // libcurl stops sending after such a head, or when the response is complete and the connection will be closed.
+        // However, it does not detect the end of the response while it waits for bytes of the request's body.
         if exchange.flow.isStarved, mayEndWithoutBody {
             thread.perform { self.goOnWithoutBody() }
-            // Tries again once the holds are gone.
+            // Check again once the holds are removed.
             if let handle, let runLoop = thread.runLoop {
                 handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
             }
         }
-        // The server has not processed it (RFC 9110, section 15.5.20).
+        // The server has not processed the request (RFC 9110, section 15.5.20).
         if response.statusCode == 421, mayLoadOverAnotherConnection {
             exchange.response.isMisdirected = true
             return false
         }
         if response.statusCode == 206, exchange.header?.asksForRange != true {
             exchange.response.failure = failure(
-                .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
+                .badServerResponse, "The server sent a partial response (206), but no range was requested.")
             return false
         }
         // RFC 9112, section 6.3: this may be an attempt at response splitting.
         if exchange.head.deniesItsChunks, exchange.request.method != "HEAD" {
-            exchange.response.failure = failure(.badServerResponse, "The response announces both an empty body and chunks.")
+            exchange.response.failure = failure(.badServerResponse, "The response specifies both an empty body and chunks.")
             return false
         }
         if exchange.head.isEndedByConnection, exchange.request.method != "HEAD" {
@@ -77,7 +77,7 @@ extension URLConnection: EasyHandleOwner {
         return evaluate(response)
     }
 
-    /// Decides about a response. False aborts the transfer with the pending failure.
+    /// Evaluates a response. Returns false to abort the transfer with the pending failure.
     func evaluate(_ response: ResponseHead) -> Bool {
         if exchange.cache != nil {
             switch react(to: response) {
@@ -106,8 +106,8 @@ extension URLConnection: EasyHandleOwner {
         return !isCancelled
     }
 
-    /// Makes a decoder for an encoded body, unless it is only a part of a body, which cannot be decoded, or the user
-    /// set `Accept-Encoding`, and so wants the encoded bytes.
+    /// Creates a decoder for an encoded body. Partial bodies cannot be decoded. If the user set `Accept-Encoding`, the
+    /// encoded bytes are delivered.
     func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
         guard !codings.isEmpty, response.statusCode != 206,
             exchange.header?.setsAcceptEncoding != true || configuration.decodesUnaskedEncodings,
@@ -115,7 +115,7 @@ extension URLConnection: EasyHandleOwner {
         else { return }
         if let unknown = codings.first(where: { !$0.isKnown }) {
             guard configuration.refusesUnknownEncodings else { return }
-            throw failure(.cannotDecodeContentData, "The body has an unsupported content encoding: \(unknown).")
+            throw failure(.cannotDecodeContentData, "Unsupported content encoding: \(unknown).")
         }
         do {
             exchange.response.decoder = try ContentDecoder(codings, maximumExpansion: configuration.maximumExpansion)
@@ -137,7 +137,7 @@ extension URLConnection: EasyHandleOwner {
         switch phase {
         case .deciding, .askingAboutCookies: return refuse()
         case .following, .replacing:
-            // Reading a short rest is cheaper than making a new connection.
+            // Reading a short remainder is cheaper than opening a new connection.
             exchange.response.cacheWriter?.write(bytes)
             receiveThrottle?.charge(bytes.count)
             exchange.stallMeter?.value.add(bytes.count)
@@ -163,14 +163,14 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// Ends the transfer at the end of this turn if the response is complete, although the request's body may not have been
+    /// Ends the transfer at the end of this turn if the response is complete, even if the request's body has not been
     /// sent: the server need not read it (RFC 9113, section 8.1). libcurl would wait until it is sent.
     private func endIfComplete(_ handle: EasyHandle) {
         guard exchange.body != nil, exchange.isResponseComplete else { return }
         thread.multi?.endAfterTurn(handle)
     }
 
-    /// Leaves bytes with libcurl until the holds are gone.
+    /// Leaves the bytes with libcurl until the holds are removed.
     private func refuse() -> EasyHandle.Reception {
         updateFlow(.refused)
         return .notNow
@@ -199,7 +199,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// Pauses sending until there are bytes to send.
+    /// Pauses sending until more bytes are available.
     private func starve(_ handle: EasyHandle) -> EasyHandle.Supply {
         updateFlow(.starved)
         if mayEndWithoutBody, let runLoop = thread.runLoop {
@@ -215,17 +215,17 @@ extension URLConnection: EasyHandleOwner {
         return true
     }
 
-    /// Whether the head that has arrived was not delivered yet.
+    /// Whether the received head has not been delivered yet.
     private var isHeadHeld: Bool {
         if case .askingAboutCookies = phase { true } else { exchange.response.heldHead != nil }
     }
 
-    /// Prepares for the response to the same request when libcurl sends it again.
+    /// Discards the response, because libcurl is sending the same request again.
     private func forgetResponse() {
         exchange.response.cacheWriter?.abandon()
         exchange.response = Exchange.Response()
         guard case .askingAboutCookies = phase else { return }
-        // Continues without the decision, which only concerns the cookies.
+        // Continue without the decision, which only concerns cookies.
         phase = .loading
         updateFlow(.lift(.cookies))
     }
@@ -236,7 +236,7 @@ extension URLConnection: EasyHandleOwner {
                 forgetResponse()
                 return true
             }
-            // After a 417 libcurl sends the same request again, with the user's `Expect` header as before.
+            // After a 417, libcurl sends the request again, including the user's `Expect` header.
             exchange.response.dropsExpectation = exchange.isExpectationRefused && isHeadHeld
             return false
         }
@@ -250,7 +250,7 @@ extension URLConnection: EasyHandleOwner {
         guard RequestRules.isIdempotent(exchange.request.method) || refusal != nil else {
             var error = failure(
                 .networkConnectionLost,
-                "The connection was lost before the response, and a request that is not idempotent is not sent again.")
+                "The connection was lost before the response. The request was not sent again because it is not idempotent.")
             if handle.long(CURLINFO_REQUEST_SIZE) == 0 {
                 error = URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 })
             }
@@ -261,18 +261,20 @@ extension URLConnection: EasyHandleOwner {
         return true
     }
 
-    /// Whether the request was not sent over a connection of its own yet, and its body can be sent again.
+    /// Whether the request can be sent over a dedicated connection: it has not been before, and its body can be sent
+    /// again.
     private var mayLoadOverAnotherConnection: Bool { !exchange.isAlone && canRepeatBody }
 
     private var canRepeatBody: Bool { exchange.request.bodyStream == nil || exchange.sentBytes == 0 }
 
-    /// Sends the request again: without its expectation (RFC 9110, section 10.1.1), or over a connection of its own.
+    /// Sends the request again, either without its expectation (RFC 9110, section 10.1.1) or over a dedicated
+    /// connection.
     private func loadAgain() {
         guard canRepeatBody else {
             return fail(
                 failure(.requestBodyStreamExhausted, "The body must be sent again, but its stream cannot be read twice."))
         }
-        finishTransaction(exchange.head.isWhole ? nil : "The server has not processed the request.")
+        finishTransaction(exchange.head.isWhole ? nil : "The server did not process the request.")
         var again = Exchange(again: exchange)
         if exchange.response.dropsExpectation {
             var request = exchange.request.urlRequest
@@ -296,7 +298,7 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
-    /// Ends the transfer or continues with what follows it, now that nothing is held back.
+    /// Ends the transfer or continues with the next step, now that nothing is held back.
     func end(with code: CURLcode, _ handle: EasyHandle) {
         switch phase {
         case .following, .replacing: leaveRest(isWhole: code == CURLE_OK && exchange.response.closure?.hasEnded != false)
@@ -313,17 +315,17 @@ extension URLConnection: EasyHandleOwner {
         guard code == CURLE_OK || exchange.isResponseComplete else { return finish(failingWith: code, handle) }
         guard exchange.head.isWhole else {
             return fail(
-                failure(.networkConnectionLost, "The connection was closed before the head of the response was complete."))
+                failure(.networkConnectionLost, "The connection was closed before the response head was complete."))
         }
         // RFC 9112, section 9.8.
         if let closure = exchange.response.closure, !closure.hasEnded {
             return fail(
                 failure(
                     .networkConnectionLost,
-                    "The end of the connection should end the body, but TLS was not ended: it may have been cut off."))
+                    "The connection was closed without a TLS close notification, so the body may be truncated."))
         }
         if exchange.response.isUnproven {
-            let error = failure(.networkConnectionLost, "The response has no length, and may have been cut off.")
+            let error = failure(.networkConnectionLost, "The response has no length and may be truncated.")
             let userInfo = error.userInfo.merging([URLError.isUnprovenKey: true]) { $1 }
             return fail(URLError(error.code, describedBy: userInfo))
         }
@@ -339,8 +341,8 @@ extension URLConnection: EasyHandleOwner {
         finishStoring { connection in connection.end { $0.connectionDidFinish(connection) } }
     }
 
-    /// Whether the response may be cut off although libcurl reports no error, and can be requested again. The end of an
-    /// encoded body is known.
+    /// Whether the response may be truncated although libcurl reports no error, and can be requested again. Encoded
+    /// bodies are excluded, because their end can be detected.
     private var mayHideReset: Bool {
         guard exchange.response.decoder == nil, exchange.request.method != "HEAD",
             RequestRules.isIdempotent(exchange.request.method), let multi = thread.multi,
@@ -349,7 +351,7 @@ extension URLConnection: EasyHandleOwner {
         return multi.runningOwners.contains { ($0 as? URLConnection)?.mayFillStream(to: target) == true }
     }
 
-    /// Whether a response arrives over HTTP/2 that may be longer than libcurl's buffer for a stream.
+    /// Whether the response arrives over HTTP/2 and may exceed libcurl's buffer for a stream.
     private func mayFillStream(to target: Target) -> Bool {
         exchange.address?.target == target && exchange.head.isWhole && exchange.head.isHTTP2
             && exchange.head.contentLength.map { $0 >= handle?.applied.receiveBufferSize ?? 0 } ?? true
@@ -360,13 +362,13 @@ extension URLConnection: EasyHandleOwner {
         let error = error(for: code, handle)
         guard let refusal = handle.refusal, !exchange.head.hasBegun else { return fail(error) }
         exchange.needsHTTP1 = refusal == .requiresHTTP1
-        // Others may have taken the place of this request on each connection that libcurl has tried.
+        // Other requests may have taken each connection that libcurl tried.
         exchange.response.isMisdirected = mayLoadOverAnotherConnection
         if exchange.response.isMisdirected { return loadAgain() }
         fail(URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 }))
     }
 
-    /// The error for a result of libcurl.
+    /// Creates the error for a libcurl result.
     private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
         if let error = addressError(handle.addresses) { return error }
         if !exchange.head.hasBegun, let error = handshakeError(handle) { return error }
@@ -378,7 +380,7 @@ extension URLConnection: EasyHandleOwner {
         if exchange.head.hasBegun, !exchange.head.isWhole,
             code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge
         {
-            return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")
+            return failure(.badServerResponse, "A header field of the response exceeds libcurl's limit of 100 KB.")
         }
         let systemError = handle.long(CURLINFO_OS_ERRNO)
         var text = handle.failureText
@@ -386,11 +388,12 @@ extension URLConnection: EasyHandleOwner {
             text = socket.failureText(Int32(truncatingIfNeeded: systemError))
         }
         let error = URLError(curl: code, systemError: systemError, text: text, url: exchange.request.url)
-        // libcurl cannot rewind the body, but what has failed is the connection: a new stream can be sent over another one.
+        // libcurl cannot rewind the body. Report the failure as a lost connection, because a new stream can be sent
+        // over another one.
         if code == CURLE_SEND_FAIL_REWIND, !exchange.head.isWhole {
             return URLError(.networkConnectionLost, describedBy: error.userInfo)
         }
-        // If libcurl has no specific error, and the response has begun, the response is at fault.
+        // If libcurl has no specific error and the response has begun, the response is invalid.
         return error.code == .unknown && (exchange.head.hasBegun || exchange.response.tunnelAnswer.hasBegun)
             ? URLError(.badServerResponse, describedBy: error.userInfo) : error
     }

@@ -3,13 +3,13 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Applies rate limits and detects stalls. All on the network thread.
+/// Rate limits and stall detection, all on the network thread.
 extension URLConnection {
     // MARK: Receiving
 
-    /// Whether bytes of the response may be delivered. If not, the limit holds the transfer up until they may.
+    /// Returns whether bytes of the response may be delivered. If not, the transfer is held back until they may.
     ///
-    /// Without any limit this costs two reads of memory.
+    /// If there is no limit, this costs two memory reads.
     func mayReceive(_ count: Int) -> Bool {
         guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
         let throttle = receiveThrottle ?? makeReceiveThrottle()
@@ -33,8 +33,8 @@ extension URLConnection {
 
     // MARK: Sending
 
-    /// How many of these bytes of the request's body may be sent now; nil if none may. The transfer then resumes when
-    /// some may.
+    /// Returns how many of these bytes of the request's body may be sent now, or nil for none. In that case, the
+    /// transfer resumes automatically.
     func sendingAllowance(atMost most: Int) -> Int? {
         guard sendThrottle != nil || RateLimit.sharedForSending.isLimiting else { return most }
         let throttle = sendThrottle ?? makeSendThrottle()
@@ -52,7 +52,7 @@ extension URLConnection {
         return throttle
     }
 
-    /// Notes how many bytes of the request's body were sent; 0 at its end.
+    /// Records the number of bytes of the request's body that were sent; 0 at its end.
     func noteSent(_ count: Int, of length: Int64?) {
         sendThrottle?.use(count)
         guard let meter = exchange.stallMeter else { return }
@@ -63,19 +63,19 @@ extension URLConnection {
 
     // MARK: Both
 
-    /// Prepares for a request, and returns the size of the receive buffer.
+    /// Prepares the limits for a request. Returns the size of the receive buffer.
     func prepareLimits() -> Int {
         let isLimited = configuration.settings.limits != nil
         if isLimited, receiveThrottle == nil, !configuration.receiveRateLimits.isEmpty { _ = makeReceiveThrottle() }
         if isLimited, sendThrottle == nil, !configuration.sendRateLimits.isEmpty { _ = makeSendThrottle() }
         var size = configuration.receiveBufferSize
-        // A whole read counts as one share of a turn. If no other transfer runs, larger reads are faster.
+        // A full read counts as one share of a turn. If no other transfer is running, larger reads are faster.
         if size > TurnShares.share, thread.multi?.isIdle != true { size = TurnShares.share }
         guard isLimited || RateLimit.shared.isLimiting else { return size }
         return TransferThrottle.blockSize(under: configuration.receiveRateLimits + [.shared], atMost: size)
     }
 
-    /// Gives back what the limits have granted, and the places in their queues.
+    /// Returns unused allowances, and leaves the queues of the limits.
     func leaveLimits() {
         receiveThrottle?.leave()
         receiveThrottle = nil
@@ -85,20 +85,20 @@ extension URLConnection {
 
     // MARK: Stalls
 
-    /// Starts to detect stalls, if there is a limit.
+    /// Starts stall detection if there is a limit.
     func startStallMeter(at now: MonotonicTime) {
         guard let limit = configuration.stallLimit else { return }
         exchange.stallMeter = StallMeter(limit, at: now).map(Reference.init)
     }
 
-    /// Notes that the transfer has started or stopped to wait for this side.
+    /// Records that the transfer has started or stopped waiting for this side.
     func noteFlow() {
         guard let meter = exchange.stallMeter, let runLoop = thread.runLoop else { return }
         meter.value.setCounting(couldMove, at: NetworkRunLoop.now)
         if let check = meter.value.nextCheck { handle?.schedule(at: check, on: runLoop) }
     }
 
-    /// Whether bytes of a body could move if the other side did its part.
+    /// Whether bytes of a body could flow if the peer did its part.
     private var couldMove: Bool {
         switch phase {
         case .loading, .following, .replacing: break
@@ -110,26 +110,26 @@ extension URLConnection {
         return exchange.head.isWhole || exchange.isSendingBody && !exchange.flow.isStarved
     }
 
-    /// The error of a transfer that has stalled.
+    /// The error for a stalled transfer.
     var stallFailure: URLError? {
         guard let limit = configuration.stallLimit else { return nil }
         return failure(
             .timedOut,
-            "Fewer than \(limit.bytesPerSecond) bytes a second were transferred, on average over \(limit.duration) "
+            "The transfer rate was below \(limit.bytesPerSecond) bytes per second, averaged over \(limit.duration) "
                 + "seconds.")
     }
 
-    /// Boxes a value that few transfers have, so that the others reserve no space for it.
+    /// Boxes a value that few transfers have, so that the others do not reserve space for it.
     final class Reference<Value> {
         @exclusivity(unchecked) var value: Value
         init(_ value: Value) { self.value = value }
     }
 }
 
-/// When bytes last moved, and how long none may move, in nanoseconds of the run loop's clock.
+/// The times of the last activity and the limits on inactivity, in nanoseconds of the run loop's clock.
 struct TransferTimes {
     var lastActivity: MonotonicTime = 0
-    /// When the request began, or the last byte of its body was sent.
+    /// The time when the request began, or when the last byte of its body was sent.
     var lastSent: MonotonicTime = 0
     /// 0 for no limit.
     var idleLimit: MonotonicTime = 0
@@ -137,8 +137,8 @@ struct TransferTimes {
     var headLimit: MonotonicTime = 0
 }
 
-/// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it checks when the last byte
-/// moved, and is set again.
+/// The timeouts of a transfer. They share one timer, which is not moved on each byte: when it fires, it checks the time
+/// of the last byte and is scheduled again.
 extension URLConnection {
     func startTimer() {
         guard let runLoop = thread.runLoop else { return }
@@ -150,25 +150,26 @@ extension URLConnection {
         if let deadline = nextDeadline { handle?.schedule(at: deadline, on: runLoop) }
     }
 
-    /// 0, which means no limit, for values that are not a useful limit.
+    /// Converts seconds to nanoseconds. Returns 0, meaning no limit, for values that are not a useful limit.
     private static func nanoseconds(_ seconds: TimeInterval) -> MonotonicTime {
         seconds > 0 && seconds < 1e9 ? max(1, UInt64(seconds * 1e9)) : 0
     }
 
-    /// The interval at which a transfer is checked that waits for bytes of its body while its response may be complete.
+    /// The interval for checking a transfer that waits for bytes of its body while its response may already be
+    /// complete.
     static var starvationCheckInterval: MonotonicTime { 10_000_000 }
 
-    /// Notes that a byte of a body has moved.
+    /// Records that a byte of a body has moved.
     func noteActivity() { exchange.times.lastActivity = thread.turnTime ?? exchange.times.lastActivity }
 
-    /// Notes that a byte of the request's body has moved, or that a pause has prevented it.
+    /// Records that a byte of the request's body has moved, or that a pause has prevented it.
     func noteSending() {
         noteActivity()
         exchange.times.lastSent = exchange.times.lastActivity
     }
 
-    /// Notes that a line of a head has come. A server that sends a line now and then would never time out, so only the
-    /// first and the last line of a head count, unless heads have a separate limit.
+    /// Records that a line of a head has arrived. Unless heads have a separate limit, only the first and the last line
+    /// count; otherwise a server that sends a line now and then would never time out.
     func noteHeadLine(isFirst: Bool) {
         if isFirst || exchange.times.headLimit > 0 { noteActivity() }
     }
@@ -187,7 +188,7 @@ extension URLConnection {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
         if let rest = exchange.response.rest, isRestOver(rest, at: now) { return giveUpRest(handle) }
-        // Time in which this side holds the transfer back does not count against the server.
+        // Time during which this side holds the transfer back does not count against the server.
         if exchange.flow.isHeldBack || exchange.flow.isStarved && !mayEndWithoutBody { exchange.times.lastActivity = now }
         if exchange.flow.isStarved { exchange.times.lastSent = now }
         if exchange.flow.isPaused { noteSending() }
@@ -204,13 +205,14 @@ extension URLConnection {
         }
         let isWaitingForEnd = exchange.flow.isStarved && mayEndWithoutBody
         if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
-            // The timer is set first, as the next call may end the transfer.
+            // Set the timer first, because the next call may end the transfer.
             handle.schedule(at: min(nextDeadline ?? .max, now + Self.starvationCheckInterval), on: runLoop)
             return goOnWithoutBody()
         }
         guard let deadline = nextDeadline else { return }
         guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
-        // A connection of HTTP/2 may be dead without a sign: the next request must not wait for it, too.
+        // An HTTP/2 connection may be dead without any sign. Close it, so that the next request does not wait for it,
+        // too.
         thread.multi?.stop(handle, closing: true)
         let times = exchange.times
         let isIdle = times.idleLimit > 0 && now >= times.lastActivity + times.idleLimit
@@ -220,20 +222,20 @@ extension URLConnection {
                 .timedOut,
                 isIdle
                     ? "No data was transferred for \(seconds) seconds."
-                    : "The head of the response was incomplete after \(seconds) seconds."))
+                    : "The response head was not complete after \(seconds) seconds."))
     }
 }
 
-/// Sharing the turns of the run loop.
+/// Shares the turns of the run loop.
 extension URLConnection: RestingTransfer {
     var isResting: Bool { exchange.flow.holds.contains(.turn) }
 
     func endRest(in multi: MultiHandle) { carryOut(updateFlow(.lift(.turn))) }
 }
 
-/// Waiting for a file descriptor.
+/// Waits for a file descriptor.
 extension URLConnection: DescriptorWaiter {
-    /// Whether the transfer failed for lack of a descriptor, before anything of it was sent.
+    /// Whether the transfer failed for lack of a descriptor before any of it was sent.
     func lacksDescriptor(_ handle: EasyHandle) -> Bool {
         guard let multi = thread.multi, !exchange.head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else {
             return false
@@ -246,7 +248,7 @@ extension URLConnection: DescriptorWaiter {
         guard let multi = thread.multi else { return }
         if exchange.waitsSince == 0 { exchange.waitsSince = multi.runLoop.turnTime }
         guard multi.descriptorQueue.mayWait(since: exchange.waitsSince) else {
-            return fail(failure(.cannotLoadFromNetwork, "The system has no file descriptor left for a connection."))
+            return fail(failure(.cannotLoadFromNetwork, "No file descriptor is available for a connection."))
         }
         phase = .waitingForDescriptor
         forgetTransaction()
@@ -265,16 +267,16 @@ extension URLConnection: DescriptorWaiter {
     }
 }
 
-/// Back-pressure: pauses and resumes the flow of bytes.
+/// Backpressure: pauses and resumes the flow of bytes.
 extension URLConnection {
-    /// Changes the flow's state. The result is for ``carryOut(_:)``.
+    /// Updates the state of the flow. Pass the result to ``carryOut(_:)``.
     @discardableResult
     func updateFlow(_ event: TransferState.Event) -> TransferState.Action {
         defer { if exchange.stallMeter != nil { noteFlow() } }
         return exchange.flow.handle(event)
     }
 
-    /// Carries out an action of the flow. Must not be called from a callback of libcurl.
+    /// Executes an action of the flow. Must not be called from a libcurl callback.
     func carryOut(_ action: TransferState.Action) {
         switch action {
         case .nothing, .stopped: return
@@ -289,7 +291,7 @@ extension URLConnection {
         }
     }
 
-    /// Whether libcurl has the current request.
+    /// Whether libcurl is processing the current request.
     private var isWithLibcurl: Bool {
         switch phase {
         case .loading, .deciding, .following, .askingAboutCookies, .replacing: true
@@ -297,19 +299,19 @@ extension URLConnection {
         }
     }
 
-    /// Notes that there may be bytes of the request's body again.
+    /// Records that bytes of the request's body are available again.
     func feed() { carryOut(updateFlow(.fed)) }
 
-    /// Whether a complete head has arrived by which the server may have refused the rest of the request.
+    /// Whether a complete head has arrived with which the server may have rejected the rest of the request.
     var mayEndWithoutBody: Bool { exchange.head.isWhole && exchange.head.statusCode >= 300 }
 
-    /// Resumes sending without bytes to send. libcurl then ends a transfer whose response is complete, which it does
-    /// not notice while paused, or asks for the bytes again.
+    /// Resumes sending although no bytes are available. libcurl then ends a transfer whose response is complete, which
+    /// it does not detect while paused, or requests the bytes again.
     func goOnWithoutBody() {
         if exchange.flow.isFree, !exchange.flow.isHeldBack { feed() }
     }
 
-    /// Decodes bytes, and passes the result to the delegate until it suspends receiving.
+    /// Decodes bytes and passes the result to the delegate until it suspends receiving.
     func deliver(
         with decoder: ContentDecoder,
         _ decode: (ContentDecoder, (UnsafeRawBufferPointer) -> Bool) throws -> Void
@@ -326,7 +328,8 @@ extension URLConnection {
         }
     }
 
-    /// Counts bytes that were decoded or replayed, and holds the rest back if the transfer has used its share of the turn.
+    /// Counts bytes that were decoded or replayed, and holds the rest back if the transfer has used up its share of the
+    /// turn.
     func charge(_ count: Int) {
         guard let shares = thread.multi?.shares, shares.charge(count, to: &use), !isResting else { return }
         updateFlow(.hold(.turn))

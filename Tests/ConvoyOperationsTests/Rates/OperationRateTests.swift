@@ -184,7 +184,7 @@ import Testing
         server.route("/alone", whole.stalls(afterBytes: 200_000))
         await #expect(throws: URLError.self) { try await manager.enqueue(alone).finished() }
         let error = try #require(alone.error as? URLError)
-        #expect(error.code == .timedOut && error.localizedDescription.contains("Fewer than 1000 bytes a second"))
+        #expect(error.code == .timedOut && error.localizedDescription.contains("below 1000 bytes per second"))
     }
 
     @Test func theQueueOfAManagerStartsNoMoreRequestsInASecondThanItMay() async throws {

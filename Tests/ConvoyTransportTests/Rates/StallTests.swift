@@ -21,7 +21,7 @@ import Testing
             URLRequest(url: server.url("/drip")), stall: StallLimit(bytesPerSecond: 1_000, duration: 0.4), to: recorder)
         let error = try #require(recorder.wait()?.error)
         #expect(error.code == .timedOut)
-        #expect(error.localizedDescription.contains("Fewer than 1000 bytes a second"))
+        #expect(error.localizedDescription.contains("below 1000 bytes per second"))
         #expect(error.localizedDescription.contains("over 0.4 seconds"))
     }
 
