@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Pausing a transfer whose request must not be sent twice. All on the network thread, outside of libcurl's callbacks.
+/// Pausing a transfer whose request must not be sent twice. All on the network thread, outside libcurl's callbacks.
 extension URLConnection {
     package func pause() -> Bool {
         guard !RequestRules.isIdempotent(firstRequest.method), mayHaveBeenSent else {
@@ -16,7 +16,7 @@ extension URLConnection {
 
     package func resume() {
         guard exchange.flow.isPaused else { return }
-        // The pause does not count.
+        // Time spent paused does not count against the timeouts.
         noteSending()
         carryOut(updateFlow(.lift(.pause)))
         if case .held(let address) = phase { return sendAfterPause(to: address) }
@@ -31,7 +31,7 @@ extension URLConnection {
         }
     }
 
-    /// Whether a server may have received some of the request, or of one that it has redirected.
+    /// Whether a server may have received part of the request, or of an earlier request that it redirected.
     private var mayHaveBeenSent: Bool {
         if followedRedirects > configuration.continuation?.followed ?? 0 { return true }
         return switch phase {
@@ -41,7 +41,8 @@ extension URLConnection {
         }
     }
 
-    /// The error of a transfer that was paused: it says why a request whose connection was lost is not sent again.
+    /// The error of a transfer that was paused, which explains why a request whose connection was lost is not sent
+    /// again.
     func afterPause(_ error: URLError) -> URLError {
         guard wasPaused, error.code == .networkConnectionLost, error.userInfo[URLError.nothingWasSentKey] == nil else {
             return error

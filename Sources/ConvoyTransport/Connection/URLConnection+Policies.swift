@@ -4,10 +4,10 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// TLS: loading what connections need, and the results of handshakes.
+/// TLS: loads the files that connections need, and handles the results of handshakes.
 extension URLConnection {
-    /// The TLS context for a request. After a redirect to another origin it has no client certificate, which is only
-    /// for the first one.
+    /// The TLS context for a request. After a redirect to another origin, it has no client certificate, which is only
+    /// for the first origin.
     func tlsContext(for target: Target) -> TLSContext {
         guard followedRedirects > 0, configuration.clientIdentity != nil,
             (configuration.continuation.map { Target($0.first) } ?? firstRequest.target) != target
@@ -15,16 +15,16 @@ extension URLConnection {
         return configuration.tls.withoutIdentity.context
     }
 
-    /// Whether the request can be passed to libcurl now. If certificates must be read first, it is loaded again
+    /// Returns whether the request can be passed to libcurl now. If certificates must be read first, it is loaded again
     /// afterwards.
     ///
-    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
+    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for plain text to a pinned host.
     func mayBegin(_ target: Target, _ tls: TLSContext) throws(URLError) -> Bool {
         if !target.isSecure, configuration.tls.isPinning {
             guard !configuration.securityPolicy.isPinning(host: target.host) else {
                 throw failure(
                     .appTransportSecurityRequiresSecureConnection,
-                    "The security policy pins the server, which can be told from others only over https.")
+                    "The security policy pins this host, so it can be accessed only over https.")
             }
         }
         guard exchange.speaksTLS, !tls.isReady else { return true }
@@ -47,7 +47,7 @@ extension URLConnection {
         TLSHandshake(context: tls, host: exchange.address?.target.host, isWithProxy: isWithProxy)
     }
 
-    /// The error of a failed handshake; nil if libcurl's own result is enough.
+    /// Returns the error of a failed handshake, or nil if libcurl's own result is sufficient.
     func handshakeError(_ handle: EasyHandle) -> URLError? {
         guard let handshake = handle.handshake else { return nil }
         if let failure = handshake.decision?.failure {
@@ -59,26 +59,26 @@ extension URLConnection {
         let text = TLSHandshake.text(ofAlert: alert)
         if Self.alertsAboutCertificates.contains(alert) {
             if handshake.lacksIdentity || alert == Self.certificateRequired {
-                return failure(.clientCertificateRequired, "The server requires a certificate of the client (\(text)).")
+                return failure(.clientCertificateRequired, "The server requires a client certificate (\(text)).")
             }
             if handshake.hasPresentedIdentity {
-                return failure(.clientCertificateRejected, "The server refuses the client's certificate (\(text)).")
+                return failure(.clientCertificateRejected, "The server rejected the client certificate (\(text)).")
             }
         }
-        return failure(.secureConnectionFailed, "The server has broken off TLS (\(text)).")
+        return failure(.secureConnectionFailed, "The server aborted the TLS handshake (\(text)).")
     }
 
-    /// `certificate_required`, which only TLS 1.3 has (RFC 8446, section 6.2).
+    /// The alert `certificate_required`, defined only for TLS 1.3 (RFC 8446, section 6.2).
     private static let certificateRequired: UInt8 = 116
 
-    /// Alerts by which servers refuse a requested certificate: `handshake_failure`, those from `bad_certificate` to
+    /// Alerts with which servers reject a client certificate: `handshake_failure`, those from `bad_certificate` to
     /// `certificate_unknown`, `unknown_ca`, `access_denied`.
     private static let alertsAboutCertificates: Set<UInt8> = [40, 42, 43, 44, 45, 46, 48, 49, certificateRequired]
 }
 
 /// Applies HTTP Strict Transport Security (RFC 6797).
 extension URLConnection {
-    /// The same URL over https, if the store requires TLS for its host (RFC 6797, section 8.3); else nil.
+    /// Returns the same URL over https if the store requires TLS for its host (RFC 6797, section 8.3); otherwise nil.
     func upgraded(_ address: HTTPAddress) -> HTTPAddress? {
         guard let store = configuration.routing.hsts, !address.target.isSecure,
             store.requiresTLS(forHost: address.target.host)
@@ -86,7 +86,7 @@ extension URLConnection {
         return address.secured
     }
 
-    /// Upgrades the target of a redirect, before the rules for redirects are applied.
+    /// Upgrades the target of a redirect before the redirect rules are applied.
     func upgraded(_ target: URL) -> URL {
         guard let address = HTTPAddress(target.absoluteString), !address.hasUserInfo, let secured = upgraded(address) else {
             return target
@@ -94,8 +94,8 @@ extension URLConnection {
         return URL(string: secured.text) ?? target
     }
 
-    /// Notes the policy that a response states for its host. It counts only if the server's certificate was verified,
-    /// not if the policy allows invalid ones (RFC 6797, section 8.1).
+    /// Stores the policy that a response specifies for its host. It counts only if the server's certificate was
+    /// verified, not if the security policy allows invalid certificates (RFC 6797, section 8.1).
     func noteStrictTransportSecurity(in response: ResponseHead) {
         guard let store = configuration.routing.hsts, let target = exchange.address?.target, target.isSecure,
             let value = response.values(of: "Strict-Transport-Security").first
@@ -112,7 +112,7 @@ extension URLConnection {
     struct Authorizations {
         /// The value of `Authorization`.
         var field: String?
-        /// The user and password that the field was made from.
+        /// The user and password from which the field was created.
         var identity: (user: String, password: String)?
         /// The value of `Proxy-Authorization`.
         var proxyField: String?
@@ -121,8 +121,8 @@ extension URLConnection {
         var tunnelCredential: ProxyCredential?
     }
 
-    /// Asks the authorizer once for the server of a request, and once for its proxy, so that neither receives the
-    /// other's credentials, nor another origin those of the first.
+    /// Asks the authorizer separately for the server and for its proxy, so that neither receives the other's
+    /// credentials, and no other origin receives those of the first.
     func authorize(_ request: TransferRequest, _ address: HTTPAddress, over route: Route?) -> Authorizations {
         let proxy = route?.proxy
         var result = Authorizations()
@@ -130,7 +130,7 @@ extension URLConnection {
             let own = request.proxyAuthorization
             // A challenge of the proxy would not be answered.
             if !configuration.answersChallenges, own == nil { result.proxyField = proxy.authorization }
-            // A tunnel that was opened with it carries only requests that have it.
+            // A tunnel opened with this credential carries only requests that have it, too.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
         guard let authorizer = configuration.authorizer?.authorizer, let uri = RequestTarget.originForm(of: address)
@@ -176,11 +176,11 @@ extension URLConnection {
         return false
     }
 
-    /// The error of a proxy that refuses a tunnel.
+    /// The error for a proxy that refused to open a tunnel.
     func tunnelFailure(status: Int) -> URLError {
         let error = failure(
             status == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
-            "The proxy refused to connect to the server: it answered with the status \(status).")
+            "The proxy refused to connect to the server: it responded with status \(status).")
         guard status == 407 else { return error }
         var userInfo = error.userInfo
         userInfo[URLError.proxyChallengesKey] = exchange.response.tunnelAnswer.challenges
@@ -189,14 +189,14 @@ extension URLConnection {
 }
 
 extension URLError {
-    /// A key in the `userInfo` of the error of a tunnel that a proxy has refused with 407: the values of its
-    /// `Proxy-Authenticate` fields, as `[String]`.
+    /// The `userInfo` key for the values of the `Proxy-Authenticate` fields with which a proxy refused a tunnel (407).
+    /// Its value is a `[String]`.
     package static let proxyChallengesKey = "ConvoyProxyChallenges"
 }
 
 /// Cookies (RFC 6265bis) of each request and response, including redirects.
 extension URLConnection {
-    /// The value of the `Cookie` field of a request; nil for none.
+    /// Returns the value of the `Cookie` field for a request; nil for none.
     func cookies(for request: TransferRequest, _ address: HTTPAddress) -> [UInt8]? {
         guard let keeper = configuration.cookies?.keeper, !keeper.isEmpty, request.handlesCookies,
             let target = CookieTarget(address)
@@ -204,8 +204,8 @@ extension URLConnection {
         return keeper.field(for: target, site: request.site, isSafeMethod: RequestRules.isSafe(request.method))
     }
 
-    /// Stores the cookies of a response. False if the acceptance handler must be asked first; the response is then held
-    /// up.
+    /// Stores the cookies of a response. Returns false if the acceptance handler must be asked first; the response is
+    /// then held back.
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,
             // The proxy's own response.
@@ -227,7 +227,7 @@ extension URLConnection {
         return false
     }
 
-    /// Continues with the response that was held up.
+    /// Continues with the response that was held back.
     private func didAskAboutCookies(of response: ResponseHead) {
         guard case .askingAboutCookies(let current) = phase, current === response else { return }
         phase = .loading
@@ -243,7 +243,7 @@ extension TransferRequest {
         }
     }
 
-    /// The site that makes the request; nil for the server's own.
+    /// The site that makes the request; nil if it is the site of the URL itself.
     var site: URL? {
         switch self {
         case .foundation(let request): request.mainDocumentURL
@@ -253,14 +253,14 @@ extension TransferRequest {
 }
 
 extension CookieTarget {
-    /// The place of a URL, with the path that libcurl sends; nil for what libcurl refuses.
+    /// Creates the target for a URL, with the path that libcurl sends; nil if libcurl rejects the URL.
     package init?(_ address: HTTPAddress) {
         guard let path = Self.plainPath(of: address) ?? RequestTarget.originForm(of: address)?.prefix(while: { $0 != "?" })
         else { return nil }
         self.init(host: address.target.host, path: String(path), isSecure: address.target.isSecure)
     }
 
-    /// The same for a path that libcurl sends unchanged: ASCII without dot segments.
+    /// Returns the path if libcurl sends it unchanged: ASCII without dot segments.
     private static func plainPath(of address: HTTPAddress) -> Substring? {
         let rest = address.afterAuthority
         var (end, previous) = (rest.startIndex, UInt8(0))
@@ -275,15 +275,15 @@ extension CookieTarget {
     }
 }
 
-/// Which servers and proxies may ask for credentials.
+/// The servers and proxies that may send challenges.
 extension ConnectionConfiguration {
-    /// The HTTP proxy of a request to a target, as a server that may require authentication.
+    /// Returns the HTTP proxy for a target as a server that may require authentication.
     package func proxyServer(for target: Target) -> AuthenticatingServer? {
         guard unixSocket == nil else { return nil }
         return (try? proxy.proxy(for: target))?.authenticatingServer
     }
 
-    /// Whether a request to the target uses a tunnel through its proxy, so that no response comes from the proxy.
+    /// Whether a proxied request to the target uses a tunnel, so that no response comes from the proxy itself.
     package func tunnelsIfProxied(to target: Target) -> Bool { target.isSecure || fixedAddress(for: target) != nil }
 
     /// Whether the server of a request, or its proxy, has sent a challenge before.
@@ -293,11 +293,11 @@ extension ConnectionConfiguration {
         return memory.knows(AuthenticatingServer(target)) || proxyServer(for: target).map(memory.knows) == true
     }
 
-    /// Adds the credentials of the proxies, including the environment's proxy for https, to which a redirect may lead.
+    /// Adds the credentials of the proxies, including the environment's proxy for https, which a redirect may use.
     package func addProxyCredentials(to source: inout CredentialSource) {
         guard unixSocket == nil else { return }
         for isSecure in [false, true] {
-            // Any host will do: an exception only means that the proxy is not used.
+            // Any host will do: an exception only prevents the use of the proxy.
             guard let proxy = try? proxy.proxy(isSecure: isSecure, host: nil), let credential = proxy.credential,
                 let server = proxy.authenticatingServer
             else { continue }
@@ -316,7 +316,7 @@ extension Proxy {
 }
 
 extension AuthenticationRecord {
-    /// Whether authorizing a request may block its thread.
+    /// Whether authorizing a request may block the calling thread.
     package func mayBlock(_ request: TransferRequest, over configuration: ConnectionConfiguration) -> Bool {
         guard let address = try? RequestRules.address(of: request, hasCache: true),
             let uri = RequestTarget.originForm(of: address)

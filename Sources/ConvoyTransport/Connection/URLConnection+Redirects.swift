@@ -3,9 +3,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Redirects: asks the delegate, and holds the transfer up until it answers.
+/// Redirects: asks the delegate, and holds the transfer back until it answers.
 extension URLConnection {
-    /// The redirect of a response, if it has one that can be followed.
+    /// Returns the redirect of a response, if there is one and it can be followed.
     func redirect(of response: ResponseHead) throws(URLError) -> Redirect? {
         guard RedirectRules.isRedirect(response.statusCode) else { return nil }
         var rules = RedirectRules(configuration)
@@ -20,7 +20,7 @@ extension URLConnection {
         }
     }
 
-    /// Asks the delegate what to do. False aborts the transfer with the pending failure.
+    /// Asks the delegate what to do. Returns false to abort the transfer with the pending failure.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding
         let decision = LaterAnswer<URLRequest?>()
@@ -29,18 +29,18 @@ extension URLConnection {
             self.thread.perform { self.didDecide(request, redirect) }
         }
         if case .given(let request) = decision.awaitLater() { return decided(request, redirect) }
-        // The decision is carried out in a later turn of the run loop.
+        // The decision is executed in a later turn of the run loop.
         updateFlow(.hold(.decision))
         return true
     }
 
-    /// Carries out a decision that was not made during the call that asked for it.
+    /// Executes a decision that was made after the call to the delegate returned.
     private func didDecide(_ request: URLRequest?, _ redirect: Redirect) {
         guard case .deciding = phase else { return }
         goOn(isAccepted: decided(request, redirect), lifting: .decision)
     }
 
-    /// Continues with a response that was held up for an answer. Must not be called from a callback of libcurl.
+    /// Continues with a response that was held back for a decision. Must not be called from a libcurl callback.
     func goOn(isAccepted: Bool, lifting hold: TransferHolds) {
         if isCancelled { return }
         if exchange.replay != nil {
@@ -48,7 +48,7 @@ extension URLConnection {
             return pump()
         }
         guard isAccepted else {
-            // The rest of the response may never come.
+            // The rest of the response may never arrive.
             if mayLeaveRest, let handle { return giveUpRest(handle) }
             if let handle { thread.multi?.stop(handle) }
             return fail(exchange.response.failure ?? failure(.unknown, "The response was not accepted."))
@@ -56,8 +56,8 @@ extension URLConnection {
         carryOut(updateFlow(.lift(hold)))
     }
 
-    /// Carries out a decision. False aborts the transfer with the pending failure. The caller continues, as this may be
-    /// a callback of libcurl.
+    /// Executes a decision. Returns false to abort the transfer with the pending failure. The caller continues the
+    /// transfer, because this may be called from a libcurl callback.
     private func decided(_ request: URLRequest?, _ redirect: Redirect) -> Bool {
         guard case .deciding = phase else { return true }
         var event = redirect.event(sending: request)
@@ -84,7 +84,8 @@ extension URLConnection {
         return exchange.response.failure == nil
     }
 
-    /// Why the request cannot be sent; nil if it can. It may differ from the one that the rules proposed.
+    /// The reason why the request must not be sent; nil if it can be. It may differ from the request proposed by the
+    /// rules.
     private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
         if redirect.withholdsBody(of: request) { return .bodyForOtherOrigin }
         if let stream = request.httpBodyStream, stream === exchange.request.bodyStream { return .bodyCannotBeSentAgain }
@@ -92,7 +93,8 @@ extension URLConnection {
         return redirectChain.leadsBack(to: request) ? .loop : nil
     }
 
-    /// The last request after redirects, and their number; nil without any. Only for the delegate's methods.
+    /// The latest request after redirects, and the number of redirects; nil if there were none. Only for the delegate's
+    /// methods.
     package var redirected: (request: URLRequest, followed: Int)? {
         followedRedirects > 0 ? (exchange.request.urlRequest, followedRedirects) : nil
     }
@@ -104,22 +106,22 @@ extension URLConnection {
     }
 }
 
-/// The requests of a transfer that were redirected, to find a loop before the limit is reached. A value without I/O.
+/// The redirected requests of a transfer, used to detect a loop before the limit is reached. A value type without I/O.
 ///
-/// Only GET and HEAD count: another method may have changed what the server answers. A response that sets a cookie, or
-/// asks to wait, may change it too, so that earlier requests are forgotten.
+/// Only GET and HEAD count: another method may have changed the server's response. A response that sets a cookie or
+/// requests a delay may also lead to a different response, so it clears the earlier requests.
 struct RedirectChain {
     private struct Step: Hashable {
         let url: String
         let method: String
         let fields: [String: String]
 
-        /// nil for a request whose repetition may have another result.
+        /// Returns nil for a request whose repetition may have another result.
         init?(_ request: URLRequest) {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
             let text = HTTPAddress(url)?.text ?? url
-            // A fragment is not sent.
+            // Fragments are not sent.
             self.url = String(text.prefix { $0 != "#" })
             self.method = method
             fields = request.allHTTPHeaderFields ?? [:]
@@ -128,7 +130,7 @@ struct RedirectChain {
 
     private var steps: Set<Step> = []
 
-    /// Notes that a request was redirected.
+    /// Records that a request was redirected.
     mutating func note(_ request: URLRequest, redirectedBy response: ResponseHead) {
         if response.hasField("set-cookie", "retry-after") { return steps.removeAll() }
         if let step = Step(request) { steps.insert(step) }
@@ -138,7 +140,7 @@ struct RedirectChain {
     func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
 }
 
-/// An answer that may be given during the call that asks, or later.
+/// An answer that may be given either during the call that asks for it, or later.
 final class LaterAnswer<Value: Sendable>: Sendable {
     enum State: Sendable {
         case asking
@@ -148,7 +150,7 @@ final class LaterAnswer<Value: Sendable>: Sendable {
 
     private let state = Locked(State.asking)
 
-    /// Stores the answer. True if the asking call has already returned, so that it must be resumed.
+    /// Stores the answer. Returns true if the asking call has already returned, so that the transfer must be resumed.
     func give(_ value: Value) -> Bool {
         state.withLock { state in
             switch state {
@@ -163,7 +165,7 @@ final class LaterAnswer<Value: Sendable>: Sendable {
         }
     }
 
-    /// Returns the answer, or notes that it will be given later.
+    /// Returns the answer, or records that it will be given later.
     func awaitLater() -> State {
         state.withLock { state in
             if case .asking = state { state = .awaited }

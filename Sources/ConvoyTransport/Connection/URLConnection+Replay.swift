@@ -2,9 +2,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Delivers stored responses in the same way as those of the network.
+/// Delivers stored responses in the same way as responses from the network.
 extension URLConnection {
-    /// Delivers a stored response instead of an error, if the cache has one for this case (RFC 5861, section 4).
+    /// Delivers a stored response instead of an error, if the cache has one for this purpose (RFC 5861, section 4).
     func servesStale(insteadOf error: URLError) -> Bool {
         guard let cache = exchange.cache, exchange.replay == nil, !exchange.head.isWhole, !isCancelled, error.isOfNetwork
         else { return false }
@@ -30,7 +30,7 @@ extension URLConnection {
         pump()
     }
 
-    /// Continues the delivery of a stored response, until it is held up, or a file must be read.
+    /// Continues to deliver a stored response until it is held back or a file must be read.
     func pump() {
         while let replay = exchange.replay {
             if isCancelled { return }
@@ -67,7 +67,7 @@ extension URLConnection {
         }
     }
 
-    /// Processes the stored head like one from the network.
+    /// Processes the stored head like a head from the network.
     private func begin(_ replay: Replay) {
         replay.hasBegun = true
         let response = ResponseHead(
@@ -100,18 +100,18 @@ extension URLConnection {
         }
     }
 
-    /// Handles a stored body that cannot be read: sends the request, if nothing has been delivered.
+    /// Handles a stored body that cannot be read: sends the request if nothing has been delivered yet.
     private func lose(_ replay: Replay, _ error: (any Error)?) {
-        // The time of the network's response includes this.
+        // Include this time in that of the network's response.
         if replay.hasBegun { finishTransaction() } else { exchange.start = replay.start }
         exchange.replay = nil
         guard !replay.hasBegun, !isCancelled else {
-            return fail(failure(.networkConnectionLost, "The stored body cannot be read.", underlying: error))
+            return fail(failure(.networkConnectionLost, "The cached body cannot be read.", underlying: error))
         }
-        // The second time the cache is not asked.
+        // Do not consult the cache the second time.
         exchange.lostReplays += 1
         guard exchange.lostReplays < 2 || exchange.request.cachePolicy != .storedOnly else {
-            return fail(failure(.resourceUnavailable, "The stored body cannot be read.", underlying: error))
+            return fail(failure(.resourceUnavailable, "The cached body cannot be read.", underlying: error))
         }
         load(Exchange(again: exchange))
     }
@@ -129,7 +129,7 @@ extension URLConnection {
 }
 
 extension URLError {
-    /// Whether the server could not be reached, as opposed to a refusal to connect to it.
+    /// Whether the server could not be reached, as opposed to a local decision not to connect to it.
     fileprivate var isOfNetwork: Bool {
         switch code {
         case .timedOut, .cannotFindHost, .cannotConnectToHost, .networkConnectionLost, .dnsLookupFailed,
@@ -140,23 +140,23 @@ extension URLError {
     }
 }
 
-/// The delivery of a stored response. Its mutable state belongs to the network thread.
+/// The delivery of a stored response. Its mutable state is used on the network thread only.
 final class Replay: @unchecked Sendable {
-    /// How many bytes are delivered at once from memory.
+    /// The number of bytes delivered from memory in one step.
     private static let portion = TurnShares.share
-    /// How many bytes are read at once from a file.
+    /// The number of bytes read from a file in one step.
     private static let portionOfFile = 256 << 10
 
     let stored: any ServableResponse
-    /// The body, if it is in memory. A part of a body is copied out of it, once.
+    /// The body, if it is in memory. A part of a larger body is copied once.
     private let memory: [UInt8]?
     private(set) var position = 0
-    /// Bytes that were read and are delivered next.
+    /// Bytes that have been read and will be delivered next.
     private var chunk: [UInt8]?
     private(set) var isReading = false
-    /// When the cache was asked; nil if that is not measured, and after its metrics were reported.
+    /// The time at which the cache was consulted; nil if metrics are not collected or have already been reported.
     @exclusivity(unchecked) var start: StartMoment?
-    /// Whether the response was delivered.
+    /// Whether delivery has begun.
     var hasBegun = false
 
     init(_ stored: any ServableResponse) {
@@ -166,13 +166,13 @@ final class Replay: @unchecked Sendable {
 
     var isAtEnd: Bool { position >= stored.length }
 
-    /// The status of the response; nil until it was delivered.
+    /// The status of the response; nil until delivery has begun.
     var statusCode: Int? { hasBegun ? stored.head.statusCode : nil }
 
     /// Whether bytes can be delivered without reading a file.
     var hasBytes: Bool { chunk != nil || memory != nil }
 
-    /// Passes on the next bytes, of which there must be some.
+    /// Delivers the next bytes, which must be available.
     func deliver(to receiver: (UnsafeRawBufferPointer) -> Void) {
         if let chunk {
             self.chunk = nil
@@ -186,14 +186,13 @@ final class Replay: @unchecked Sendable {
         }
     }
 
-    /// Reads the next bytes. `then` is called on a queue of the cache with a closure for the network thread, which
-    /// returns an error if there are no bytes.
+    /// Reads the next bytes. `then` is called on a queue of the cache, with an error if no bytes can be read.
     func read(_ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
         isReading = true
         stored.read(at: position, count: min(Self.portionOfFile, stored.length - position), then)
     }
 
-    /// Stores the bytes that were read.
+    /// Stores the bytes that have been read.
     func take(_ bytes: [UInt8]) {
         isReading = false
         chunk = bytes

@@ -2,11 +2,11 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The metrics of each request, for the delegate and for the trace.
+/// The metrics of each request, for the delegate and the trace.
 extension URLConnection {
     private var isMeasured: Bool { configuration.collectsMetrics || configuration.trace != nil }
 
-    /// The clock of the next request; nil if nothing is measured.
+    /// Creates the clock for the next request; nil if nothing is measured.
     func makeClock(_ options: borrowing EasyHandle.Options) -> RequestClock? {
         guard isMeasured else { return nil }
         let proxy = options.route?.proxy
@@ -17,7 +17,7 @@ extension URLConnection {
             usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
     }
 
-    /// Reports a request to the delegate, once, even if it has to wait for a descriptor and begins anew.
+    /// Reports a request to the delegate, once, even if it has to wait for a descriptor and is restarted.
     func reportRequest() {
         guard !exchange.isReported, let address = exchange.address, let header = exchange.header else { return }
         exchange.isReported = true
@@ -28,33 +28,33 @@ extension URLConnection {
                 bodyLength: exchange.body.map { $0.length } ?? 0, secrets: configuration.secrets))
     }
 
-    /// When the phases of the current request ended, as far as they have; nil if that is not measured, and for a stored
-    /// response. Only for the delegate's methods.
+    /// The end times of the current request's completed phases; nil for a stored response, or if they are not measured.
+    /// Only for the delegate's methods.
     package var phasesSoFar: TransactionPhases? {
         guard exchange.replay == nil, let handle, let clock = handle.clock else { return nil }
         return handle.phases(clock)
     }
 
-    /// The head of the current response, even if it was not delivered; nil without one, and for a stored response. Only
-    /// for the delegate's methods.
+    /// The head of the current response, even if it was not delivered; nil if there is none, and for a stored response.
+    /// Only for the delegate's methods.
     package var latestHead: ResponseHead? {
         exchange.head.isWhole && exchange.replay == nil ? receivedHead : nil
     }
 
-    /// Notes the start of a request that is ready to be sent, even if it has to wait.
+    /// Records the start of a request that is ready to be sent, even if it has to wait.
     func noteStart() {
         if isMeasured, exchange.start == nil { exchange.start = .now }
     }
 
-    /// Discards the measurement of a request that cannot be sent now. Its time continues.
+    /// Discards the measurement of a request that cannot be sent now. Its clock keeps running.
     func forgetTransaction() {
         exchange.start = handle?.clock?.start
         handle?.clock = nil
     }
 
-    /// Reports the metrics of the current request, which has ended, once, if they are collected.
+    /// Reports the metrics of the current request, which has ended, if they are collected. Reports them only once.
     ///
-    /// - Parameter failure: why there is no complete response; nil if there is one.
+    /// - Parameter failure: The reason why the response is incomplete; nil if it is complete.
     func finishTransaction(_ failure: @autoclosure () -> String? = nil) {
         if let replay = exchange.replay, let start = replay.start { return finish(replay, start) }
         guard let handle, let clock = handle.clock else { return }
@@ -62,7 +62,7 @@ extension URLConnection {
         var metrics = handle.metrics(clock, secrets: configuration.secrets)
         if exchange.head.isWhole { metrics.statusCode = exchange.head.statusCode }
         metrics.failureReason = isCancelled ? "cancelled" : failure()
-        // libcurl counts the framing of chunks.
+        // libcurl also counts the chunked framing.
         metrics.countOfRequestBodyBytesSent = min(metrics.countOfRequestBodyBytesSent, exchange.sentBytes)
         metrics.countOfResponseBodyBytesAfterDecoding =
             exchange.response.decoder?.decodedByteCount
@@ -72,7 +72,7 @@ extension URLConnection {
         if configuration.collectsMetrics { delegate?.connection(self, didCollect: metrics) }
     }
 
-    /// Notes that the delivery of a stored response began, with the question to the cache.
+    /// Records that the delivery of a stored response began with the lookup in the cache.
     func noteStartOfReplay() {
         defer { exchange.start = nil }
         if configuration.collectsMetrics { exchange.replay?.start = exchange.start ?? .now }
@@ -93,7 +93,7 @@ extension URLConnection {
 
 /// The trace of a transfer, shared by all its requests.
 extension URLConnection {
-    /// The recorder of the next request; nil without a trace.
+    /// Creates the recorder for the next request; nil if there is no trace.
     func makeTraceRecorder() -> TraceRecorder? {
         guard let trace = configuration.trace else { return nil }
         if traceNumber == 0 { traceNumber = trace.nextTransfer() }

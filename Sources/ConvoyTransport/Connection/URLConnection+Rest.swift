@@ -2,37 +2,39 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Limits how much of the rest of a response is read, and for how long, if that does not change the result.
+/// Limits how much of the rest of a response is read, and for how long, if that does not affect the result.
 struct RestLimit: Sendable {
     /// The maximum number of encoded bytes to read.
     let bytes: Int
     /// The interval between checks, in nanoseconds.
     let interval: MonotonicTime
-    /// How many bytes must arrive in each interval to continue.
+    /// The minimum number of bytes that must arrive in each interval to continue.
     let bytesInInterval: Int
     /// The maximum number of intervals.
     let intervals: Int
     /// Whether the bytes are discarded.
     let isDiscarded: Bool
 
-    /// For the body of a redirect, or of a response that a stored one replaces: reading a little is cheaper than a new
-    /// connection.
+    /// The limit for the body of a redirect, or of a response that a stored one replaces. Reading a little is cheaper
+    /// than opening a new connection.
     static let unneeded = RestLimit(
         bytes: 64 << 10, interval: 200_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: true)
-    /// For the body of an error, which explains it: read while it keeps arriving.
+    /// The limit for the body of an error response, which explains the error. It is read as long as bytes keep
+    /// arriving.
     static let error = RestLimit(
         bytes: 1 << 20, interval: 1_000_000_000, bytesInInterval: 1 << 10, intervals: 10, isDiscarded: false)
-    /// The limit for a question in a negotiation of libcurl's, which discards the body and then goes on over the same connection.
+    /// The limit for a challenge when libcurl negotiates authentication. libcurl discards the body and continues on the
+    /// same connection.
     static let negotiation = RestLimit(
         bytes: .max, interval: 5_000_000_000, bytesInInterval: .max, intervals: 1, isDiscarded: false)
 }
 
-/// Decides when to stop reading the rest of a response. A value without I/O.
+/// Decides when to stop reading the rest of a response. A value type without I/O.
 struct RestMeter {
     let limit: RestLimit
-    /// How many bytes have arrived.
+    /// The number of bytes that have arrived, up to the limit.
     private(set) var received = 0
-    /// Whether more bytes have arrived than are read.
+    /// Whether more bytes have arrived than the limit allows.
     private(set) var isExhausted = false
     /// The time of the next check.
     private(set) var deadline: MonotonicTime
@@ -44,14 +46,14 @@ struct RestMeter {
         deadline = now + limit.interval
     }
 
-    /// Counts bytes that have arrived. False if they exceed the limit.
+    /// Counts arrived bytes. Returns false if they exceed the limit.
     mutating func take(_ count: Int) -> Bool {
         if received + count > limit.bytes { isExhausted = true }
         if !isExhausted { received += count }
         return !isExhausted
     }
 
-    /// Whether to stop reading now.
+    /// Returns whether to stop reading now.
     mutating func isOver(at now: MonotonicTime) -> Bool {
         guard now >= deadline else { return false }
         guard received - receivedBefore >= limit.bytesInInterval, intervals < limit.intervals else { return true }
@@ -61,12 +63,11 @@ struct RestMeter {
         return false
     }
 
-    /// Restarts the current interval, because this side has held the response up.
+    /// Restarts the current interval, because this side has held the response back.
     mutating func postpone(to now: MonotonicTime) { deadline = max(deadline, now + limit.interval) }
 }
 
-/// Reads the rest of a response within limits: of a redirect, of a response that a stored one replaces, and of an
-/// error.
+/// Reads, within limits, the rest of a redirect, of a response that a stored one replaces, or of an error response.
 extension URLConnection {
     /// Whether the rest of the response is discarded.
     private var isRestUnneeded: Bool {
@@ -76,11 +77,11 @@ extension URLConnection {
         }
     }
 
-    /// Whether the rest of a held-up response can be dropped at once, as it may never arrive.
+    /// Whether the rest of a held-back response can be dropped immediately, because it may never arrive.
     var mayLeaveRest: Bool { isRestUnneeded && exchange.response.failure == nil && exchange.heldResult == nil }
 
-    /// Whether to read the rest of a response, of which the head has arrived, to keep its connection or to complete the
-    /// cache. False aborts the transfer: the end of such a body would close the connection anyway.
+    /// Returns whether to read the rest of a response after its head, either to keep its connection or to complete the
+    /// cached body. Returns false to abort the transfer, if the end of the body would close the connection anyway.
     func awaitsRest(of response: ResponseHead) -> Bool {
         guard isRestUnneeded, mayHaveRest(response) else { return true }
         if exchange.response.cacheWriter == nil,
@@ -98,7 +99,7 @@ extension URLConnection {
         limitRest(to: .error)
     }
 
-    /// Does not wait for ever while libcurl discards the body of a response that is not the last of a negotiation.
+    /// Limits the time that libcurl spends discarding the body of an intermediate response in a negotiation.
     func limitRestOfHeldHead(_ response: ResponseHead) {
         if response.asksForCredentials, mayHaveRest(response) { limitRest(to: .negotiation) }
     }
@@ -123,13 +124,13 @@ extension URLConnection {
         return rest.value.isOver(at: now)
     }
 
-    /// Continues without the rest, and closes the connection. Must not be called from a callback of libcurl.
+    /// Continues without the rest, and closes the connection. Must not be called from a libcurl callback.
     func giveUpRest(_ handle: EasyHandle) {
         thread.multi?.stop(handle)
         if isRestUnneeded { leaveRest(isWhole: false) } else { endWithoutRest() }
     }
 
-    /// Continues after a response whose body is not needed, complete or not.
+    /// Continues after a response whose body is not needed, whether complete or not.
     func leaveRest(isWhole: Bool) {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
@@ -142,7 +143,7 @@ extension URLConnection {
         }
     }
 
-    /// Ends with the part of an error's body that has arrived.
+    /// Ends the transfer with the part of an error response's body that has arrived.
     func endWithoutRest() {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = exchange.response.failure { return fail(failure) }
@@ -160,11 +161,11 @@ extension URLError {
 
     fileprivate init(leavingRestOf url: URL?, after count: Int) {
         let error = URLError(
-            .timedOut, url: url, "The body of an error was not read to its end: it is too long, or comes too slowly.")
+            .timedOut, url: url, "The body of the error response was not read completely: it is too long or too slow.")
         self.init(error.code, describedBy: error.userInfo.merging([Self.leftRestKey: count]) { $1 })
     }
 
-    /// Whether only a part of an error's body is missing, which exceeded the limit of
+    /// Whether the only failure is that the rest of an error response's body exceeded the limit of
     /// ``Connection/limitBodyOfError()``.
     package var leavesRest: Bool { userInfo[Self.leftRestKey] != nil }
 }

@@ -5,17 +5,17 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One HTTP transfer with a delegate, over libcurl. The counterpart of `NSURLConnection`.
+/// An HTTP transfer with a delegate, implemented with libcurl. The counterpart of `NSURLConnection`.
 ///
 /// The request's method, headers, body (`httpBody` or `httpBodyStream`), `timeoutInterval` and a `cachePolicy` that
-/// forbids reuse are honoured. `timeoutInterval` is how many seconds may pass without a byte moving in either
+/// forbids reuse are honoured. `timeoutInterval` is the maximum time, in seconds, without a byte transferred in either
 /// direction; 0 or less means no limit. libcurl provides HTTP/1.1 with keep-alive, HTTP/2 over TLS, IPv4 and IPv6, and
-/// proxies (`ConnectionConfiguration.proxy`); gzip, deflate, br and zstd are decoded here.
+/// proxies (`ConnectionConfiguration.proxy`). Convoy decodes gzip, deflate, br and zstd.
 ///
-/// It succeeds only with a complete response: a final head, and a body that is as long as the head announces and whose
+/// A transfer succeeds only with a complete response: a final head, and a body that has the announced length and whose
 /// encoded data is complete. A request that is not idempotent (RFC 9110, section 9.2.2) is sent only once.
 package final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
-    // All mutable state belongs to the network thread.
+    // All mutable state is used on the network thread only.
 
     /// The original request; see ``Connection``.
     package var originalRequest: URLRequest { firstRequest.urlRequest }
@@ -25,26 +25,26 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
 
     enum Phase {
         case initial
-        /// libcurl runs the request.
+        /// libcurl is executing the request.
         case loading
-        /// There was no file descriptor for a connection; the request is passed to libcurl again when other transfers
-        /// have finished.
+        /// No file descriptor was available for a connection. The request is passed to libcurl again when other
+        /// transfers have finished.
         case waitingForDescriptor
         /// The certificates for TLS are being read from files.
         case preparingTLS
         /// The delegate is deciding about a redirect.
         case deciding
-        /// The rest of a redirect's response is discarded, for a limited time; then the next request is sent.
+        /// The rest of a redirect's response is being discarded, for a limited time. The next request follows.
         case following(URLRequest)
         /// The cache is looking for a response to the request.
         case consulting
         /// The acceptance handler is deciding about the cookies of a response.
         case askingAboutCookies(ResponseHead)
-        /// The rest of the network's response is discarded, for a limited time; then a stored one is delivered instead.
+        /// The rest of the network's response is being discarded, for a limited time. A stored response follows.
         case replacing(any ServableResponse)
-        /// The transfer is paused before its next request, after a redirect; sent when it is resumed.
+        /// The transfer is paused before its next request, after a redirect. The request is sent on resumption.
         case held(HTTPAddress)
-        /// The response is complete, and is being stored.
+        /// The response is complete and is being stored.
         case storing
         case ended
     }
@@ -53,34 +53,34 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         didSet { if exchange.stallMeter != nil { noteFlow() } }
     }
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
-    /// The current request, and all that is known of its response.
+    /// The current request and the state of its response.
     @exclusivity(unchecked) var exchange: Exchange
     @exclusivity(unchecked) var handle: EasyHandle?
     var followedRedirects: Int
-    /// The requests that were redirected.
+    /// The requests that have been redirected.
     @exclusivity(unchecked) var redirectChain = RedirectChain()
-    /// How often receiving was suspended: a resumption applies to the last suspension before it.
+    /// The number of suspensions of receiving. A resumption applies only to the suspensions before it.
     private let suspensionCount = Atomic<UInt32>(0)
-    /// Apply the rate limits; nil without limits.
+    /// The rate limiters; nil for none.
     @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
     @exclusivity(unchecked) var sendThrottle: TransferThrottle?
-    /// What has been decoded or replayed in the current turn of the run loop.
+    /// The bytes decoded or replayed in the current turn of the run loop.
     @exclusivity(unchecked) var use = TurnShares.Use()
     @exclusivity(unchecked) var isCancelled = false
-    /// Whether the transfer was ever held by ``pause()``.
+    /// Whether the transfer has ever been held by ``pause()``.
     @exclusivity(unchecked) var wasPaused = false
     /// Whether a stored response must be validated even if it is fresh.
     @exclusivity(unchecked) var revalidates = false
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 
-    /// A connection that has not been started.
+    /// Creates a connection without starting it.
     ///
     /// - Parameters:
-    ///   - request: what is sent.
-    ///   - configuration: what is not part of the request.
-    ///   - delegate: retained until the transfer has ended.
-    ///   - thread: the thread on which the transfer runs and the delegate is called.
+    ///   - request: The request to send.
+    ///   - configuration: The settings that are not part of the request.
+    ///   - delegate: The delegate, which is retained until the transfer has ended.
+    ///   - thread: The thread on which the transfer runs and the delegate is called.
     package convenience init(
         request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
         delegate: any URLConnectionDelegate, thread: NetworkThread = .shared
@@ -100,13 +100,13 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         self.thread = thread
     }
 
-    // MARK: Any thread
+    // MARK: Called from any thread
 
     /// Starts the transfer. Call it once, from any thread.
     package func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
-        // There is no network thread on which to report it.
+        // There is no network thread on which to report the failure.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
 
@@ -115,8 +115,8 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         thread.perform { self.stop() }
     }
 
-    /// Continues after ``suspendReceiving()``. Can be called from any thread. A suspension that comes after this call is
-    /// not lifted by it.
+    /// Resumes after ``suspendReceiving()``. Can be called from any thread. It does not lift suspensions made after
+    /// this call.
     package func resumeReceiving() {
         let count = suspensionCount.load(ordering: .acquiring)
         thread.perform {
@@ -125,9 +125,9 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
     }
 
-    // MARK: The network thread
+    // MARK: Called on the network thread
 
-    /// Holds the body back after the current call. Only for the delegate's methods.
+    /// Suspends delivery of the body after the current call. Only for the delegate's methods.
     package func suspendReceiving() {
         suspensionCount.add(1, ordering: .releasing)
         updateFlow(.hold(.delegate))
@@ -144,7 +144,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
     }
 
-    /// Begins an exchange in place of the current one.
+    /// Replaces the current exchange and begins the next one.
     func load(_ next: consuming Exchange) {
         replaceExchange(with: next)
         load()
@@ -167,19 +167,19 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
     }
 
     private func attemptToLoad() throws(URLError) {
-        // The URL is read once; everything later uses its target.
+        // Parse the URL once; all later code uses its target.
         var address = try RequestRules.address(of: exchange.request, hasCache: configuration.cache != nil)
         if let secured = upgraded(address) {
             address = secured
             exchange.request = try exchange.request.with(address: secured)
         }
-        guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
+        guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "The network thread is not running.") }
         let request = exchange.request
         let route = try configuration.routing.route(to: address.target, requested: request.serviceType)
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: address.target)
         exchange.speaksTLS = address.target.isSecure || route?.proxy?.kind == .https
         guard try mayBegin(address.target, tls) else { return }
-        // Most requests go directly to a server that has sent no challenge.
+        // Most requests go directly to a server that has not sent a challenge.
         let authorization =
             configuration.authorizer == nil && route?.proxy == nil ? nil : authorize(request, address, over: route)
         exchange.header = try multi.header(
@@ -201,22 +201,22 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
     }
 
-    /// Passes the request, which is complete, to libcurl.
+    /// Passes the complete request to libcurl.
     func send(to address: HTTPAddress) throws(URLError) {
         guard !exchange.flow.isPaused else {
             phase = .held(address)
             return
         }
         guard let multi = thread.multi, let header = exchange.header else {
-            throw failure(.cannotLoadFromNetwork, "There is no network thread.")
+            throw failure(.cannotLoadFromNetwork, "The network thread is not running.")
         }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
-            throw failure(.cannotLoadFromNetwork, "There is no memory for a transfer.")
+            throw failure(.cannotLoadFromNetwork, "There is not enough memory for a transfer.")
         }
         self.handle = handle
         guard handle.decidesTrust || !exchange.speaksTLS else {
             throw failure(
-                .secureConnectionFailed, "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
+                .secureConnectionFailed, "This libcurl was built without OpenSSL, which Convoy requires for TLS.")
         }
         handle.owner = self
         exchange.body = makeBody(announcedLength: header.announcedLength)
@@ -229,7 +229,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         options.isSecure = address.target.isSecure
         if let route = exchange.route {
             options.route = route
-            // With CURLOPT_CONNECT_TO libcurl uses CONNECT for http too.
+            // With CURLOPT_CONNECT_TO, libcurl uses CONNECT for http, too.
             options.mayTunnel = route.proxy?.kind.isHTTP == true && (options.isSecure || route.connectTo != nil)
             options.isScoped = route.key != nil && route.isScoped(address.target)
         }
@@ -239,7 +239,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
         options.receiveBufferSize = prepareLimits()
         options.tls = exchange.tls
-        // Idle connections hold descriptors that this request lacked before.
+        // Close idle connections, because they hold descriptors that this request was lacking.
         if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
         let clock = makeClock(options)
         let code = handle.prepare(
@@ -248,7 +248,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         guard code == CURLE_OK else {
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }
-        // The stored response's time is that of the lookup, which usually was just now.
+        // The stored response's age was computed at lookup, which is usually still accurate.
         switch phase {
         case .consulting, .held: exchange.cache?.willSend()
         default: if exchange.waitsSince != 0 { exchange.cache?.willSend() }
@@ -263,7 +263,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
                 handle, to: port, isAlone: exchange.isAlone, mayRepeat: RequestRules.isIdempotent(request.method))
                 == CURLM_OK
         else {
-            throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")
+            throw failure(.cannotLoadFromNetwork, "libcurl failed to add the transfer.")
         }
     }
 
@@ -275,7 +275,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
             return body
         }
         if let data = request.body { return DataBody(data) }
-        // These methods announce an empty body by `Content-Length: 0` (RFC 9110, section 8.6).
+        // These methods specify an empty body with `Content-Length: 0` (RFC 9110, section 8.6).
         let method = request.method
         return method != "GET" && ["POST", "PUT", "PATCH"].contains(method) ? DataBody(Data()) : nil
     }
@@ -295,7 +295,7 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         }
     }
 
-    /// Makes the last call of the delegate, and releases everything that the transfer holds.
+    /// Makes the final delegate call and releases everything that the transfer holds.
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         if case .ended = phase { return }
         finishTransaction()
@@ -325,13 +325,13 @@ package final class URLConnection: Connection, HandoverTask, @unchecked Sendable
         end { $0.connection(self, didFailWith: error) }
     }
 
-    /// An error about the current request.
+    /// Creates an error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
         URLError(code, url: exchange.request.url, description, underlying: underlying)
     }
 }
 
 extension URLConnection: CustomReflectable {
-    /// Nothing, so that `dump` prints no secrets.
+    /// An empty mirror, so that `dump` prints no secrets.
     package var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -5,23 +5,23 @@ import Foundation
 import FoundationNetworking
 
 extension URLError {
-    /// The domain of libcurl's error, the underlying error (`NSUnderlyingErrorKey`) of a `URLError` from this library.
-    /// Its code is a `CURLcode`.
+    /// The domain of libcurl errors, which are the underlying errors (`NSUnderlyingErrorKey`) of a `URLError` from this
+    /// library. The code is a `CURLcode`.
     public static let libcurlErrorDomain = "libcurl"
 
-    /// A key in the `userInfo` of a `URLError` from this library. Its value is `true` if the server has not
-    /// processed the request, so that it can be sent again whatever its method: no byte of it was sent, or HTTP/2 shows it
-    /// (RFC 9113, section 8.7). A missing key says nothing.
+    /// A `userInfo` key of a `URLError` from this library. The value is `true` if the server has not processed the
+    /// request, so that it can be sent again regardless of its method: either no byte was sent, or HTTP/2 guarantees it
+    /// (RFC 9113, section 8.7). If the key is missing, the server may have processed the request.
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
-    /// A key in the `userInfo` of the error of a response that may be complete: `true` if only another request, over
-    /// HTTP/1.1, can show whether it is.
+    /// A `userInfo` key in the error of a response that may be complete. The value is `true` if this can be determined
+    /// only by another request, over HTTP/1.1.
     package static let isUnprovenKey = "ConvoyIsUnproven"
 
-    /// An error about a URL, with a description.
+    /// Creates an error about a URL, with a description.
     ///
-    /// Its text has no secrets: URLs in it are redacted. The URL in `userInfo` keeps its query, which programs need, but
-    /// no user information, in whatever spelling.
+    /// The text contains no secrets: URLs in it are redacted. The URL in `userInfo` keeps its query, which programs
+    /// need, but no user information in any form.
     package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
         let description = Redaction.text(description)
         var userInfo: [String: Any] = [
@@ -32,24 +32,24 @@ extension URLError {
         self.init(code, describedBy: userInfo)
     }
 
-    /// The same error about a URL, unless it already names one.
+    /// Returns the same error about a URL, unless it already has one.
     package func about(_ url: URL?) -> URLError {
         guard userInfo[NSURLErrorFailingURLErrorKey] == nil, let shown = url?.withoutAnyUserInfo else { return self }
         return URLError(code, describedBy: userInfo.merging([NSURLErrorFailingURLErrorKey: shown]) { $1 })
     }
 
-    /// The same error, with its text redacted by this classifier instead of the standard one.
+    /// Returns the same error with its text redacted by this classifier instead of the standard one.
     package func hiding(_ secrets: SecretClassifier) -> URLError {
         guard secrets != .standard else { return self }
         return URLError(code, describedBy: userInfo.merging([ErrorDescription.secretsKey: secrets]) { $1 })
     }
 
-    /// An error whose description is one line. (Foundation's own initializer makes one that lists all of `userInfo`.)
+    /// Creates an error whose description is a single line. (Foundation's own initializer lists all of `userInfo`.)
     package init(_ code: Code, describedBy userInfo: [String: Any]) {
         self.init(_nsError: DescribedError(domain: NSURLErrorDomain, code: code.rawValue, userInfo: userInfo))
     }
 
-    /// The failure of a transfer, from libcurl's result. The underlying error keeps libcurl's own text.
+    /// Creates the error of a transfer from libcurl's result. The underlying error keeps libcurl's own text.
     init(curl code: CURLcode, systemError: Int, text: String, url: URL?) {
         let meaning = curl_easy_strerror(code).map { String(cString: $0) } ?? "libcurl error \(code.rawValue)"
         let description = text.isEmpty ? meaning : text
@@ -61,28 +61,29 @@ extension URLError {
             Self.explanation(of: code, text) ?? description, underlying: underlying)
     }
 
-    /// What has happened, where libcurl's text does not say it to somebody who does not know libcurl; nil elsewhere.
+    /// An explanation that replaces libcurl's text if that would not be understood without knowing libcurl; otherwise
+    /// nil.
     private static func explanation(of code: CURLcode, _ text: String) -> String? {
         switch code {
-        // The scheme was checked before the request began, so this is an answer without a status line ("HTTP/0.9").
-        case CURLE_UNSUPPORTED_PROTOCOL: "The server did not answer with an HTTP response."
-        // With a text libcurl knows the reason.
-        case CURLE_HTTP2 where text.isEmpty || text.hasPrefix("Error in the HTTP"): "The HTTP/2 connection has failed."
+        // The scheme was checked before the request began, so this is a response without a status line ("HTTP/0.9").
+        case CURLE_UNSUPPORTED_PROTOCOL: "The server did not send a valid HTTP response."
+        // If libcurl provides a specific text, it knows the reason.
+        case CURLE_HTTP2 where text.isEmpty || text.hasPrefix("Error in the HTTP"): "The HTTP/2 connection failed."
         case CURLE_HTTP2_STREAM where text.isEmpty || text.hasPrefix("Stream error"):
-            "The server has ended the HTTP/2 stream before the response was complete."
+            "The server closed the HTTP/2 stream before the response was complete."
         case CURLE_SEND_ERROR where text.hasPrefix("Connection died"):
-            "Several connections were closed before the server answered."
+            "Several connections were closed before the server responded."
         default: nil
         }
     }
 
-    /// The code that Foundation uses for a result of libcurl; if Foundation on Linux uses `unknown`, the code that it
-    /// uses on Apple's systems.
+    /// The code that Foundation uses for a libcurl result. If Foundation on Linux uses `unknown`, the code that it uses
+    /// on Apple platforms.
     static func code(for code: CURLcode, systemError: Int32) -> Code {
         switch code {
         case CURLE_URL_MALFORMAT: .badURL
         case CURLE_UNSUPPORTED_PROTOCOL:
-            // The scheme was checked before the request began, so this is a server that does not speak HTTP.
+            // The scheme was checked before the request began, so the server does not speak HTTP.
             .badServerResponse
         case CURLE_COULDNT_RESOLVE_HOST: .cannotFindHost
         case CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY: .cannotConnectToHost
@@ -115,14 +116,14 @@ extension URLError {
 }
 
 extension URL {
-    /// The URL without a user name and a password.
+    /// The URL without user name and password.
     package var withoutUserInfo: URL {
         let address = absoluteString
         return URLUserInfo.isPresent(in: address) ? URL(string: URLUserInfo.removed(from: address)) ?? self : self
     }
 
-    /// The URL without a possible user name and password, even where an invalid URL has them in its path; nil if the
-    /// rest is not a URL.
+    /// The URL without any user name and password, even if an invalid URL has them in its path; nil if the rest is not
+    /// a URL.
     fileprivate var withoutAnyUserInfo: URL? {
         let address = absoluteString, shown = URLUserInfo.removedFromAnySpelling(address)
         return shown.utf8.count == address.utf8.count ? self : URL(string: shown)
@@ -130,22 +131,23 @@ extension URL {
 }
 
 extension URLError {
-    /// A key in the `userInfo` of an error about a server that is not trusted: a `ServerTrustFailure`.
+    /// The `userInfo` key for the reason why a server is not trusted. Its value is a `ServerTrustFailure`.
     public static let serverTrustFailureKey = "ConvoyServerTrustFailure"
 
-    /// A key in the `userInfo` of an error about a server that is not trusted: `[Certificate]`, as the server sent them.
+    /// The `userInfo` key for the certificates of a server that is not trusted, as the server sent them. Its value is a
+    /// `[Certificate]`.
     public static let serverCertificatesKey = "ConvoyServerCertificates"
 
-    /// Why the server is not trusted; nil for other errors.
+    /// The reason why the server is not trusted; nil for other errors.
     ///
-    /// The code is `.serverCertificateHasBadDate` for an expired certificate, `.serverCertificateNotYetValid`,
-    /// `.serverCertificateHasUnknownRoot`, and else `.serverCertificateUntrusted`.
+    /// The error code is `.serverCertificateHasBadDate` for an expired certificate, `.serverCertificateNotYetValid`,
+    /// `.serverCertificateHasUnknownRoot`, or otherwise `.serverCertificateUntrusted`.
     public var serverTrustFailure: ServerTrustFailure? { userInfo[Self.serverTrustFailureKey] as? ServerTrustFailure }
 
-    /// The certificates of a server that is not trusted, its own first; nil for other errors.
+    /// The certificates of a server that is not trusted, the leaf certificate first; nil for other errors.
     public var serverCertificates: [Certificate]? { userInfo[Self.serverCertificatesKey] as? [Certificate] }
 
-    /// Why a server's proof that it knows the password of Digest authentication was rejected; nil for other errors.
+    /// The reason why a server's Digest response authentication was rejected; nil for other errors.
     public var responseAuthenticationFailure: ResponseAuthenticationFailure? {
         userInfo[NSUnderlyingErrorKey] as? ResponseAuthenticationFailure
     }
@@ -170,15 +172,15 @@ extension URLError {
 }
 
 extension URLError {
-    /// A key in the `userInfo` of an error about an address that may not be connected to: an `AddressRefusal`.
+    /// The `userInfo` key for an address that must not be connected to. Its value is an `AddressRefusal`.
     public static let addressRefusalKey = "ConvoyAddressRefusal"
 
-    /// Which address the configuration's `addressGuard` refused; nil for other errors.
+    /// The address that the configuration's `addressGuard` rejected; nil for other errors.
     ///
-    /// The code is `.dataNotAllowed`. Nothing was sent, and no retry policy tries again.
+    /// The error code is `.dataNotAllowed`. Nothing was sent, and no retry policy retries the request.
     public var addressRefusal: AddressRefusal? { userInfo[Self.addressRefusalKey] as? AddressRefusal }
 
-    /// Not marked with `nothingWasSentKey`, as such a request would be sent again without any policy.
+    /// Does not set `nothingWasSentKey`, because such a request would be sent again regardless of the retry policy.
     init(refused refusal: AddressRefusal, url: URL?) {
         var userInfo: [String: Any] = [
             NSLocalizedDescriptionKey: refusal.description, NSLocalizedFailureReasonErrorKey: refusal.description,
@@ -190,23 +192,23 @@ extension URLError {
 }
 
 extension URLConnection {
-    /// The error of a transfer whose addresses were all refused; nil if one was tried.
+    /// The error of a transfer whose addresses were all rejected; nil if one was tried.
     func addressError(_ addresses: TriedAddresses) -> URLError? {
         if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
         guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
         let reason = String(cString: strerror(addresses.bindError))
         return failure(
-            .cannotConnectToHost, "No connection can be made from the interface or the address that was chosen: \(reason).",
+            .cannotConnectToHost, "Cannot connect from the configured interface or address: \(reason).",
             underlying: NSError(domain: NSPOSIXErrorDomain, code: Int(addresses.bindError)))
     }
 }
 
 extension URLConnection {
-    /// The error of a SOCKS proxy's answer; nil if libcurl's own result is enough.
+    /// The error for a SOCKS proxy's response; nil if libcurl's own result is sufficient.
     func proxyError(_ handle: EasyHandle) -> URLError? {
         switch UInt32(truncatingIfNeeded: handle.long(CURLINFO_PROXY_ERROR)) {
         case CURLPX_USER_REJECTED.rawValue, CURLPX_NO_AUTH.rawValue, CURLPX_IDENTD.rawValue, CURLPX_IDENTD_DIFFER.rawValue:
-            failure(.userAuthenticationRequired, "The proxy does not serve this user: \(handle.failureText)")
+            failure(.userAuthenticationRequired, "The proxy rejected the user: \(handle.failureText)")
         case CURLPX_RESOLVE_HOST.rawValue: failure(.cannotFindHost, handle.failureText)
         default: nil
         }

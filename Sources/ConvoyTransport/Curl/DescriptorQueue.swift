@@ -3,25 +3,25 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A transfer that lacks a file descriptor for its connection.
+/// A transfer that is waiting for a file descriptor for its connection.
 protocol DescriptorWaiter: AnyObject {
-    /// When it began to wait.
+    /// The time at which it began to wait.
     var waitsForDescriptorSince: MonotonicTime { get }
-    /// Called when there may be a descriptor.
+    /// Called when a descriptor may be available.
     func tryAgainForDescriptor()
 }
 
-/// Descriptors that files are about to take. They count as taken until they are, so that files that are opened at the same
-/// time do not count on the same ones.
+/// A claim on descriptors for files that are about to be opened. The descriptors count as used until then, so that
+/// files opened at the same time do not rely on the same descriptors.
 package final class DescriptorClaim: Sendable {
     private static let claimed = Atomic<Int>(0)
-    /// How many are claimed.
+    /// The number of claimed descriptors.
     static var total: Int { claimed.load(ordering: .relaxed) }
 
     private let count: Int
-    /// When they were asked for first; nil where they were there at once.
+    /// The time of the first request; nil if the descriptors were available immediately.
     let since: MonotonicTime?
-    /// Whether waiting again would be in vain.
+    /// Whether waiting again would have no effect.
     package let isLast: Bool
 
     package init(_ count: Int, since: MonotonicTime? = nil, isLast: Bool = false) {
@@ -32,7 +32,7 @@ package final class DescriptorClaim: Sendable {
     deinit { Self.claimed.subtract(count, ordering: .relaxed) }
 }
 
-/// Waits for the descriptors of files.
+/// A pending request for file descriptors.
 final class FileWaiter {
     let count: Int
     let began: MonotonicTime
@@ -48,23 +48,23 @@ final class FileWaiter {
 }
 
 extension NetworkThread {
-    /// Claims descriptors for files that are opened while the claim is held; nil where those that are left are for
-    /// connections. See ``awaitDescriptors(_:after:while:then:)``.
+    /// Claims descriptors for files that are opened while the claim is held. Returns nil if the remaining descriptors
+    /// are reserved for connections. See ``awaitDescriptors(_:after:while:then:)``.
     package static func claimDescriptors(_ count: Int) -> DescriptorClaim? {
         let claim = DescriptorClaim(count)
         return DescriptorQueue.isPlenty || !DescriptorQueue.isScarce ? claim : nil
     }
 
-    /// Whether there are so many descriptors that a claim may be held until there is something to write.
+    /// Whether so many descriptors are available that a claim may be held until there is something to write.
     package static var hasAmpleDescriptors: Bool { DescriptorQueue.isAmple.load(ordering: .relaxed) }
 
-    /// Waits until other transfers have ended, and there are descriptors for files; for five seconds only, where the thread
-    /// has no transfer that could end. Any thread.
+    /// Waits until other transfers have ended and descriptors are available for files. Waits only five seconds if the
+    /// thread has no transfer that could end. Can be called from any thread.
     ///
     /// - Parameters:
-    ///   - claim: an earlier claim, with which a file could not be opened.
-    ///   - isWanted: whether the wait goes on. Asked several times a second, on the network thread.
-    ///   - then: called once, on the network thread, or at once where that has no descriptors itself.
+    ///   - claim: An earlier claim with which a file could not be opened.
+    ///   - isWanted: Whether to keep waiting. Called several times per second on the network thread.
+    ///   - then: Called once on the network thread, or immediately if that thread has no descriptors itself.
     package func awaitDescriptors(
         _ count: Int, after claim: DescriptorClaim?, while isWanted: @escaping @Sendable () -> Bool,
         then: @escaping @Sendable (DescriptorClaim) -> Void
@@ -86,23 +86,23 @@ extension URLError {
     }
 }
 
-/// A queue of transfers for whose connections the system had no file descriptor left (`EMFILE`, `ENFILE`). They wait
-/// for others to finish; libcurl alone would let them fail.
+/// A queue of transfers for whose connections no file descriptor was available (`EMFILE`, `ENFILE`). They wait for
+/// others to finish; libcurl alone would let them fail.
 ///
-/// Belongs to the network thread.
+/// Used on the network thread only.
 final class DescriptorQueue {
     private var waiting: [any DescriptorWaiter] = []
-    /// Files that wait for a descriptor, after the transfers.
+    /// Requests for file descriptors, which are served after the transfers.
     private var files: [FileWaiter] = []
     private var timer: RunLoopTimer?
-    /// When the last transfer that had its descriptors ended.
+    /// The time at which the last transfer that had its descriptors ended.
     private var lastEnd: MonotonicTime = 0
     private unowned let multi: MultiHandle
 
-    /// How often to try again, besides after each end of a transfer: descriptors may be freed elsewhere. libcurl also
-    /// closes idle connections, but checks for them at most once a second.
+    /// The retry interval, in addition to retrying after each finished transfer, because descriptors may be freed
+    /// elsewhere. libcurl also closes idle connections, but checks for them at most once per second.
     private static let interval: MonotonicTime = 250_000_000
-    /// How long a transfer waits if no other one on the thread could free its descriptor.
+    /// The maximum waiting time if no other transfer on the thread could free a descriptor.
     private static let patience: MonotonicTime = 5_000_000_000
 
     init(multi: MultiHandle) { self.multi = multi }
@@ -129,7 +129,7 @@ final class DescriptorQueue {
         if !timer.isScheduled { multi.runLoop.schedule(timer, at: multi.runLoop.turnTime + Self.interval) }
     }
 
-    /// A transfer has ended that had its descriptors.
+    /// Records the end of a transfer that had its descriptors.
     func noteEnd() { lastEnd = multi.runLoop.turnTime }
 
     func remove(_ waiter: any DescriptorWaiter) { waiting.removeAll { $0 === waiter } }
@@ -142,10 +142,10 @@ final class DescriptorQueue {
         if let timer { multi.runLoop.cancel(timer) }
     }
 
-    /// Lets one of those that wait try again, or more after the ends of so many transfers.
+    /// Lets the first waiting transfer retry, or more of them if several transfers have ended.
     func goOn(with count: Int) {
         guard !isEmpty else { return }
-        // All that have waited in vain end together, and not one after the other.
+        // Transfers that have exceeded their waiting time end together, not one after the other.
         let isOver = waiting.first.map { !mayWait(since: $0.waitsForDescriptorSince) } ?? false
         let next = Array(waiting.prefix(isOver ? waiting.count : max(1, count)))
         waiting.removeFirst(next.count)
@@ -157,7 +157,8 @@ final class DescriptorQueue {
         for (waiter, claim) in ready { waiter.goOn(claim) }
     }
 
-    /// The first of those that wait for descriptors of files, as far as there are some, and all that need not wait any more.
+    /// Removes and returns the waiting file requests for which descriptors are available, and all that need not wait
+    /// any longer.
     private func takeReadyFiles(atMost most: Int) -> [(FileWaiter, DescriptorClaim)] {
         var ready: [(FileWaiter, DescriptorClaim)] = []
         var (granted, isOver) = (0, false)
@@ -166,13 +167,13 @@ final class DescriptorQueue {
                 ready.append((waiter, DescriptorClaim(0, isLast: true)))
                 return true
             }
-            // How many descriptors are free is an estimate: one that has tried in vain must not try for ever.
+            // The number of free descriptors is an estimate. A request that keeps failing must not retry forever.
             guard mayWait(since: waiter.began) else {
                 ready.append((waiter, DescriptorClaim(0, isLast: true)))
                 return true
             }
             guard !isOver, granted < most else { return false }
-            // Where nothing is under way, those that are left for connections may do for one at a time.
+            // If nothing is running, the descriptors reserved for connections may be used for one file request at once.
             let isAlone = multi.isIdle && DescriptorClaim.total == 0
             let claim = DescriptorClaim(waiter.count, since: waiter.began)
             if Self.isScarce { isOver = !isAlone }
@@ -184,9 +185,9 @@ final class DescriptorQueue {
         return ready
     }
 
-    /// Whether the remaining descriptors of the process are reserved for connections: transfers that hold files open,
-    /// but find no descriptor for their connections, would never close them. The lowest free number shows how many are
-    /// in use.
+    /// Whether the remaining descriptors of the process are reserved for connections. Transfers that hold files open
+    /// but find no descriptors for their connections would never close those files. The lowest free number indicates
+    /// how many are in use.
     static var isScarce: Bool {
         let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return meansShortage(errno) }
@@ -199,34 +200,35 @@ final class DescriptorQueue {
         return rest < 0
     }
 
-    /// How many claims may follow on the last look at what is left: so few that they take an eighth of it at most.
+    /// The number of claims that may be granted before the next check. Together they use at most an eighth of the free
+    /// descriptors.
     private static let unexamined = Atomic<Int>(0)
-    /// Whether there were so many at the last look that claims may be held for long.
+    /// Whether the last check found so many free descriptors that claims may be held for a long time.
     static let isAmple = Atomic<Bool>(false)
-    /// How many the process might have then.
+    /// The descriptor limit at the last check.
     private static let examinedLimit = Atomic<Int>(0)
 
-    /// Whether there were so many descriptors a moment ago that it need not be looked again for a claim.
+    /// Whether the last check found so many free descriptors that a claim does not require another check.
     static var isPlenty: Bool {
         unexamined.load(ordering: .relaxed) > 0 && limit == examinedLimit.load(ordering: .relaxed)
             && unexamined.subtract(1, ordering: .relaxed).oldValue > 0
     }
 
-    /// Whether a descriptor is one of the last that the process may have, beside those that files are about to take: their
-    /// transfers would hold the others, and wait for these.
+    /// Whether a descriptor is among the last that the process can open, in addition to those claimed for files.
+    /// Otherwise, transfers could hold all other descriptors while waiting for these.
     static func isAmongLast(_ descriptor: Int32) -> Bool {
         guard let limit else { return false }
         return Int(descriptor) + DescriptorClaim.total + min(8, limit / 8) >= limit
     }
 
-    /// How many descriptors the process may have; nil if the system does not tell.
+    /// The process's descriptor limit; nil if it cannot be determined.
     private static var limit: Int? {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Whether the system has almost no descriptors left: a connection may need several.
+    /// Whether the system has almost no free descriptors; a connection may need several.
     static var isSystemShort: Bool {
         var taken: [Int32] = []
         defer { for descriptor in taken { close(descriptor) } }
@@ -242,7 +244,7 @@ final class DescriptorQueue {
         error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM
     }
 
-    /// Whether a transfer that has waited since a time may keep waiting.
+    /// Whether a transfer that has been waiting since the given time may keep waiting.
     func mayWait(since: MonotonicTime) -> Bool {
         !multi.isIdle || multi.runLoop.turnTime < max(since, lastEnd) + Self.patience
     }

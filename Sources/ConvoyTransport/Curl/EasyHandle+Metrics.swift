@@ -5,7 +5,7 @@ import Foundation
 
 /// Reads libcurl's counters, if the metrics of the request are collected.
 extension EasyHandle {
-    /// Makes libcurl report when it begins to look up a name.
+    /// Makes libcurl report the start of DNS lookups.
     func setLookUpCallback() {
         convoy_easy_set_pointer(easy, CURLOPT_RESOLVER_START_DATA, Unmanaged.passUnretained(self).toOpaque())
         convoy_easy_set_resolver_callback(easy) { _, _, context in
@@ -20,7 +20,7 @@ extension EasyHandle {
             handshake: offset(CURLINFO_APPCONNECT_TIME_T))
     }
 
-    /// Notes that libcurl has a connection and is about to send the request, perhaps not for the first time.
+    /// Records that libcurl has a connection and is about to send the request, possibly not for the first time.
     func noteReady(_ clock: RequestClock) {
         let now = MonotonicClock.now
         let counted = counters
@@ -36,7 +36,7 @@ extension EasyHandle {
         if clock.sendCount == 0 {
             clock.proxyHeadBytes = (Int64(long(CURLINFO_REQUEST_SIZE)), Int64(long(CURLINFO_HEADER_SIZE)))
         }
-        // libcurl no longer knows the connection later.
+        // Read TLS now, because libcurl does not know the connection later.
         if clock.usesTLS { clock.tls = convoy_easy_tls(easy).flatMap { NegotiatedTLS(OpaquePointer($0)) } }
         clock.sendCount += 1
         clock.counters = counted
@@ -52,14 +52,14 @@ extension EasyHandle {
             counters, firstByteAfterSending: firstByte > 0 && sending > 0 ? firstByte - sending : nil)
     }
 
-    /// When the phases of a request ended; called when the head of its response has arrived.
+    /// The end times of a request's phases. Called when its response head has arrived.
     func phases(_ clock: RequestClock) -> TransactionPhases {
         let moments = moments(clock)
         clock.atHead = (moments, clock.sendCount)
         return TransactionPhases(moments, isReusedConnection: !clock.isConnecting && clock.isReused)
     }
 
-    /// The metrics of the request, which has ended, without those that the connection knows about its response.
+    /// The metrics of a finished request, without those that come from the response.
     func metrics(_ clock: RequestClock, secrets: SecretClassifier) -> TransactionMetrics {
         var metrics = TransactionMetrics(
             method: clock.method, address: clock.address, secrets: secrets, startDate: clock.start.date)
@@ -101,7 +101,7 @@ extension EasyHandle {
         }
     }
 
-    /// Nil for an empty text.
+    /// Returns nil for an empty text.
     private func text(_ info: CURLINFO) -> String? {
         var text: UnsafePointer<CChar>?
         guard convoy_easy_get_pointer(easy, info, &text) == CURLE_OK, let text, text.pointee != 0 else { return nil }

@@ -5,20 +5,20 @@ import Foundation
 
 /// Sets libcurl's options for the route of a transfer.
 extension EasyHandle {
-    /// Stops libcurl from using the environment's proxies. An empty text means no proxy, and no exceptions.
+    /// Prevents libcurl from using the proxies of the environment. An empty text means no proxy and no exceptions.
     func setRouteOptions() throws(Refused) {
         try check(convoy_easy_set_string(easy, CURLOPT_PROXY, ""))
         try check(convoy_easy_set_string(easy, CURLOPT_NOPROXY, ""))
     }
 
-    /// Replaces the route of the previous transfer; nil is the direct one.
+    /// Replaces the route of the previous transfer; nil for a direct connection.
     ///
-    /// - Parameter isScoped: whether the address has a scope of its own, which leaves no place for a key's. The
-    ///   connection is then made for this transfer alone.
+    /// - Parameter isScoped: Whether the address has its own scope, which leaves no place for the route's key. The
+    ///   connection is then used only for this transfer.
     func set(_ route: Route?, before: Route?, isScoped: Bool) -> CURLcode {
         var codes = [convoy_easy_set_string(easy, CURLOPT_PROXY, route?.proxyText ?? "")]
         if route?.unixSocket != before?.unixSocket {
-            // Setting the second of these also resets the first.
+            // Setting the second of these options also resets the first.
             codes.append(convoy_easy_set_string(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, nil))
             if let socket = route?.unixSocket {
                 let option = socket.isAbstract ? CURLOPT_ABSTRACT_UNIX_SOCKET : CURLOPT_UNIX_SOCKET_PATH
@@ -32,7 +32,7 @@ extension EasyHandle {
         codes.append(convoy_easy_set_long(easy, CURLOPT_DNS_CACHE_TIMEOUT, cacheTime))
         let key = route?.key
         codes.append(convoy_easy_set_long(easy, CURLOPT_ADDRESS_SCOPE, isScoped ? 0 : key?.number ?? 0))
-        // libcurl 7.88 takes a connection to an abstract name for one that is still being made, and never uses it again.
+        // libcurl 7.88 treats a connection to an abstract name as still connecting, and never reuses it.
         let isAlone = isScoped && key != nil || route?.unixSocket?.isAbstract == true
         codes.append(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, isAlone ? 1 : 0))
         codes.append(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, isAlone ? 1 : 0))
@@ -41,9 +41,9 @@ extension EasyHandle {
     }
 }
 
-/// Decides which addresses a handle connects to.
+/// Controls the addresses that a handle connects to.
 extension EasyHandle {
-    /// Makes libcurl open its sockets here. Connections of several handles share the table of sockets.
+    /// Makes libcurl open its sockets through this module. Connections of several handles share the socket table.
     func setSocketOptions() throws(Refused) {
         try check(convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, Unmanaged.passUnretained(self).toOpaque()))
         try check(
@@ -54,7 +54,7 @@ extension EasyHandle {
             })
     }
 
-    /// Opens a socket for an address, if the guard allows it.
+    /// Opens a socket for an address if the guard allows it.
     private func open(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
         // Addresses longer than a `sockaddr` extend beyond the structure.
         let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr) ?? 0
@@ -79,7 +79,7 @@ extension EasyHandle {
         return descriptor
     }
 
-    /// - Parameter address: nil for a family that the guard does not know, which it refuses.
+    /// - Parameter address: The address; nil for an unknown address family, which is rejected.
     private func refusal(of address: IPAddress?) -> AddressRefusal? {
         guard let route = applied.route, let addressGuard = route.addressGuard, route.unixSocket == nil else { return nil }
         let isProxy = route.proxy != nil
@@ -87,7 +87,7 @@ extension EasyHandle {
         return addressGuard.refusal(of: address, isProxy: isProxy)
     }
 
-    /// Whether the request may be sent on an existing connection, which may have been made without the guard, or with
+    /// Whether the request may be sent on an existing connection, which may have been opened without a guard or with
     /// another one.
     func mayUseConnection(to text: UnsafePointer<CChar>?) -> Bool {
         guard applied.route?.addressGuard != nil,
@@ -98,51 +98,50 @@ extension EasyHandle {
     }
 }
 
-/// The results for the addresses to which libcurl wanted to connect.
+/// The results for the addresses that libcurl attempted to connect to.
 struct TriedAddresses {
-    /// How many were tried.
+    /// The number of addresses tried.
     var openedCount = 0
-    /// The first that was refused.
+    /// The first rejection.
     var firstRefusal: AddressRefusal?
-    /// The refusal of an existing connection.
+    /// The rejection of an existing connection.
     var refusalOfConnection: AddressRefusal?
 
-    /// The system's last error when binding to the source; 0 for none.
+    /// The last system error when binding to the source; 0 for none.
     var bindError: Int32 = 0
 
-    /// Why the transfer could not begin; nil unless all addresses were refused. If others were tried, their failure
-    /// counts.
+    /// The reason why the transfer could not begin; nil unless all addresses were rejected. If others were tried, their
+    /// failure takes precedence.
     var refusal: AddressRefusal? {
         refusalOfConnection ?? (openedCount == 0 && bindError == 0 ? firstRefusal : nil)
     }
 }
 
-/// TLS. Trust is decided here, not by libcurl.
+/// TLS. Trust is evaluated by Convoy, not by libcurl.
 extension EasyHandle {
-    /// Sets the options for a transfer over TLS. ``TLSHandshake`` decides about trust; libcurl itself trusts no
-    /// certificate.
+    /// Sets the options for TLS. ``TLSHandshake`` evaluates trust; libcurl itself trusts no certificate.
     func setSecureOptions() throws(Refused) {
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, 1))
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYPEER, 1))
-        // libcurl compares the common name where there is no other.
+        // libcurl would compare the common name if there is no other name.
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, 0))
-        // The handshake does not name a proxy that is given by its address, so libcurl must compare the address.
+        // The handshake does not name a proxy specified by address, so libcurl must compare the address.
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 2))
         try check(convoy_easy_set_string(easy, CURLOPT_CAINFO, nil))
         try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAINFO, nil))
-        // A resumed session has no certificates that could be evaluated.
+        // A resumed session has no certificates to evaluate.
         try check(convoy_easy_set_long(easy, CURLOPT_SSL_SESSIONID_CACHE, 0))
         try check(convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
         try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSLVERSION, Self.proxyVersions))
-        // libcurl 7.87 and later keep authorities for all connections of a multi handle; they are not used here.
+        // libcurl 7.87 and later cache authorities for all connections of a multi handle. Convoy does not use them.
         convoy_easy_set_long(easy, CURLOPT_CA_CACHE_TIMEOUT, 0)
     }
 
-    /// The versions of TLS for a proxy: all from 1.2. They have a maximum, unlike those for the server, which
+    /// The TLS versions for a proxy: all from 1.2. Unlike those for the server, they include a maximum, which
     /// distinguishes the two handshakes.
     private static let proxyVersions = Int(CURL_SSLVERSION_TLSv1_2) | Int(CURL_SSLVERSION_MAX_TLSv1_3)
 
-    /// Joins a handshake. libcurl calls this for each handshake, including those with proxies.
+    /// Takes over trust evaluation in a handshake. libcurl calls this for each handshake, including those with proxies.
     func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
         guard let tls = applied.tls, tls.isReady else { return CURLE_ABORTED_BY_CALLBACK }
         let isWithProxy = TLSHandshake.hasMaximumVersion(sslContext)
@@ -154,10 +153,10 @@ extension EasyHandle {
         return CURLE_OK
     }
 
-    /// Whether the response came over HTTP/1, so that its connection carried no other at the same time.
+    /// Whether the response arrived over HTTP/1, so that its connection carried no other request concurrently.
     var speaksHTTP1: Bool { (CURL_HTTP_VERSION_1_0...CURL_HTTP_VERSION_1_1).contains(long(CURLINFO_HTTP_VERSION)) }
 
-    /// Notes TLS of the connection, which libcurl knows only as long as the transfer has it.
+    /// Stores the connection's TLS state, which libcurl knows only while the transfer has the connection.
     func noteTLS() {
         guard let connection = convoy_easy_tls(easy).map({ OpaquePointer($0) }) else { return }
         tlsOfConnection = TLSHandshake.of(connection)
@@ -168,13 +167,13 @@ extension EasyHandle {
     var handshakeOfConnection: TLSHandshake? { convoy_easy_tls(easy).flatMap { TLSHandshake.of(OpaquePointer($0)) } }
 }
 
-/// The credentials for NTLM or Negotiate, by which libcurl itself authenticates a connection, in several messages. The
+/// The credentials for NTLM or Negotiate, with which libcurl itself authenticates a connection in several messages. The
 /// connection then belongs to the user.
 ///
-/// It is a new one and is not reused: libcurl 7.88 may give a connection that Negotiate has authenticated to another
-/// user's transfer.
+/// Such a connection is new and is not reused: libcurl 7.88 may give a connection authenticated with Negotiate to
+/// another user's transfer.
 final class Negotiation: Sendable {
-    /// A method and its user; for Negotiate an empty user means the available tickets.
+    /// A method and its user. For Negotiate, an empty user means the available tickets.
     struct Party: Equatable, Sendable {
         let method: AuthenticationMethod
         let user: String
@@ -191,7 +190,7 @@ final class Negotiation: Sendable {
         self.proxy = proxy
     }
 
-    /// Announces which methods libcurl supports, once.
+    /// Announces the methods that libcurl supports, once.
     static let announcement: Void = {
         let features = convoy_version()?.pointee.features ?? 0
         ConnectionAuthentication.setSupported(
@@ -221,9 +220,9 @@ extension Negotiation: Equatable {
     static func == (one: Negotiation, other: Negotiation) -> Bool { one === other }
 }
 
-/// Sending a body.
+/// Sending request bodies.
 extension EasyHandle {
-    /// Sets the options that a transfer with a body needs.
+    /// Sets the options for a transfer with a request body.
     func setUploadOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
@@ -266,16 +265,16 @@ extension EasyHandle {
         /// The TLS context, if TLS is used.
         var tls: TLSContext?
         var isSecure = false
-        /// The way to the server; nil for the direct one.
+        /// The route to the server; nil for a direct connection.
         var route: Route?
-        /// Whether the address has a scope, which leaves no place for a key of the route.
+        /// Whether the address has a scope, which leaves no place for the route's key.
         var isScoped = false
-        /// Whether a proxy tunnel may be used, so that an answer to CONNECT may precede the head.
+        /// Whether a proxy tunnel may be used, so that a response to CONNECT may precede the head.
         var mayTunnel = false
         var receiveBufferSize = 0
-        /// After how many idle seconds a connection is closed, and not used again.
+        /// The idle time, in seconds, after which a connection is closed instead of being reused.
         var idleConnectionAge = 118
-        /// How long making a connection may take, in milliseconds.
+        /// The timeout for establishing a connection, in milliseconds.
         var connectTimeout = Int(Int32.max)
         /// Credentials with which libcurl authenticates the connection itself.
         var negotiation: Negotiation?
@@ -289,13 +288,13 @@ extension EasyHandle {
     }
 }
 
-/// The parsed URL of the server that a handle's transfers go to.
+/// The parsed URL of the server to which a handle's transfers go.
 struct OriginURL: ~Copyable {
     private var parts: OpaquePointer?
-    /// The target that the parts are of. It has no zone.
+    /// The target of `parts`, which has no zone.
     private var (host, port, isSecure) = ("", 0, false)
 
-    /// The URL of a target without a zone, and without a path; nil where there is no memory for it.
+    /// Returns the URL of a target without a zone and without a path; nil if there is not enough memory.
     mutating func url(of target: Target) -> OpaquePointer? {
         if port == target.port, isSecure == target.isSecure, host == target.host { return parts }
         host = ""

@@ -3,14 +3,14 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// One of libcurl's easy handles, reused for one transfer after another.
+/// A libcurl easy handle, reused for successive transfers.
 ///
-/// Its callbacks are set once. An option is set only if it differs from the handle's previous one, as most requests of
-/// a program are alike. Belongs to the network thread.
+/// Its callbacks are set once. Other options are set only if they differ from the handle's previous ones, because most
+/// requests of a program are alike. Used on the network thread only.
 final class EasyHandle: RestingTransfer {
-    /// What the owner did with received bytes.
+    /// The result of passing received bytes to the owner.
     enum Reception { case taken, notNow, abort }
-    /// What the owner supplied to send.
+    /// The result of requesting bytes to send from the owner.
     enum Supply { case bytes(Int), notNow, abort }
 
     @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
@@ -20,16 +20,16 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) var endsAfterTurn = false
     /// The socket of the current transfer's connection, or -1.
     @exclusivity(unchecked) var socket: curl_socket_t = -1
-    /// Whether the request has been sent on an unknown socket, which libcurl never asked to watch, because the transfer
-    /// was paused before it had to wait for anything.
+    /// Whether the request was sent on an unknown socket. libcurl never asked to watch that socket, because the
+    /// transfer was paused before it had to wait for anything.
     var usesUnknownSocket: Bool { socket < 0 && mayHaveBeenSent }
-    /// Whether libcurl has a connection for the request, and may have sent some of it.
+    /// Whether libcurl has a connection for the request and may have sent part of it.
     var mayHaveBeenSent: Bool { sendCount > 0 }
-    /// Whether the current transfer is sent in plain text, so that its connection carries no other at the same time.
+    /// Whether the current transfer uses plain text, so that its connection carries no other request concurrently.
     var isPlain: Bool { !applied.isSecure }
-    /// TLS of the connection on which the request was sent; nil for plain text.
+    /// The TLS handshake of the connection on which the request was sent; nil for plain text.
     @exclusivity(unchecked) var tlsOfConnection: TLSHandshake?
-    /// The owner of the transfer. Retained for the callbacks, and released when the handle is given back.
+    /// The owner of the transfer. Retained for the callbacks, and released when the handle is returned.
     var owner: (any EasyHandleOwner)? {
         get {
             switch ownership {
@@ -41,15 +41,16 @@ final class EasyHandle: RestingTransfer {
     }
     @exclusivity(unchecked) private var ownership: Ownership?
 
-    /// A reference that is used where it is stored. A copy would be retained and released for each line of a head.
+    /// A reference that is used in place. A copy would be retained and released for each line of a head.
     private struct Ownership: ~Copyable {
         let owner: any EasyHandleOwner
     }
 
-    /// Whether it cannot be reused: libcurl refused one of its options or keeps one, sent one of its requests twice (7.88 counts
-    /// that over the life of a handle, and fails transfers after five), or it still keeps bytes that were refused.
+    /// Whether the handle cannot be reused: libcurl rejected or keeps one of its options, sent one of its requests
+    /// twice (libcurl 7.88 counts this over the life of a handle, and fails transfers after five), or still keeps bytes
+    /// that the owner refused.
     ///
-    /// For `hasHeard` see ``FoldedLineGuard``.
+    /// For `hasHeard`, see ``FoldedLineGuard``.
     var isWornOut: Bool {
         wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes
             || hasHeard && FoldedLineGuard.need == .newHandle
@@ -58,21 +59,21 @@ final class EasyHandle: RestingTransfer {
     /// Whether any line of a response has arrived.
     @exclusivity(unchecked) private var hasHeard = false
     @exclusivity(unchecked) private var folding = FoldedLineGuard()
-    /// Records the current transfer; nil without a trace.
+    /// Records the current transfer; nil if there is no trace.
     @exclusivity(unchecked) var trace: TraceRecorder?
     @exclusivity(unchecked) private var hasTraceCallback = false
     /// Measures the current request; nil if nothing is measured.
     @exclusivity(unchecked) var clock: RequestClock?
     @exclusivity(unchecked) private var hasLookUpCallback = false
-    /// Whether libcurl keeps bytes that the owner has refused.
+    /// Whether libcurl keeps bytes that the owner refused.
     ///
-    /// libcurl 7.88 does not free them if the transfer is stopped while others use its HTTP/2 connection, and would
-    /// give them to the next transfer of the handle, which would succeed with bytes of another resource.
+    /// libcurl 7.88 does not free them if the transfer is stopped while others use its HTTP/2 connection. It would pass
+    /// them to the handle's next transfer, which would then succeed with bytes of another resource.
     @exclusivity(unchecked) var holdsBytes = false
     @exclusivity(unchecked) private(set) var applied = Options()
-    /// Whether each transfer has a connection of its own.
+    /// Whether each transfer uses a new connection.
     @exclusivity(unchecked) var forbidsReuse = false
-    /// Whether the current transfer opens a connection, as an idle one may be dead.
+    /// Whether the current transfer opens a connection, because an idle one may be dead.
     @exclusivity(unchecked) var isFresh = false
     /// The results for the addresses of the current transfer.
     @exclusivity(unchecked) var addresses = TriedAddresses()
@@ -80,19 +81,20 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) private var header: RequestHeader?
     let sockets: SocketTable
     private let shares: TurnShares
-    /// What the transfer has received in the current turn of the run loop.
+    /// The number of bytes received in the current turn of the run loop.
     @exclusivity(unchecked) var use = TurnShares.Use()
-    /// Whether the transfer is paused because it has used its share of a turn.
+    /// Whether the transfer is paused because it has used up its share of a turn.
     @exclusivity(unchecked) var isResting = false
-    /// Why the server has not processed the current request, which can be sent again; nil if it may have.
+    /// The reason why the server has not processed the current request, so that it can be sent again; nil if it may
+    /// have processed it.
     @exclusivity(unchecked) var refusal: RefusedStreams.Reason?
-    /// Whether libcurl waits for bytes of the request's body.
+    /// Whether libcurl is waiting for bytes of the request's body.
     @exclusivity(unchecked) var isSendingPaused = false
     private let errorText: UnsafeMutablePointer<CChar>
 
     /// - Parameters:
-    ///   - sockets: opens and closes the sockets of connections that are made for this handle, and outlives them.
-    ///   - shares: bounds what the handle receives in a turn.
+    ///   - sockets: Opens and closes the sockets of connections made for this handle, and outlives them.
+    ///   - shares: Limits how much the handle receives in a turn.
     init?(sockets: SocketTable, shares: TurnShares) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
@@ -108,7 +110,7 @@ final class EasyHandle: RestingTransfer {
         errorText.deallocate()
     }
 
-    /// Replaces libcurl's handle by a new one, if it is worn out. False if there is no memory for one.
+    /// Replaces libcurl's handle if it cannot be reused. Returns false if there is not enough memory.
     func renew() -> Bool {
         guard isWornOut else { return true }
         guard let new = curl_easy_init() else { return false }
@@ -135,7 +137,7 @@ final class EasyHandle: RestingTransfer {
         }
     }
 
-    /// Closes the connection after the current transfer. The handle is not reused, as it keeps the option.
+    /// Closes the connection after the current transfer. The handle keeps the option, so it is not reused.
     func closeConnectionAtEnd() {
         convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, 1)
         wasRefused = true
@@ -143,8 +145,8 @@ final class EasyHandle: RestingTransfer {
 
     // MARK: The timer
 
-    /// The handle's timer, reused for one transfer after another. It is not cancelled when a transfer ends: the
-    /// deadline of the next one is usually later, and when the timer fires, the owner checks the clock.
+    /// The handle's timer, reused for successive transfers. It is not cancelled when a transfer ends: the deadline of
+    /// the next one is usually later, and when the timer fires, the owner checks the clock.
     private var timer: RunLoopTimer {
         if let madeTimer { return madeTimer }
         let timer = RunLoopTimer { [unowned self] in owner?.easyHandleTimerDidFire(self) }
@@ -153,7 +155,7 @@ final class EasyHandle: RestingTransfer {
     }
     @exclusivity(unchecked) private var madeTimer: RunLoopTimer?
 
-    /// Sets the timer to a time, unless it is already set to an earlier one.
+    /// Schedules the timer, unless it is already scheduled for an earlier time.
     func schedule(at deadline: MonotonicTime, on runLoop: NetworkRunLoop) {
         let timer = timer
         if !timer.isScheduled || timer.deadline > deadline { runLoop.schedule(timer, at: deadline) }
@@ -164,10 +166,11 @@ final class EasyHandle: RestingTransfer {
         if let madeTimer { runLoop.cancel(madeTimer) }
     }
 
-    // MARK: Setting up
+    // MARK: Preparation
 
-    /// Sets the options that every transfer needs. Each new handle pays for them, so those that only some transfers
-    /// need are set for these. None may fail unnoticed: without its function, libcurl takes our data for a file of C's.
+    /// Sets the options that every transfer needs. Options needed only by some transfers are set for those, because
+    /// each new handle pays for these. All results are checked: without its callback, libcurl would interpret the
+    /// context pointer as a C `FILE`.
     private func setPermanentOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         try check(sockets.adopt(easy))
@@ -177,9 +180,10 @@ final class EasyHandle: RestingTransfer {
         try check(convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1))
         try check(convoy_easy_allow_only_http(easy))
         try setRouteOptions()
-        // `URLConnection`'s timers cover connecting too, so libcurl's limit of five minutes is lifted; see `Options`.
+        // Disable libcurl's limit of five minutes, because `URLConnection`'s timers also cover connecting; see
+        // `Options`.
         try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max)))
-        // Removing a handle during a name look-up must not wait for the resolver's thread.
+        // Removing a handle during a DNS lookup must not wait for the resolver's thread.
         convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
 
         try check(convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context))
@@ -202,7 +206,7 @@ final class EasyHandle: RestingTransfer {
             convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
                 guard let bytes, let context else { return 0 }
                 let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-                // Called for each line, so without reference counting: the handle outlives libcurl's use of it.
+                // Called for each line, so it avoids reference counting: the handle outlives libcurl's use of it.
                 return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
             })
         if FoldedLineGuard.need == .hidingOfLine { try setTraceCallback() }
@@ -214,14 +218,14 @@ final class EasyHandle: RestingTransfer {
             })
     }
 
-    /// libcurl calls it while `CURLOPT_VERBOSE` is on.
+    /// Sets the callback that libcurl calls while `CURLOPT_VERBOSE` is on.
     private func setTraceCallback() throws(Refused) {
         try check(convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, Unmanaged.passUnretained(self).toOpaque()))
         try check(
             convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
                 guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
                 let piece = UnsafeMutableRawBufferPointer(start: bytes, count: count)
-                // First, as the guard may change the line.
+                // Trace the line first, because the guard may change it.
                 if handle.trace != nil, let kind = TraceRecorder.Piece(kind) {
                     handle.trace?.take(kind, UnsafeRawBufferPointer(piece))
                 }
@@ -231,11 +235,11 @@ final class EasyHandle: RestingTransfer {
         hasTraceCallback = true
     }
 
-    /// Notes that the request is about to be sent to an address. False aborts the transfer.
+    /// Records that the request is about to be sent to an address. Returns false to abort the transfer.
     private func maySend(to address: UnsafeMutablePointer<CChar>?) -> Bool {
         guard ownership != nil, mayUseConnection(to: address) else { return false }
         sendCount += 1
-        // The connection may be another one than that of an earlier attempt.
+        // The connection may differ from that of an earlier attempt.
         socket = -1
         if applied.isSecure { noteTLS() }
         if let clock { noteReady(clock) }
@@ -243,22 +247,22 @@ final class EasyHandle: RestingTransfer {
         return sendCount == 1 || owner?.easyHandleMaySendAgain(self) == true
     }
 
-    /// Passes on a line of the head. False aborts the transfer.
+    /// Passes a line of the head to the owner. Returns false to abort the transfer.
     private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
-        // Before the request is sent, lines belong to a proxy's answer to CONNECT.
+        // Before the request is sent, lines belong to a proxy's response to CONNECT.
         if sendCount == 0, applied.mayTunnel {
             return owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line)) ?? false
         }
         if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
-        // libcurl calls back inside its own functions, where no handle is given back: the owner stays.
+        // libcurl calls this within its own functions, during which no handle is returned, so the owner cannot change.
         return switch ownership {
         case .some(let ownership): ownership.owner.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line))
         case .none: false
         }
     }
 
-    /// Passes on bytes of the body. Returns what libcurl's callback must.
+    /// Passes bytes of the body to the owner. Returns the result for libcurl's callback.
     private func take(block: UnsafeRawBufferPointer) -> Int {
         let reception: Reception? =
             switch ownership {
@@ -277,11 +281,11 @@ final class EasyHandle: RestingTransfer {
         }
     }
 
-    /// Pauses receiving until the next turn, from within a callback.
+    /// Pauses receiving until the next turn. Called within a callback.
     private func rest() {
         // A transfer that ends with this turn receives nothing more.
         guard !isResting, !endsAfterTurn else { return }
-        // Without a body, both directions: libcurl runs a transfer again at once if it may send.
+        // Without a request body, pause both directions: libcurl runs a transfer again immediately if it may send.
         let isSending = applied.body != .none && !isSendingPaused
         guard curl_easy_pause(easy, isSending ? CURLPAUSE_RECV : CURLPAUSE_ALL) == CURLE_OK else { return }
         isResting = true
@@ -291,7 +295,7 @@ final class EasyHandle: RestingTransfer {
 
     func endRest(in multi: MultiHandle) { multi.setPaused(self, receiving: false, sending: isSendingPaused) }
 
-    /// Sets the options that a transfer through a proxy tunnel needs.
+    /// Sets the options for a transfer through a proxy tunnel.
     private func setTunnelOptions() throws(Refused) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         try check(convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context))
@@ -303,14 +307,14 @@ final class EasyHandle: RestingTransfer {
             })
     }
 
-    /// The `EasyHandle` of one of libcurl's handles.
+    /// Returns the `EasyHandle` of a libcurl handle.
     static func of(_ easy: UnsafeMutableRawPointer) -> EasyHandle? {
         var context: UnsafeMutableRawPointer?
         guard convoy_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK else { return nil }
         return from(context)
     }
 
-    /// Notes the socket of one of libcurl's handles.
+    /// Stores the socket of a libcurl handle.
     static func noteSocket(_ socket: curl_socket_t, of easy: UnsafeMutableRawPointer, isReading: Bool) {
         var context: UnsafeMutableRawPointer?
         guard convoy_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK, let context else { return }
@@ -326,7 +330,7 @@ final class EasyHandle: RestingTransfer {
 
     /// Prepares the handle for a transfer.
     ///
-    /// - Parameter asWritten: whether the path and the query are sent as they are written.
+    /// - Parameter asWritten: Whether the path and the query are sent as written.
     func prepare(
         _ address: HTTPAddress, asWritten: Bool, options: consuming Options, header: RequestHeader, trace: TraceRecorder?,
         clock: RequestClock?
@@ -360,7 +364,7 @@ final class EasyHandle: RestingTransfer {
             }
             return CURLE_OK
         } catch {
-            // Some options may be set and others not, so the handle must not be reused.
+            // Only some options may have been set, so the handle must not be reused.
             wasRefused = true
             return error.code
         }
@@ -368,8 +372,8 @@ final class EasyHandle: RestingTransfer {
 
     /// Sets the URL.
     ///
-    /// libcurl parses a URL for each transfer, and writes it anew, which is a tenth of all that it does for a small request. So
-    /// it gets the origin parsed, once for all requests to a server, and what is asked for as text.
+    /// libcurl would parse and rewrite a URL for each transfer, which takes a tenth of its time for a small request. It
+    /// therefore gets the origin already parsed, once for all requests to a server, and the request target as text.
     private func set(_ address: HTTPAddress, asWritten: Bool) throws(Refused) {
         guard asWritten, let url = origin.url(of: address.target) else {
             if hasOrigin {
@@ -393,21 +397,21 @@ final class EasyHandle: RestingTransfer {
     @exclusivity(unchecked) private var origin = OriginURL()
     @exclusivity(unchecked) private var hasOrigin = false
 
-    /// Whether libcurl lets the trust of servers be decided here: whether it is built with OpenSSL.
+    /// Whether libcurl allows Convoy to evaluate server trust, that is, whether it was built with OpenSSL.
     @exclusivity(unchecked) private(set) var decidesTrust = false
     /// The last handshake of the current transfer; nil if it uses an existing connection.
     @exclusivity(unchecked) var handshake: TLSHandshake?
 
-    /// How often libcurl called the progress callback before it sent the current request.
+    /// The number of calls of the progress callback before libcurl sent the current request.
     @exclusivity(unchecked) private var progressCount = 0
-    /// libcurl reads the body of a proxy's refusal byte by byte in a loop, so an endless one would block every
+    /// libcurl reads the body of a proxy's refusal byte by byte in a loop, so an endless body would block every
     /// transfer.
     private static let tunnelLimit = 128 << 10
 
-    /// How often libcurl was about to send the current request.
+    /// The number of times that libcurl was about to send the current request.
     @exclusivity(unchecked) private var sendCount = 0
 
-    /// The failure to set an option.
+    /// An error thrown if an option cannot be set.
     struct Refused: Error { let code: CURLcode }
 
     func check(_ code: CURLcode) throws(Refused) {
@@ -417,7 +421,7 @@ final class EasyHandle: RestingTransfer {
     private func apply(_ options: consuming Options) throws(Refused) {
         guard !options.equals(applied) else { return }
         if options.method != applied.method || options.body != applied.body {
-            // In this order: each of these options resets what the one before it chose.
+            // The order matters, because each of these options resets the previous one.
             try check(convoy_easy_set_long(easy, CURLOPT_NOBODY, 0))
             try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0))
             try check(convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1))
@@ -437,7 +441,7 @@ final class EasyHandle: RestingTransfer {
         }
         if let tls = options.tls, tls != applied.tls {
             if applied.tls == nil { try setSecureOptions() }
-            // So libcurl uses connections only under the settings under which they were made.
+            // Ensures that libcurl reuses connections only with the settings with which they were opened.
             try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
             try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
         }
@@ -452,13 +456,13 @@ final class EasyHandle: RestingTransfer {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
-        // After the route, which restricts the connections that may be used.
+        // Set after the route, which restricts the connections that may be used.
         if options.negotiation != applied.negotiation { try options.negotiation?.apply(check, to: easy) }
         if options.receiveBufferSize != applied.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
         {
-            // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. This only
-            // affects speed.
+            // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. This
+            // affects only the speed.
             options.receiveBufferSize = applied.receiveBufferSize
         }
         if options.connectTimeout != applied.connectTimeout {

@@ -1,18 +1,19 @@
 import CCurl
 import ConvoySupport
 
-/// Hides a header line from libcurl with which a server could crash the program.
+/// Hides header lines from libcurl with which a server could crash the program.
 ///
 /// libcurl 7.83 to 7.88 keeps a dangling pointer to the last field of the handle's previous response, and uses it if
-/// the first field of a response is a folded line. The trace callback sees a line before libcurl uses it. So tracing is
-/// on from the status line to the first field, and a folded line in between is made to look like an empty one, which
-/// libcurl passes on unparsed.
+/// the first field of a response is a folded line. The trace callback sees a line before libcurl processes it. Tracing
+/// is therefore enabled from the status line to the first field, and a folded line in between is disguised as an empty
+/// line, which libcurl passes on unparsed.
 struct FoldedLineGuard {
-    /// What a version of libcurl needs.
+    /// The workaround that a libcurl version needs.
     enum Need {
         case nothing
         case hidingOfLine
-        /// Affected, but hiding the line is not tested with that version: no handle is used for a second response.
+        /// The version is affected, but hiding lines has not been tested with it, so no handle is reused for a second
+        /// response.
         case newHandle
     }
 
@@ -25,13 +26,13 @@ struct FoldedLineGuard {
     }()
 
     private var isTracing = false
-    /// Whether tracing is on throughout, for a `ConnectionTrace`.
+    /// Whether tracing is always enabled, for a `ConnectionTrace`.
     private var isTraced = false
-    /// Whether a field has come, so that the pointer refers to a field of this response.
+    /// Whether a field has arrived, so that the pointer refers to a field of this response.
     private var hasField = false
     private var isHidden = false
 
-    /// Prepares for another transfer, which may be traced throughout.
+    /// Prepares for another transfer, which may be fully traced.
     mutating func reset(_ easy: UnsafeMutableRawPointer, isTraced: Bool) {
         hasField = false
         isHidden = false
@@ -47,15 +48,15 @@ struct FoldedLineGuard {
         self.isTracing = isTracing
     }
 
-    /// Hides a traced line, before libcurl uses it, if it must not see it. The lines of a proxy's answer to CONNECT, which
-    /// only a `ConnectionTrace` sees, are not passed on, and so must not be hidden.
+    /// Hides a traced line that libcurl must not see. Lines of a proxy's response to CONNECT, which only a
+    /// `ConnectionTrace` sees, are not passed on and therefore must not be hidden.
     mutating func look(at line: UnsafeMutableRawBufferPointer) {
         guard isTracing, !hasField, let first = line.first, HTTPSyntax.isOptionalWhitespace(first) else { return }
         line[0] = UInt8(ascii: "\r")
         isHidden = true
     }
 
-    /// Handles a line of a head after libcurl has used it, and restores it if it was hidden.
+    /// Handles a line of a head after libcurl has processed it, and restores it if it was hidden.
     mutating func pass(_ line: UnsafeMutableRawBufferPointer, _ easy: UnsafeMutableRawPointer) {
         guard !hasField, let first = line.first else { return }
         if isHidden {
